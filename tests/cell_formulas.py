@@ -47,7 +47,7 @@ def assert_the_same_alone(run: Callable[[slice], tuple[Tensor, ...]], n: int) ->
     try:
         for n_threads in (1, 2, 5):
             torch.set_num_threads(n_threads)
-            for found, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
-                assert torch.equal(found, torch.cat(single))
+            for output, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
+                assert torch.equal(output, torch.cat(single))
     finally:
         torch.set_num_threads(before)

@@ -99,14 +99,14 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
 @pytest.fixture(scope="session", autouse=True)
 def golden_models_are_read_once() -> Iterator[None]:
     """Copy a golden model where it is loaded again: reading one takes as long as a small test."""
-    known: dict[ModelFiles, BiLm] = {}
+    bilms: dict[ModelFiles, BiLm] = {}
 
     def load(files: ModelFiles) -> BiLm:
         if GOLDEN not in files.weights.parents:
             return load_bilm(files)
-        if files not in known:
-            known[files] = load_bilm(files)
-        return copy.deepcopy(known[files])
+        if files not in bilms:
+            bilms[files] = load_bilm(files)
+        return copy.deepcopy(bilms[files])
 
     with pytest.MonkeyPatch.context() as patch:
         for module in ("engine",):

@@ -64,10 +64,10 @@ def assert_equal_to_embed(*options: str, source: str = "text.txt") -> None:
     result = elmo("embed", source, "plain.hdf5", "--model", TINY, "--overwrite", *options)
     assert result.exit_code == 0, result.output
     tolerance = 1e-3 if "float16" in options else 2e-6
-    with open_activations("out") as found, open_activations("plain.hdf5") as plain:
-        assert len(found) == len(plain)
-        for number, values in enumerate(found):
-            expected = plain[found.key(number) or number]
+    with open_activations("out") as activations, open_activations("plain.hdf5") as plain:
+        assert len(activations) == len(plain)
+        for number, values in enumerate(activations):
+            expected = plain[activations.key(number) or number]
             assert (values.dtype, values.shape) == (expected.dtype, expected.shape)
             assert_allclose(values, expected, atol=tolerance)
-            assert_array_equal(values, found[number])
+            assert_array_equal(values, activations[number])

@@ -88,12 +88,12 @@ def kill_at_call(number: int, *, after: bool) -> None:
     n_calls = 0
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*arguments: Any, **named: Any) -> Any:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
             nonlocal n_calls
             n_calls += 1
             if n_calls == number and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            result = function(*arguments, **named)
+            result = function(*arguments, **options)
             if n_calls == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return result

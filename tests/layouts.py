@@ -59,8 +59,8 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
     random = np.random.default_rng(draw(st.integers(0, 99)))
     for number, line in enumerate(lines):
         key = f"id.{number}" if keyed else None
-        facts = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
-        records.append(Record("" if keyed else line, line.split(), key, facts))
+        record_attributes = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
+        records.append(Record("" if keyed else line, line.split(), key, record_attributes))
         n_tokens = () if pooled else (len(line.split()),)
         shape = (*n_layers, *n_tokens, width)
         values.append(random.normal(size=shape).astype(np.float32))
@@ -88,8 +88,8 @@ def open_writer(
 
 def finish(writer: ActivationsWriter) -> None:
     """Complete a file, as a run does at the end of its input."""
-    place = Progress(writer.n_records, "0" * 64)
-    writer.finish(end_attributes(writer.n_records, place, {}))
+    progress = Progress(writer.n_records, "0" * 64)
+    writer.finish(end_attributes(writer.n_records, progress, {}))
 
 
 def write(
@@ -128,15 +128,15 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
     """
     with open_activations(path) as activations:
         assert len(activations) == len(corpus.records)
-        found = list(activations)
+        arrays = list(activations)
         for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
-            place = number if in_order else activations.number_of(record.id or "")
-            for read in (activations[place], found[place], activations[place - len(found)]):
+            index = number if in_order else activations.number_of(record.id or "")
+            for read in (activations[index], arrays[index], activations[index - len(arrays)]):
                 assert read.dtype == values.dtype
                 assert_array_equal(read, values)
-            assert activations.key(place) == record.id
-            known = list(activations.records())[place][0]
-            assert known.attributes == record.attributes
+            assert activations.key(index) == record.id
+            read_record = list(activations.records())[index][0]
+            assert read_record.attributes == record.attributes
             if record.id:
                 assert_array_equal(activations[record.id], values)
             elif record.text:

@@ -256,7 +256,7 @@ def scalar_mix(
     for layer, exponential in zip(layers, exponentials, strict=True):
         values = layer
         if mask is not None:
-            kept = layer[mask.astype(bool)]
-            values = (layer - kept.mean()) / math.sqrt(kept.var() + 1e-12)
+            unmasked = layer[mask.astype(bool)]
+            values = (layer - unmasked.mean()) / math.sqrt(unmasked.var() + 1e-12)
         mixed += exponential / sum(exponentials) * values
     return gamma * mixed

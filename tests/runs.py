@@ -36,8 +36,8 @@ def embed(
 
 def stop_after(n_windows: int) -> Callable[[], bool]:
     """Return a `should_stop` that returns True from the n-th window on."""
-    asked = iter(range(1, 1_000_000))
-    return lambda: next(asked) >= n_windows
+    calls = iter(range(1, 1_000_000))
+    return lambda: next(calls) >= n_windows
 
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
@@ -66,31 +66,31 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
         return dict(file.attrs), None if index is None else json.loads(index[0]), data
 
 
-def assert_same_file(found: str | Path, expected: str | Path) -> None:
+def assert_same_file(path: str | Path, expected: str | Path) -> None:
     """Assert equal bytes if there are kernels, else equal contents."""
     if find_kernel("step_float32"):
-        assert Path(found).read_bytes() == Path(expected).read_bytes()
+        assert Path(path).read_bytes() == Path(expected).read_bytes()
     else:
-        assert_equal(found, expected)
+        assert_equal(path, expected)
 
 
-def assert_same_values(found: Any, expected: Any) -> None:
+def assert_same_values(values: Any, expected: Any) -> None:
     """Assert equal bits if there are kernels, else close values."""
     if find_kernel("step_float32"):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
     else:
-        rtol = 1e-3 if found.dtype == np.float16 else 0.0
-        np.testing.assert_allclose(found, expected, rtol=rtol, atol=2e-6)
+        rtol = 1e-3 if values.dtype == np.float16 else 0.0
+        np.testing.assert_allclose(values, expected, rtol=rtol, atol=2e-6)
 
 
-def assert_equal(found: str | Path, expected: str | Path) -> None:
+def assert_equal(path: str | Path, expected: str | Path) -> None:
     """Assert equal names, attributes and indices, and equal bits if there are kernels."""
-    attributes, index, data = content(found)
+    attributes, index, data = content(path)
     expected_attributes, expected_index, expected_data = content(expected)
     assert attributes == expected_attributes
     assert index == expected_index
     assert data.keys() == expected_data.keys()
     for key, values in data.items():
         assert_same_values(values, expected_data[key])
-    with h5py.File(found) as one, h5py.File(expected) as other:
+    with h5py.File(path) as one, h5py.File(expected) as other:
         assert all(dict(one[name].attrs) == dict(other[name].attrs) for name in other)

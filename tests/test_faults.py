@@ -83,8 +83,8 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
     result = elmo(*COMMAND, stdin=LINES + b"one more\n")
     assert result.exit_code == 0
     assert n_lines_computed(result.stderr) == 1
-    with open_activations("out.hdf5") as found:
-        assert len(found) == 41
+    with open_activations("out.hdf5") as activations:
+        assert len(activations) == 41
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -106,8 +106,8 @@ def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, kind: s
     result = elmo(*COMMAND, stdin=LINES + b"half a line\n")
     assert result.exit_code == 0
     assert n_lines_computed(result.stderr) == 1
-    with open_activations("out.hdf5") as found:
-        assert len(found) == 41
+    with open_activations("out.hdf5") as activations:
+        assert len(activations) == 41
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

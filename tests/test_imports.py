@@ -118,12 +118,12 @@ def graph() -> dict[str, set[str]]:
     """Return the imports of each module of the package, in functions and for types too."""
     names = {path: ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in sources()}
     modules = set(names.values())
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for path, name in names.items():
         imported = {text.removeprefix("elmo_cli.") for text in imports_of(path)}
         imported |= {text.rpartition(".")[0] for text in imported}
-        found[name] = imported & modules - {name}
-    return found
+        imports[name] = imported & modules - {name}
+    return imports
 
 
 def test_no_module_imports_the_package_itself() -> None:
@@ -183,9 +183,9 @@ def test_every_public_name_is_there_when_it_is_used() -> None:
 def test_help_lists_names_that_users_call() -> None:
     listed = str(elmo_cli.__doc__).partition("Main names")[2].partition("`ElmoError`")[0]
     names = re.findall(r"^ {4}(\w+(?:, \w+)*)", listed, re.MULTILINE)
-    found = {name for line in names for name in line.split(", ")}
-    assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= found
-    assert found <= {*elmo_cli.__all__, "ElmoVectorizer"}
+    main_names = {name for line in names for name in line.split(", ")}
+    assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= main_names
+    assert main_names <= {*elmo_cli.__all__, "ElmoVectorizer"}
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:

@@ -79,15 +79,15 @@ def all_comments() -> list[str]:
 
 
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
-    found = [text for path in sources() for is_function, text in docstrings(path) if is_function]
-    assert [text[:60] for text in found if NO_VERB.match(text)] == []
+    texts = [text for path in sources() for is_function, text in docstrings(path) if is_function]
+    assert [text[:60] for text in texts if NO_VERB.match(text)] == []
 
 
 def test_other_docstrings_begin_with_a_noun() -> None:
-    found = [
+    texts = [
         text for path in sources() for is_function, text in docstrings(path) if not is_function
     ]
-    assert [text[:60] for text in found if NOUN_CLAUSE.match(text)] == []
+    assert [text[:60] for text in texts if NOUN_CLAUSE.match(text)] == []
 
 
 def test_comments_are_no_torn_off_clauses() -> None:

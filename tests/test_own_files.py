@@ -41,14 +41,14 @@ def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
             return data[:position]
         if kind == "bytes":
             return data[:position] + b"\xff\0" + data[position + 2 :]
-        found = json.loads(content)
-        places = list(places_of(found))
+        document = json.loads(content)
+        places = list(places_of(document))
         parent, key = places[number % len(places)]
         if kind == "name" and isinstance(parent, dict):
             parent[f"{key}x"] = parent.pop(key)
         else:
             parent[key] = value
-        return json.dumps(found).encode()
+        return json.dumps(document).encode()
 
     return damage
 

@@ -34,8 +34,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_every_module_and_command_is_there_without_posix() -> None:
-    found = run("-c", EVERYTHING)
-    assert (found.returncode, found.stdout) == (0, ""), found.stderr
+    process = run("-c", EVERYTHING)
+    assert (process.returncode, process.stdout) == (0, ""), process.stderr
 
 
 @pytest.mark.slow
@@ -43,5 +43,5 @@ def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed_layers")
     paths = [str(TESTS / f"{name}.py") for name in core]
     links = ("-k", "not planted_link")  # Windows cannot refuse to follow one
-    found = run("-m", "pytest", "-q", "-p", "no_posix", "-m", "not slow", *links, *paths)
-    assert found.returncode == 0, found.stdout[-5000:]
+    process = run("-m", "pytest", "-q", "-p", "no_posix", "-m", "not slow", *links, *paths)
+    assert process.returncode == 0, process.stdout[-5000:]

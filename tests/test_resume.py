@@ -84,16 +84,16 @@ def test_a_run_killed_before_any_system_call_resumes(
 ) -> None:
     text.write_bytes(b"".join(text.read_bytes().splitlines(keepends=True)[:20]))
     embed(text, tmp_path / "whole.hdf5", **settings)
-    found: dict[tuple[bytes, ...], Path] = {}
+    folders: dict[tuple[bytes, ...], Path] = {}
 
     def copy_before(owner: object, name: str) -> None:
         original = getattr(owner, name)
 
         def step(*arguments: object) -> object:
             paths = sorted(tmp_path.glob("out.hdf5*[!k]"))  # without the lock
-            folder = tmp_path / str(len(found))
+            folder = tmp_path / str(len(folders))
             contents = *map(Path.read_bytes, paths), *(str(path).encode() for path in paths)
-            if found.setdefault(contents, folder) is folder:
+            if folders.setdefault(contents, folder) is folder:
                 folder.mkdir()
                 for path in paths:
                     shutil.copy(path, folder)
@@ -105,8 +105,8 @@ def test_a_run_killed_before_any_system_call_resumes(
         copy_before(os, name)
     embed(text, tmp_path / "out.hdf5", **settings)
     monkeypatch.undo()
-    resumed = [embed(text, folder / "out.hdf5", **settings) for folder in found.values()]
-    for folder in found.values():
+    resumed = [embed(text, folder / "out.hdf5", **settings) for folder in folders.values()]
+    for folder in folders.values():
         assert_same_file(folder / "out.hdf5", tmp_path / "whole.hdf5")
     assert len({summary.resumed_from for summary in resumed}) > 2
     assert any(summary.was_complete for summary in resumed)

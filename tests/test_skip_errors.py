@@ -33,9 +33,9 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
         "4": f"{path}, line 5, column 1: not valid UTF-8 (byte 0xff). If it is "
         "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
     }
-    with open_activations(output) as found:
-        assert [values.shape[1] for values in found] == [2, 0, 0, 1, 0]
-        assert json.loads(found.attributes["skipped"]) == faults
+    with open_activations(output) as activations:
+        assert [values.shape[1] for values in activations] == [2, 0, 0, 1, 0]
+        assert json.loads(activations.attributes["skipped"]) == faults
     logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert logged == [f"Skipped: {fault}" for fault in faults.values()]
 
@@ -47,9 +47,9 @@ def test_a_line_too_long_for_memory_is_skipped(
     path, output = tmp_path / "text", tmp_path / "out"
     path.write_text("a\n" + "b " * 50 + "\nc\n")
     embed(path, output)
-    with open_activations(output) as found:
-        assert [values.shape[1] for values in found] == [1, 0, 1]
-        [(name, reason)] = json.loads(found.attributes["skipped"]).items()
+    with open_activations(output) as activations:
+        assert [values.shape[1] for values in activations] == [1, 0, 1]
+        [(name, reason)] = json.loads(activations.attributes["skipped"]).items()
         assert (name, reason[:37]) == ("1", "line 2: out of memory: [enforce fail]")
 
 
@@ -81,9 +81,9 @@ def test_what_was_skipped_before_an_interruption_is_reported_too(
     with pytest.raises(StoppedError, match=r"resumes after line 4\.$"):
         embed(path, output, should_stop=lambda: True)
     embed(path, output)
-    with open_activations(output) as found:
-        assert list(json.loads(found.attributes["skipped"])) == ["1"]
-        assert len(found) == 11
+    with open_activations(output) as activations:
+        assert list(json.loads(activations.attributes["skipped"])) == ["1"]
+        assert len(activations) == 11
 
 
 def test_only_the_first_skipped_records_are_shown(
@@ -92,8 +92,8 @@ def test_only_the_first_skipped_records_are_shown(
     path, output = tmp_path / "text", tmp_path / "out"
     path.write_bytes(b"\xff\n" * 3000)
     embed(path, output)
-    with open_activations(output) as found:
-        assert len(json.loads(found.attributes["skipped"])) == 3000
+    with open_activations(output) as activations:
+        assert len(json.loads(activations.attributes["skipped"])) == 3000
     logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(logged) == 21
     assert logged[-1] == "Skipped 3,000 lines in all"

@@ -39,22 +39,24 @@ def prepare_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> Any:
     """Train with the settings of `train_model`, all in one dictionary."""
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "files": ("text.txt",),
         "options_file": "options.json",
         "validation_file": "validation.txt",
     }
-    given |= SETTINGS | settings
-    options = [_take(kind, given) for kind in (TextOptions, StartOptions, GivenOptions, RunOptions)]
-    assert not given, given
+    values |= SETTINGS | settings
+    options = [
+        _take(kind, values) for kind in (TextOptions, StartOptions, GivenOptions, RunOptions)
+    ]
+    assert not values, values
     text, start, training, run = options
     return train_model(text, output, start, training, run, should_stop=should_stop)
 
 
-def _take(kind: Any, given: dict[str, Any]) -> Any:
+def _take(kind: Any, values: dict[str, Any]) -> Any:
     """Build options from the entries of a dictionary, and remove these."""
     return kind(
-        **{field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
+        **{field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
     )
 
 
@@ -76,16 +78,16 @@ def content(output: str) -> dict[str, bytes]:
 
 def weights(output: str) -> dict[str, Any]:
     """Return all tensors of a trained model, including its softmax."""
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path(output) / name) as file:
-            found |= {tensor: file.read(tensor) for tensor in file.names}
-    return found
+            tensors |= {tensor: file.read(tensor) for tensor in file.names}
+    return tensors
 
 
 def assert_same_weights(one: str, other: str) -> None:
     """Assert that two trained models are equal bit for bit."""
-    expected, found = weights(one), weights(other)
-    assert expected.keys() == found.keys()
+    expected, tensors = weights(one), weights(other)
+    assert expected.keys() == tensors.keys()
     for name, values in expected.items():
-        assert np.array_equal(values, found[name]), name
+        assert np.array_equal(values, tensors[name]), name

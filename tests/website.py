@@ -102,13 +102,13 @@ def put_model_on_hub(site: Site, repository: str, files: dict[str, bytes]) -> No
 
     api = f"/api/models/{repository}"
     siblings = [{"rfilename": name} for name in files]
-    facts = json.dumps({"id": repository, "sha": COMMIT, "siblings": siblings}).encode()
+    info = json.dumps({"id": repository, "sha": COMMIT, "siblings": siblings}).encode()
     tree = [
         {"type": "file", "path": name, "size": len(content), "oid": "0" * 40}
         for name, content in files.items()
     ]
     for revision in ("main", COMMIT):
-        site.put(f"{api}/revision/{revision}", facts)
+        site.put(f"{api}/revision/{revision}", info)
         site.put(f"{api}/tree/{revision}", json.dumps(tree).encode())
     for name, content in files.items():
         site.put(f"/{repository}/resolve/{COMMIT}/{name}", content, *[with_headers] * 9)

@@ -123,16 +123,16 @@ def expected() -> Expected:
     for name, state in STATES.items():
         options = ("--state", state, "--layers", LAYERS[name], "--overwrite")
         assert elmo("embed", "text.txt", "plain.hdf5", "--model", TINY, *options).exit_code == 0
-        with open_activations("plain.hdf5") as found:
-            values[name] = list(found)
+        with open_activations("plain.hdf5") as activations:
+            values[name] = list(activations)
     return values
 
 
 def plan_of_folder(expected: Expected) -> str | None:
     """Return the name of the plan whose values the folder has, all of them; None if refused."""
     try:
-        with open_activations("out") as found:
-            values = list(found)
+        with open_activations("out") as activations:
+            values = list(activations)
     except InputError as error:
         if "/out: " in str(error):
             return None
@@ -220,25 +220,25 @@ def try_once(
     statuses = [run.process.exitcode for run in runs]
     for run in runs:
         check_end(run)
-    found = plan_of_folder(expected)
+    plan_name = plan_of_folder(expected)
     is_killed = any(run.is_killed for run in runs)
     if not is_killed:
         assert 0 in statuses
-        assert found in {run.name for run in runs if run.process.exitcode == 0}
+        assert plan_name in {run.name for run in runs if run.process.exitcode == 0}
     if kind == "job array" and not is_killed:
         assert statuses == [0, 0, 0]
     last = elmo(*command_of("other", none, "--overwrite"))
     assert last.exit_code == 0, last.output
     assert plan_of_folder(expected) == "other"
     if is_killed:
-        return f"killed, then {found or 'refused'}"
-    return f"{found}; {statuses.count(0)} of {len(statuses)} ended well"
+        return f"killed, then {plan_name or 'refused'}"
+    return f"{plan_name}; {statuses.count(0)} of {len(statuses)} ended well"
 
 
 def try_often(forks: Any, kind: str, engine: list[str], n_timings: int, expected: Expected) -> None:
     """Do trials of a kind, and print how often each end was seen."""
     seconds = min(time_of_a_run(forks, engine, f"alone-{i}") for i in range(2))
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for seed in range(SEED, SEED + n_timings):
         here = Path(f"trial-{seed}")
         here.mkdir()
@@ -249,9 +249,9 @@ def try_often(forks: Any, kind: str, engine: list[str], n_timings: int, expected
             end = try_once(forks, kind, engine, seconds, seed, expected)
         finally:
             os.chdir(before)
-        seen[end] = seen.get(end, 0) + 1
+        counts[end] = counts.get(end, 0) + 1
     name = "Ray" if "ray" in engine else "no engine"
-    print(f"\n{kind}, {name}, {n_timings} timings, {seconds:.1f} s a run: {seen}")  # noqa: T201
+    print(f"\n{kind}, {name}, {n_timings} timings, {seconds:.1f} s a run: {counts}")  # noqa: T201
 
 
 def time_of_a_run(forks: Any, engine: list[str], name: str) -> float:

@@ -52,9 +52,13 @@ def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part
     parts, has_ids, _ = split_inputs(find_inputs((str(path),)), columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
-        found = list(read_part(part, columns, has_ids=has_ids))
-        assert (part.number, part.first, part.n_records) == (number, len(records), len(found))
-        records += found
+        part_records = list(read_part(part, columns, has_ids=has_ids))
+        assert (part.number, part.first, part.n_records) == (
+            number,
+            len(records),
+            len(part_records),
+        )
+        records += part_records
     return parts, records
 
 

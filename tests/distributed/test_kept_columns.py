@@ -36,16 +36,16 @@ def assert_rows_equal_embed(source: str, *options: str) -> None:
     result = elmo("distribute", source, "out", *RUN, *options)
     assert result.exit_code == 0, result.output
     assert len(list(Path("out").glob("part-*"))) > 1
-    plain, found = parquet.read_table("plain.parquet"), parquet.read_table("out")
-    assert found.schema.remove_metadata() == plain.schema.remove_metadata()
-    for name in found.schema.names[:-1]:
-        assert found.column(name).to_pylist() == plain.column(name).to_pylist()
+    plain, distributed = parquet.read_table("plain.parquet"), parquet.read_table("out")
+    assert distributed.schema.remove_metadata() == plain.schema.remove_metadata()
+    for name in distributed.schema.names[:-1]:
+        assert distributed.column(name).to_pylist() == plain.column(name).to_pylist()
     for part in Path("out").glob("part-*"):
-        assert parquet.read_schema(part).types == found.schema.types
+        assert parquet.read_schema(part).types == distributed.schema.types
 
 
-@pytest.mark.parametrize("kept", ["all", "day,index", "key"])
-def test_columns_of_parquet_are_those_of_embed(kept: str) -> None:
+@pytest.mark.parametrize("keep_columns", ["all", "day,index", "key"])
+def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
     n = 60
     columns = {
         "id": pyarrow.array(range(n), pyarrow.int32()),
@@ -56,13 +56,13 @@ def test_columns_of_parquet_are_those_of_embed(kept: str) -> None:
         "key": pyarrow.array(["x", "y"] * (n // 2)).dictionary_encode(),
     }
     parquet.write_table(pyarrow.table(columns), "in.parquet", row_group_size=7)
-    assert_rows_equal_embed("in.parquet", "--keep-columns", kept)
+    assert_rows_equal_embed("in.parquet", "--keep-columns", keep_columns)
 
 
-@pytest.mark.parametrize("kept", ["all", "late,mixed"])
+@pytest.mark.parametrize("keep_columns", ["all", "late,mixed"])
 @pytest.mark.parametrize("batch_rows", [1, 1024])
 def test_columns_of_json_have_one_type_in_all_parts(
-    kept: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
+    keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(column_types, "_BATCH_ROWS", batch_rows)
     rows: list[Row] = [
@@ -72,15 +72,15 @@ def test_columns_of_json_have_one_type_in_all_parts(
     ]
     rows[50] |= {"mixed": "x", "number": 1.5, "late": True, "list": [1], "object": {"b": "c"}}
     write_json("in.jsonl", rows)
-    assert_rows_equal_embed("in.jsonl", "--keep-columns", kept)
+    assert_rows_equal_embed("in.jsonl", "--keep-columns", keep_columns)
 
 
 def test_a_column_of_later_rows_is_in_all_parts() -> None:
     rows: list[Row] = [{"text": "a b " * 9} for _ in range(60)]
     write_json("in.jsonl", [*rows, {"text": "a", "year": 7, "key": "k"}])
     assert elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code == 0
-    found = parquet.read_table("out")
-    assert found.column("year").to_pylist() == [None] * 60 + [7]
+    table = parquet.read_table("out")
+    assert table.column("year").to_pylist() == [None] * 60 + [7]
     with open_activations("out") as opened:  # A kept column `key` is no id.
         assert (opened.key(60), opened.sentence(60)) == (None, "a")
 
@@ -95,8 +95,8 @@ def test_ids_have_one_type_in_all_parts() -> None:
         assert elmo(*command).exit_code == 0
         ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
         assert parquet.read_table("out").column("id").to_pylist() == ids
-        with open_activations("out") as found:
-            assert (found.key(7), found.key(59)) == (None, str(last))
+        with open_activations("out") as activations:
+            assert (activations.key(7), activations.key(59)) == (None, str(last))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_folder_whose_ids_are_called_key_is_read() -> None:
         metadata = {key: value for key, value in file.metadata.metadata.items() if b":" not in key}
         table = file.read().rename_columns(names).replace_schema_metadata(metadata)
         parquet.write_table(table, path)
-    with open_activations("out") as found:
-        assert [found.key(number) for number in (0, 59)] == ["a0", "a59"]
-        assert found.number_of("a30") == 30
-        assert found["a30"].shape == (3, 18, 32)
+    with open_activations("out") as activations:
+        assert [activations.key(number) for number in (0, 59)] == ["a0", "a59"]
+        assert activations.number_of("a30") == 30
+        assert activations["a30"].shape == (3, 18, 32)

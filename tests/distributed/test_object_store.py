@@ -29,26 +29,26 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(20)))
     memory = pytest.importorskip("fsspec.implementations.memory")
-    open_other, found = module.open_location, memory.MemoryFileSystem()
+    open_other, filesystem = module.open_location, memory.MemoryFileSystem()
 
     def open_location(location: str) -> tuple[Any, str]:
         if location.startswith("memory://"):
-            return PyFileSystem(FSSpecHandler(found)), location.removeprefix("memory:/")
+            return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix("memory:/")
         return open_other(location)
 
     monkeypatch.setattr(module, "open_location", open_location)
     yield
-    found.store.clear()
-    found.pseudo_dirs[:] = [""]
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
 
 
 def assert_has(state: str) -> None:
     """Assert that the folder has what `elmo embed` gives."""
     options = ("--model", TINY, "--state", state, "--overwrite")
     assert elmo("embed", "text.txt", "plain.hdf5", *options).exit_code == 0
-    with open_activations(OUT) as found, open_activations("plain.hdf5") as plain:
-        assert found.attributes["state"] == state
-        for values, expected in zip(found, plain, strict=True):
+    with open_activations(OUT) as activations, open_activations("plain.hdf5") as plain:
+        assert activations.attributes["state"] == state
+        for values, expected in zip(activations, plain, strict=True):
             assert_allclose(values, expected, atol=2e-6)
 
 

@@ -51,9 +51,9 @@ def stop() -> None:
 
 def initial_state() -> str:
     """Return the initial state of the folder's activations."""
-    with open_activations("out") as found:
-        list(found.records())
-        return str(found.attributes["state"])
+    with open_activations("out") as activations:
+        list(activations.records())
+        return str(activations.attributes["state"])
 
 
 def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,11 +144,11 @@ def test_parts_that_move_while_they_are_counted_are_found(
 
     def names_and_move(self: Folder, folder: str = "") -> list[str]:
         nonlocal calls
-        found = names(self, folder)
+        files = names(self, folder)
         calls += 1
         if calls == n_calls:
             distribute(WARM)
-        return found
+        return files
 
     monkeypatch.setattr(Folder, "names", names_and_move)
     folder = Folder("out")
@@ -164,10 +164,10 @@ def test_a_folder_whose_parts_move_while_it_is_opened_is_read(
     names = Folder.names
 
     def names_and_move(self: Folder, folder: str = "") -> list[str]:
-        found = names(self, folder)
+        files = names(self, folder)
         monkeypatch.setattr(Folder, "names", names)
         distribute(WARM)
-        return found
+        return files
 
     monkeypatch.setattr(Folder, "names", names_and_move)
     assert initial_state() == "warm"
@@ -353,9 +353,9 @@ def test_a_damaged_note_stops_nothing(content: bytes) -> None:
 def test_a_folder_of_version_0_1_is_read_and_not_resumed() -> None:
     distribute()
     as_version_0_1(Path("out"))
-    with open_activations("out") as found:
-        assert len(found) == 40
-        assert found.attributes["records"] == 40
+    with open_activations("out") as activations:
+        assert len(activations) == 40
+        assert activations.attributes["records"] == 40
     assert_equal_to_embed()
     assert elmo("distribute", "--status", "out").stdout.startswith("out: 10 of 10 parts\n")
     assert "differs in form (that of version 0.1 there)" in elmo(*RUN).stderr

@@ -57,8 +57,8 @@ def embed(part, device, on_tokens):
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
 parts = [Part(number, number, "", 0, 1, 1, 1) for number in range(12)]
 resources = Resources(sys.argv[1], gpus_per_worker=1)
-found = [each for each in embed_on_ray(parts, embed, resources) if not isinstance(each, AtWork)]
-print(*sorted({each.worker for each in found}), sep="; ")
+results = [each for each in embed_on_ray(parts, embed, resources) if not isinstance(each, AtWork)]
+print(*sorted({each.worker for each in results}), sep="; ")
 """
 
 DEADLY = """
@@ -69,10 +69,10 @@ from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
 from elmo_cli.distributed.run import run_parts
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.settings import ModelSettings
-def deadly(embed, part, **named):
+def deadly(embed, part, **options):
     if part.number == 2:
         os.kill(os.getpid(), 9)
-    return embed(part, **named)
+    return embed(part, **options)
 def engine(parts, embed):
     return embed_on_ray(parts, partial(deadly, embed), Resources(sys.argv[1], 1, attempts=2))
 settings, folder = CorpusSettings(ModelSettings(sys.argv[2])), Folder("out")
@@ -104,8 +104,8 @@ def embed(part, device, on_tokens):
     return PartResult(part.number, "")
 sys_argv = sys.argv
 parts = [Part(number, number, "a.txt", 0, 1, 1, 1) for number in range(2)]
-found = [*embed_on_ray(parts, embed, Resources(sys_argv[1], 1))]
-print(7 in [each.n_tokens for each in found], sum(not isinstance(each, AtWork) for each in found))
+events = [*embed_on_ray(parts, embed, Resources(sys_argv[1], 1))]
+print(7 in [each.n_tokens for each in events], sum(not isinstance(each, AtWork) for each in events))
 """
 """The second part hangs for a while: its process sleeps, or is stopped."""
 
@@ -157,14 +157,14 @@ def output_of(script: str, *arguments: str) -> str:
 
 def workers_of(process: int) -> list[int]:
     """Return the processes under `process` that embed a part, by the names that Ray sets."""
-    found = []
+    workers = []
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
         try:
             is_worker = b"_Worker.embed" in Path(f"/proc/{child}/cmdline").read_bytes()
-            found += [int(child)] if is_worker else workers_of(int(child))
+            workers += [int(child)] if is_worker else workers_of(int(child))
         except OSError:  # it has ended
             continue
-    return found
+    return workers
 
 
 def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
@@ -201,8 +201,8 @@ def test_workers_of_a_cluster_keep_columns(address: str) -> None:
     options = ("--workers", "2", "--address", address, "--keep-columns", "all")
     assert end_of(start_elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options))[0] == 0
     assert len(parts_there()) > 1
-    found = parquet.read_table("out").select(["id", "year"]).to_pylist()
-    assert found == [{"id": row["id"], "year": row["year"]} for row in rows]
+    kept_rows = parquet.read_table("out").select(["id", "year"]).to_pylist()
+    assert kept_rows == [{"id": row["id"], "year": row["year"]} for row in rows]
 
 
 def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", address: str) -> None:
@@ -243,8 +243,8 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    found = "nothing for 3 seconds"  # Ray's client tries again where a port refuses it.
-    error = f"Error: --address {address}: expected a cluster of Ray, found {found}. "
+    problem = "nothing for 3 seconds"  # Ray's client tries again where a port refuses it.
+    error = f"Error: --address {address}: expected a cluster of Ray, found {problem}. "
     assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
 

@@ -62,13 +62,18 @@ def test_a_folder_holds_what_a_file_of_embed_holds(options: tuple[str, ...]) -> 
 
 def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
     assert elmo(*RUN).exit_code == 0
-    with open_activations("out") as found:
-        assert found.sentence(4) == "The cat 2 sat"
-        assert found.number_of("The cat 2 sat") == 4
-        assert "no such" not in found
-        assert "" not in found
-        assert [record.tokens for record, _ in found.records()][4] == ["The", "cat", "2", "sat"]
-        assert found.attributes["records"] == 40
+    with open_activations("out") as activations:
+        assert activations.sentence(4) == "The cat 2 sat"
+        assert activations.number_of("The cat 2 sat") == 4
+        assert "no such" not in activations
+        assert "" not in activations
+        assert [record.tokens for record, _ in activations.records()][4] == [
+            "The",
+            "cat",
+            "2",
+            "sat",
+        ]
+        assert activations.attributes["records"] == 40
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
     assert table.column("index").to_pylist() == list(range(40))
@@ -81,9 +86,9 @@ def test_raw_text_is_tokenized() -> None:
     tokenizer = ("--tokenizer", "moses", "--language", "fr")
     assert elmo(*RUN, *tokenizer).exit_code == 0
     assert_equal_to_embed(*tokenizer)
-    with open_activations("out") as found:
-        assert found.attributes["tokenizer"] == "moses:fr"
-        assert found.tokens(8) == ["L'", "eau", "est", "froide", "."]
+    with open_activations("out") as activations:
+        assert activations.attributes["tokenizer"] == "moses:fr"
+        assert activations.tokens(8) == ["L'", "eau", "est", "froide", "."]
 
 
 def test_fasta_and_columns_keep_their_keys() -> None:
@@ -95,20 +100,24 @@ def test_fasta_and_columns_keep_their_keys() -> None:
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     columns = ("--text-column", "body", "--key-column", "id", "--overwrite")
     assert elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *columns).exit_code == 0
-    with open_activations("out") as found:
-        assert (found.key(3), found.sentence(3)) == ("3", "The cat 3")
-        assert_array_equal(found["3"], found[3])
+    with open_activations("out") as activations:
+        assert (activations.key(3), activations.sentence(3)) == ("3", "The cat 3")
+        assert_array_equal(activations["3"], activations[3])
 
 
 def test_record_numbers_continue_across_files() -> None:
     Path("b.txt").write_text("b")
     Path("empty.txt").touch()
     assert elmo("distribute", "b.txt", "empty.txt", "text.txt", *RUN[2:]).exit_code == 0
-    with open_activations("out") as found:
-        assert [found.sentence(i) for i in (0, 1, 3)] == ["b", "The cat 0 sat", "The cat 1 sat"]
+    with open_activations("out") as activations:
+        assert [activations.sentence(i) for i in (0, 1, 3)] == [
+            "b",
+            "The cat 0 sat",
+            "The cat 1 sat",
+        ]
     assert elmo("distribute", "empty.txt", "none", *RUN[3:]).exit_code == 0
-    with open_activations("none") as found:
-        assert len(found) == 0
+    with open_activations("none") as activations:
+        assert len(activations) == 0
 
 
 def test_the_last_shard_completes_the_folder() -> None:
@@ -173,8 +182,8 @@ def test_a_line_that_is_not_utf8_fails_its_part() -> None:
     assert status.stdout.startswith("out: 9 of 10 parts\n")
     assert "line 41, column 5" in status.stdout
     assert elmo(*RUN, "--skip-errors", "--overwrite").exit_code == 0
-    with open_activations("out") as found:
-        assert found[40].shape == (3, 0, 32)
+    with open_activations("out") as activations:
+        assert activations[40].shape == (3, 0, 32)
 
 
 def test_an_unwritable_folder_is_a_one_line_error() -> None:
@@ -259,10 +268,10 @@ def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
     half = len(content) // 2
-    kept = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
-    path.write_bytes(kept[damage])
-    with open_activations("out") as found, pytest.raises(InputError) as caught:
-        list(found.records())
+    contents = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
+    path.write_bytes(contents[damage])
+    with open_activations("out") as activations, pytest.raises(InputError) as caught:
+        list(activations.records())
     assert re.fullmatch(
         rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
         r"distribute` command of the folder again\.",
@@ -327,9 +336,9 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
     uri = f"file://{folder}/out"
     assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
     assert not Path("out/_elmo/tmp").exists()
-    with open_activations(uri) as found, open_activations("out") as local:
-        assert len(found) == len(local) == 40
-        assert_array_equal(found[4], local[4])
+    with open_activations(uri) as activations, open_activations("out") as local:
+        assert len(activations) == len(local) == 40
+        assert_array_equal(activations[4], local[4])
     assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
     result = elmo(*RUN[:2], "nowhere://a/b", *RUN[3:])
     assert "Error: nowhere://a/b: cannot open it: " in result.stderr
@@ -342,10 +351,10 @@ def test_skipped_records_are_reported_and_counted() -> None:
     lines = [line for line in result.stderr.splitlines() if line.startswith("Skipped")]
     assert re.match(r"Skipped: .*text.txt, line 41, column 5: not valid UTF-8", lines[0])
     assert (len(lines), lines[-1]) == (21, "Skipped 30 records in all")
-    with open_activations("out") as found:
-        assert found.attributes["n_skipped"] == 30
-        assert json.loads(found.attributes["skipped"])["40"] in lines[0]
-        assert found.attributes["tokens"] == 80
+    with open_activations("out") as activations:
+        assert activations.attributes["n_skipped"] == 30
+        assert json.loads(activations.attributes["skipped"])["40"] in lines[0]
+        assert activations.attributes["tokens"] == 80
 
 
 def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:
@@ -372,13 +381,13 @@ def test_status_counts_workers_before_their_first_part() -> None:
         yield AtWork(7, frozenset({"a", "b"}))
         yield from map(embed, parts)
 
-    seen: list[str] = []
+    notes: list[str] = []
     run_parts(
         *(folder, plan, settings, engine),
-        on_progress=lambda counts: seen.append(counts.note(is_at_work=True).text()),
+        on_progress=lambda counts: notes.append(counts.note(is_at_work=True).text()),
     )
-    assert re.fullmatch(r"[\d,]+ tokens/s, 2 workers, 0 failed", seen[0])
-    assert re.fullmatch(r"[\d,]+ tokens/s, 3 workers, 0 failed, less than a minute left", seen[-1])
+    assert re.fullmatch(r"[\d,]+ tokens/s, 2 workers, 0 failed", notes[0])
+    assert re.fullmatch(r"[\d,]+ tokens/s, 3 workers, 0 failed, less than a minute left", notes[-1])
 
 
 @pytest.mark.parametrize(

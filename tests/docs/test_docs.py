@@ -119,8 +119,8 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 def headings(page: Path) -> set[str]:
     """Return the headings of a page, as links spell them."""
-    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+    texts = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in texts}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -147,9 +147,9 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
 
 def test_the_page_of_promises_names_tests_that_exist() -> None:
     text = (DOCS / "reliability-tests.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/\S+\.py)`", text)
-    assert len(named) > 10
-    assert [name for name in named if not (ROOT / name).is_file()] == []
+    paths = re.findall(r"`(tests/\S+\.py)`", text)
+    assert len(paths) > 10
+    assert [name for name in paths if not (ROOT / name).is_file()] == []
 
 
 def test_pages_have_at_most_two_thousand_words() -> None:
@@ -170,16 +170,16 @@ def sentences(page: Path) -> list[str]:
 def test_sentences_of_pages_are_short(page: Path) -> None:
     if page.name == "commands.md":
         pytest.skip("made from the help texts")
-    found = sentences(page)
-    assert [each for each in found if len(each.split()) > 35] == []
-    assert sum(len(each.split()) for each in found) <= 20 * len(found)
-    assert sum(each.count(";") for each in found) <= 2
+    texts = sentences(page)
+    assert [each for each in texts if len(each.split()) > 35] == []
+    assert sum(len(each.split()) for each in texts) <= 20 * len(texts)
+    assert sum(each.count(";") for each in texts) <= 2
 
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    named = re.findall(r"[\w-]+\.md", navigation)
-    assert sorted(named) == sorted(page.name for page in DOCS.glob("*.md"))
+    pages = re.findall(r"[\w-]+\.md", navigation)
+    assert sorted(pages) == sorted(page.name for page in DOCS.glob("*.md"))
 
 
 # The checks themselves.

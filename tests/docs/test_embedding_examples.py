@@ -37,8 +37,8 @@ def test_tokens_of_flair_have_the_vectors_of_their_sentence() -> None:
         again.embed(sentences)
         for sentence, values in zip(sentences, vectors("1,2"), strict=True):
             expected = np.concatenate(list(values), axis=1)
-            found = np.array([token.embedding.numpy() for token in sentence])
-            assert_allclose(found, expected, atol=1e-6)
+            token_vectors = np.array([token.embedding.numpy() for token in sentence])
+            assert_allclose(token_vectors, expected, atol=1e-6)
 
 
 def test_a_sentence_transformer_encodes_and_is_loaded_again(

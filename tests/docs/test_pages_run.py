@@ -116,10 +116,10 @@ def has_packages(code: str) -> bool:
     return all(find_spec(name) is not None for name in names)
 
 
-def assert_prints(found: str, expected: str) -> None:
+def assert_prints(output: str, expected: str) -> None:
     """Assert the same text, and the same figures but for the rounding of the last digit."""
-    assert FIGURE.sub("#", found) == FIGURE.sub("#", expected)
-    for value, other in zip(FIGURE.findall(found), FIGURE.findall(expected), strict=True):
+    assert FIGURE.sub("#", output) == FIGURE.sub("#", expected)
+    for value, other in zip(FIGURE.findall(output), FIGURE.findall(expected), strict=True):
         last_digit = 10.0 ** -len(other.partition(".")[2])
         assert float(value) == pytest.approx(float(other), rel=1e-5, abs=1.01 * last_digit)
 
@@ -164,7 +164,7 @@ def nearest(path: str, word: str) -> list[str]:
     vectors = np.array([row[1:] for row in rows], np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
-    return [words[place] for place in order if words[place] != word][:5]
+    return [words[index] for index in order if words[index] != word][:5]
 
 
 @pytest.mark.slow

@@ -49,9 +49,9 @@ def run(language: str, code: str, names: dict[str, Any]) -> str:
 @pytest.mark.filterwarnings("default")
 def test_the_page_runs_and_prints_what_it_shows(text: str) -> None:
     names: dict[str, Any] = {}
-    found = BLOCK.findall(text)
-    assert {language for language, _, _ in found} == {"sh", "python", "r"}
-    for language, code, shown in found:
+    blocks = BLOCK.findall(text)
+    assert {language for language, _, _ in blocks} == {"sh", "python", "r"}
+    for language, code, shown in blocks:
         if language == "r" and shutil.which("Rscript") is None:
             continue
         printed = run(language, code, names)

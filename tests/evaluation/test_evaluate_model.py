@@ -102,12 +102,12 @@ def test_both_files_grow_with_each_table(folder: Path) -> None:
     tables = [Table(name, "A note.", ["a"], {"b": [None]}) for name in ("one", "two")]
     sizes = []
 
-    def found() -> Iterator[Table]:
+    def yield_tables() -> Iterator[Table]:
         for table in tables:
             yield table
             sizes.append((folder / "results.md").stat().st_size)
 
-    evaluate_model.write_tables({}, found(), Path("results"))
+    evaluate_model.write_tables({}, yield_tables(), Path("results"))
     assert sizes == sorted(set(sizes))
 
 

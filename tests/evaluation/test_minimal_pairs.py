@@ -53,7 +53,7 @@ def test_each_direction_is_scored() -> None:
 def test_the_table_has_a_row_per_phenomenon() -> None:
     table = minimal_pairs.evaluate(PlantedScorer(), PAIRS)
     assert list(table.rows)[:3] == ["all", "agreement", "islands"]
-    found = {
+    rows = {
         row: [cell.value for cell in cells if cell]
         for row, cells in table.rows.items()
         if not row.startswith("published")
@@ -61,9 +61,9 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
     assert table.columns[:5] == [
         *("forward", "backward", "both", "pairs with unknown words", "both, all words known")
     ]
-    assert found["all"] == pytest.approx([50, 60, 70, 20, 62.5, 20])
-    assert found["agreement"] == pytest.approx([62.5, 50, 62.5, 25, 50, 0])
-    assert found["islands"] == pytest.approx([0, 100, 100, 0, 100, 100])
+    assert rows["all"] == pytest.approx([50, 60, 70, 20, 62.5, 20])
+    assert rows["agreement"] == pytest.approx([62.5, 50, 62.5, 25, 50, 0])
+    assert rows["islands"] == pytest.approx([0, 100, 100, 0, 100, 100])
 
 
 def test_a_phenomenon_without_known_words_has_no_figure() -> None:
@@ -79,7 +79,7 @@ def test_the_first_pairs_of_each_set_are_read(tmp_path: Path) -> None:
             for k in range(3)
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    found = list(minimal_pairs.read_pairs(tmp_path.iterdir(), 2))
-    assert [pair.good for pair in found] == ["a 0", "a 1", "b 0", "b 1"]
-    assert [found[0].phenomenon, found[2].phenomenon] == ["island effects", "argument structure"]
+    pairs = list(minimal_pairs.read_pairs(tmp_path.iterdir(), 2))
+    assert [pair.good for pair in pairs] == ["a 0", "a 1", "b 0", "b 1"]
+    assert [pairs[0].phenomenon, pairs[2].phenomenon] == ["island effects", "argument structure"]
     assert len(list(minimal_pairs.read_pairs(tmp_path.iterdir()))) == 6

@@ -50,20 +50,20 @@ def f1(fallback: bool) -> dict[str, float]:
 
 
 def test_planted_senses_are_found() -> None:
-    found = f1(fallback=True)
-    assert found["layer 1"] == pytest.approx(4 / 5)  # all but the second mouse
-    assert found["WordNet's first sense"] == pytest.approx(3 / 5)
-    assert found["most frequent sense in SemCor"] == pytest.approx(3 / 5)
+    scores = f1(fallback=True)
+    assert scores["layer 1"] == pytest.approx(4 / 5)  # all but the second mouse
+    assert scores["WordNet's first sense"] == pytest.approx(3 / 5)
+    assert scores["most frequent sense in SemCor"] == pytest.approx(3 / 5)
     # All vectors of layer 0 are equal, so that the most frequent sense wins.
-    assert found["layer 0"] == found["most frequent sense in SemCor"]
+    assert scores["layer 0"] == scores["most frequent sense in SemCor"]
 
 
 def test_without_fallback_unseen_words_have_no_answer() -> None:
-    found = f1(fallback=False)
+    scores = f1(fallback=False)
     # 3 right of 3 answers to 5 questions: precision 1, recall 3 / 5.
-    assert found["layer 1"] == pytest.approx(2 * 1 * (3 / 5) / (1 + 3 / 5))
-    assert found["most frequent sense in SemCor"] == pytest.approx(4 / 8)
-    assert found["WordNet's first sense"] == pytest.approx(3 / 5)
+    assert scores["layer 1"] == pytest.approx(2 * 1 * (3 / 5) / (1 + 3 / 5))
+    assert scores["most frequent sense in SemCor"] == pytest.approx(4 / 8)
+    assert scores["WordNet's first sense"] == pytest.approx(3 / 5)
 
 
 def test_noise_is_right_by_chance() -> None:
@@ -71,10 +71,10 @@ def test_noise_is_right_by_chance() -> None:
     semcor = [sentence("a", (MONEY, RIVER)[k % 2]) for k in range(40)]
     tests = [sentence("a", (MONEY, RIVER)[random.integers(2)], source="one") for _ in range(800)]
     guesses = word_senses.guess(PlantedEmbedder(), semcor, tests, NUMBERS)
-    found = guesses.f1(np.ones(800, bool), fallback=True)
+    scores = guesses.f1(np.ones(800, bool), fallback=True)
     noise = guesses.methods.index("layer 2")
-    assert found.values[noise] == pytest.approx(0.5, abs=0.06)
-    assert found.errors[noise] == pytest.approx(np.sqrt(0.25 / 800), rel=0.1)
+    assert scores.values[noise] == pytest.approx(0.5, abs=0.06)
+    assert scores.errors[noise] == pytest.approx(np.sqrt(0.25 / 800), rel=0.1)
 
 
 def test_the_tables_have_a_column_per_data_set() -> None:
@@ -94,8 +94,8 @@ def test_the_tables_have_a_column_per_data_set() -> None:
 def test_a_word_of_several_tokens_has_their_mean() -> None:
     layers = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     target = Target(range(0, 2), BANK, (MONEY,))
-    found = word_senses._features(layers, target)
-    assert found.tolist() == [[1, 2], [7, 8], [8, 9]]
+    features = word_senses._features(layers, target)
+    assert features.tolist() == [[1, 2], [7, 8], [8, 9]]
 
 
 # Files.

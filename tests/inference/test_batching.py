@@ -55,8 +55,8 @@ def test_batches_are_full_and_begin_with_the_longest_sentence(
 
     batches = list(group_by_length(lengths, max_tokens, max_sentences))
     with_tokens = [index for index, length in enumerate(lengths) if length > 0]
-    found = [index for batch in batches for index in batch]
-    assert found == sorted(with_tokens, key=lambda index: -lengths[index])
+    indices = [index for batch in batches for index in batch]
+    assert indices == sorted(with_tokens, key=lambda index: -lengths[index])
     assert all(batch and fits(batch) for batch in batches)
     assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))
 

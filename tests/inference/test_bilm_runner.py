@@ -76,25 +76,25 @@ def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None
     expected = torch.autograd.grad(bilm(IDS).layers.square().sum(), weights)
     n_encoded = []
     bilm.token_encoder.register_forward_hook(lambda *call: n_encoded.append(len(call[2])))
-    found = torch.autograd.grad(layers(BiLmRunner(), bilm).square().sum(), weights)
+    gradients = torch.autograd.grad(layers(BiLmRunner(), bilm).square().sum(), weights)
     assert n_encoded == [len({"<S>", "</S>", "the", "cat", "sat", "dog"})]
-    for gradient, reference in zip(found, expected, strict=True):
+    for gradient, reference in zip(gradients, expected, strict=True):
         assert_allclose(gradient, reference, atol=1e-5, rtol=1e-6)
 
 
 def test_float64_keeps_its_precision(bilm: BiLm) -> None:
-    found = layers(BiLmRunner(), bilm.double())
-    assert torch.equal(found, bilm(IDS).layers)
+    activations = layers(BiLmRunner(), bilm.double())
+    assert torch.equal(activations, bilm(IDS).layers)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_runs_fast(bilm: BiLm, dtype: torch.dtype) -> None:
     expected = bilm(IDS).layers
     runner = BiLmRunner()
-    found = layers(runner, bilm.to(dtype))
-    assert found.dtype == dtype
+    activations = layers(runner, bilm.to(dtype))
+    assert activations.dtype == dtype
     assert runner._fast is not None
-    assert_allclose(found.float(), expected, atol=0.05)
+    assert_allclose(activations.float(), expected, atol=0.05)
 
 
 def test_copies_and_pickles_have_no_weights(bilm: BiLm) -> None:
@@ -107,7 +107,7 @@ def test_copies_and_pickles_have_no_weights(bilm: BiLm) -> None:
 
 def test_layers_can_be_used_for_later_gradients(bilm: BiLm) -> None:
     weights = torch.ones(3, requires_grad=True)
-    found = layers(BiLmRunner(), bilm)
-    loss = (weights[:, None, None, None] * found).square().sum()
+    activations = layers(BiLmRunner(), bilm)
+    loss = (weights[:, None, None, None] * activations).square().sum()
     (gradient,) = torch.autograd.grad(loss, weights)
-    assert_allclose(gradient, 2 * found.square().flatten(1).sum(dim=1), rtol=1e-5)
+    assert_allclose(gradient, 2 * activations.square().flatten(1).sum(dim=1), rtol=1e-5)

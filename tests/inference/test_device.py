@@ -36,21 +36,21 @@ def test_auto_takes_an_available_device(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "n_gpus", "found"),
+    ("name", "n_gpus", "devices"),
     [
         *((0, 0, "cpu"), ("cuda", 0, "cpu"), ("mps", 0, "cpu"), ("gpu", 0, "cpu"), ("", 0, "cpu")),
         *(("cuda:1", 1, "cuda:0, cpu"), (-2, 1, "cuda:0, cpu"), ("cuda:x", 1, "cuda:0, cpu")),
     ],
 )
 def test_a_missing_device_raises_an_error_with_the_others(
-    name: Device, n_gpus: int, found: str, monkeypatch: pytest.MonkeyPatch
+    name: Device, n_gpus: int, devices: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, n_gpus)
     with pytest.raises(DeviceError) as caught:
         choose_device(name)
     shown = f"cuda:{name}" if name == 0 else name
     message = (
-        f"device {str(shown)!r}: expected auto or a device of this machine, found only {found}"
+        f"device {str(shown)!r}: expected auto or a device of this machine, found only {devices}"
     )
     assert str(caught.value) == message
 

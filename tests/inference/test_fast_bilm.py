@@ -86,11 +86,11 @@ def assert_fast_equals_readable(
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)
-    found, found_state = FastBiLm(deepcopy(bilm), compute_types("float32", CPU)).contextualize(
+    layers, end_state = FastBiLm(deepcopy(bilm), compute_types("float32", CPU)).contextualize(
         vectors, tokens, start
     )
-    assert_allclose(found, expected, atol=TOLERANCE)
-    for one, other in zip(state_tensors(found_state), state_tensors(expected_state), strict=True):
+    assert_allclose(layers, expected, atol=TOLERANCE)
+    for one, other in zip(state_tensors(end_state), state_tensors(expected_state), strict=True):
         assert_allclose(one, other, atol=TOLERANCE)
     for one, other in zip(state_tensors(start), state_tensors(before), strict=True):
         assert torch.equal(one, other)

@@ -314,18 +314,18 @@ def test_a_library_of_another_source_is_not_used(
     source = tmp_path / "kernels.c"
     monkeypatch.setattr(kernels, "_SOURCE", source)
 
-    def found() -> object:
+    def find_kernel_again() -> object:
         kernels._load_library.cache_clear()
         kernels._load_function.cache_clear()
         return kernels.find_kernel("step_float32")
 
     try:
-        assert found() is not None
+        assert find_kernel_again() is not None
         source.write_text(source.read_text() + "\n")
-        assert found() is None
+        assert find_kernel_again() is None
     finally:
         monkeypatch.undo()
-        found()
+        find_kernel_again()
 
 
 def test_other_types_and_processors_have_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

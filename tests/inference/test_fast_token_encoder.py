@@ -42,10 +42,10 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
     ids = readable.token_ids(words)
     with processor(name), torch.inference_mode():
         fast = prepare_token_encoder(copy.deepcopy(readable), types())
-        found = fast(ids)
+        vectors = fast(ids)
         alone = torch.cat([fast(row[None]) for row in ids])
-    assert_allclose(found, readable(ids), atol=1e-6)
-    assert torch.equal(found, alone)
+    assert_allclose(vectors, readable(ids), atol=1e-6)
+    assert torch.equal(vectors, alone)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -53,9 +53,9 @@ def test_linear_layers_multiply_in_the_precision(dtype: torch.dtype) -> None:
     readable = encoder("relu", 0)
     fast = prepare_token_encoder(copy.deepcopy(readable), types(dtype))
     ids = readable.token_ids(["one", "another"])
-    found = fast(ids)
-    assert found.dtype == torch.float32
-    assert_allclose(found, readable(ids), atol=1e-6 if dtype == torch.float32 else 0.05)
+    vectors = fast(ids)
+    assert vectors.dtype == torch.float32
+    assert_allclose(vectors, readable(ids), atol=1e-6 if dtype == torch.float32 else 0.05)
 
 
 @pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler when installed, on Linux")

@@ -68,18 +68,18 @@ def test_a_product_in_c_equals_float64(
     inputs, weight = product.inputs.to(dtype), product.weight.to(dtype)
     given_bias = None if product.bias is None else product.bias.to(dtype)
     bias = torch.zeros(1) if given_bias is None else given_bias
-    some = slice(len(inputs) // 2, len(inputs) // 2 + 4)
+    rows = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name), pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
-        found, alone = multiply(inputs), multiply(inputs[some])
-    assert found.dtype == dtype
+        output, alone = multiply(inputs), multiply(inputs[rows])
+    assert output.dtype == dtype
     expected = inputs.double() @ weight.double().t() + bias
     sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
     rounding = expected.abs() * torch.finfo(dtype).eps / 2
-    assert ((found - expected).abs() <= 1e-6 * sizes + rounding).all()
+    assert ((output - expected).abs() <= 1e-6 * sizes + rounding).all()
     # A row has the same bits among other rows and alone.
-    assert torch.equal(alone, found[some])
+    assert torch.equal(alone, output[rows])
 
 
 @pytest.mark.parametrize("dtype", COMPILED_TYPES)
@@ -160,9 +160,9 @@ def test_int8_multiplies_rounded_values(product: Product) -> None:
     # Where a value lies between two steps, float32 may round it to the other one.
     _, scales = rounded_to_int8(inputs)
     step = 1.01 * scales * np.abs(weight.numpy()).max(axis=1)
-    found = Int8Linear(weight, bias)(inputs)
-    assert found.dtype == torch.float32
-    assert (np.abs(found.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
+    output = Int8Linear(weight, bias)(inputs)
+    assert output.dtype == torch.float32
+    assert (np.abs(output.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
 
 
 @needs_int8

@@ -32,13 +32,13 @@ def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
 
-    found = compute_window(compute, sizes, 100, "cpu", carried=False)
-    assert sorted(found) == list(range(len(sizes)))
+    results = compute_window(compute, sizes, 100, "cpu", carried=False)
+    assert sorted(results) == list(range(len(sizes)))
     for index, size in enumerate(sizes):
         if size <= room:
-            assert found[index] == 10 * size
+            assert results[index] == 10 * size
         else:
-            assert str(found[index]) == "out of memory: 9 GiB"
+            assert str(results[index]) == "out of memory: 9 GiB"
 
 
 def test_compute_window_raises_other_errors() -> None:
@@ -100,13 +100,13 @@ def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     def elsewhere(batch: object) -> list[int]:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
 
-    found = compute_window(compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere)
-    assert type(found[0]) is ComputationError
-    assert str(found[0]) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
+    results = compute_window(compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere)
+    assert type(results[0]) is ComputationError
+    assert str(results[0]) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
 
 
-def assert_close(found: list[Array], expected: list[Array]) -> None:
-    for values, others in zip(found, expected, strict=True):
+def assert_close(arrays: list[Array], expected: list[Array]) -> None:
+    for values, others in zip(arrays, expected, strict=True):
         assert abs(values - others).max() < 1e-6
 
 
@@ -123,8 +123,8 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
     expected = [score.forward for score in model.score(sentences)]
     limit_memory(monkeypatch, 11)  # with the boundaries of a sentence
-    found = [score.forward for score in model.score(sentences)]
-    for one, other in zip(found, expected, strict=True):
+    scores = [score.forward for score in model.score(sentences)]
+    for one, other in zip(scores, expected, strict=True):
         assert_allclose(one, other, rtol=1e-6, atol=1e-6)
     with pytest.raises(ComputationError, match=r"^out of memory"):
         list(model.score([["cat"] * 10]))

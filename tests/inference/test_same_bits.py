@@ -68,6 +68,6 @@ def test_bits_depend_on_the_sentence_alone(
         with threads(n_threads):
             among_others = other.embed_batch([text[i] for i in shuffled])
         alone = other.embed_sentence(text[shuffled[0]])
-    for i, found in zip(shuffled, among_others, strict=True):
-        assert_array_equal(found, expected[i])
+    for i, activations in zip(shuffled, among_others, strict=True):
+        assert_array_equal(activations, expected[i])
     assert_array_equal(alone, expected[shuffled[0]])

@@ -60,14 +60,14 @@ def test_every_sentence_is_pooled_by_itself(
     pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
 ) -> None:
     values = np.random.default_rng(seed).normal(size=(*shape, sum(lengths), 3)).astype(np.float32)
-    found = pool_tokens(torch.from_numpy(values), lengths, pooling)
+    pooled = pool_tokens(torch.from_numpy(values), lengths, pooling)
     parts = np.split(values, np.cumsum(lengths)[:-1], axis=-2)
     expected = np.stack([POOL_ONE[pooling](part) for part in parts], axis=-2)
-    assert found.shape == (*shape, len(lengths), 3)
-    assert_allclose(found, expected, atol=1e-6)
+    assert pooled.shape == (*shape, len(lengths), 3)
+    assert_allclose(pooled, expected, atol=1e-6)
     # No sum depends on the sentences before or after, not even in its last bit.
     alone = [pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
-    assert torch.equal(found, torch.cat(alone, dim=-2))
+    assert torch.equal(pooled, torch.cat(alone, dim=-2))
 
 
 # Sentences, against plain numpy
@@ -81,8 +81,8 @@ def test_a_selection_equals_a_choice_from_all_layers(
     expected: Callable[[Array], Array],
     pooling: str | None,
 ) -> None:
-    found = list(tiny.embed_sentences(SENTENCES, **choice, pooling=pooling))
-    for sentence, values in zip(SENTENCES, found, strict=True):
+    vectors = list(tiny.embed_sentences(SENTENCES, **choice, pooling=pooling))
+    for sentence, values in zip(SENTENCES, vectors, strict=True):
         selected = expected(tiny.embed_sentence(sentence))
         pooled = POOL_ONE[pooling](selected) if pooling else selected
         assert values.dtype == np.float32
@@ -112,16 +112,16 @@ def test_carried_state_is_pooled_like_any_other() -> None:
     batch = [["The", "cat"], [], ["bank", ".", "."]]
     plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
     layers = list(plain.embed_sentences(batch * 2, 3))
-    found = list(pooled.embed_sentences(batch * 2, 3, pooling="mean"))
-    for values, one in zip(found, layers, strict=True):
+    means = list(pooled.embed_sentences(batch * 2, 3, pooling="mean"))
+    for values, one in zip(means, layers, strict=True):
         expected = one.mean(axis=1) if one.shape[1] else np.zeros((3, 32))
         assert_allclose(values, expected, atol=TOLERANCE)
 
 
 def test_half_precision_is_pooled_in_float32() -> None:
     embedder = ElmoEmbedder(model=GOLDEN / "relu", precision="bfloat16")
-    (found,) = embedder.embed_sentences([SENTENCES[-1]], pooling="mean")
-    assert_allclose(found, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
+    (mean,) = embedder.embed_sentences([SENTENCES[-1]], pooling="mean")
+    assert_allclose(mean, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
 
 
 # Selections, valid and contradictory

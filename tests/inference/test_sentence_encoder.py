@@ -60,8 +60,10 @@ def test_a_warm_start_is_the_state_after_the_warm_text(
     # Some random models let a rounding grow from token to token, in float64 too.
     rounded = {name: values * (1 + 1e-7) for name, values in arrays.items()}
     assume(np.allclose(expected, warm_layers(rounded), atol=TOLERANCE / 3, rtol=0))
-    found = run(FixedStateEncoder(load_bilm(files), TYPES, cached_tokens=3, warm=True), [sentence])
-    assert_allclose(found[0], expected[:, 1:-1], atol=TOLERANCE, rtol=TOLERANCE)
+    activations = run(
+        FixedStateEncoder(load_bilm(files), TYPES, cached_tokens=3, warm=True), [sentence]
+    )
+    assert_allclose(activations[0], expected[:, 1:-1], atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # Carried states
@@ -79,9 +81,9 @@ def test_carried_states_equal_the_readable_bilm(
     for one, other in zip(expected, rounded, strict=True):
         assume(np.allclose(one, other, atol=TOLERANCE / 3, rtol=0))
     for batch, layers in zip(many, expected, strict=True):
-        for slot, found in run(carried, batch).items():
+        for slot, activations in run(carried, batch).items():
             inner = layers[:, slot, 1 : len(batch[slot]) + 1]
-            assert_allclose(found, inner, atol=TOLERANCE, rtol=TOLERANCE)
+            assert_allclose(activations, inner, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # Forks
@@ -100,8 +102,8 @@ with sentence_states._compute_lock:  # as a thread that the child will not have
     child = os.fork()
 if not child:
     for embedder, activations in zip(embedders, expected):
-        for found, values in zip(embedder.embed_batch(sentences), activations):
-            assert abs(found - values).max() < 0.1
+        for vectors, values in zip(embedder.embed_batch(sentences), activations):
+            assert abs(vectors - values).max() < 0.1
     again = ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
     os._exit(torch.get_num_threads() != 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -127,7 +129,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_forked_process_waits_for_no_thread_of_its_parent(program: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", program]
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    found = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60, env=environment
     )
-    assert found.stdout == "0\n"
+    assert process.stdout == "0\n"

@@ -53,20 +53,20 @@ def test_a_cache_of_any_size_gives_every_token_its_vector(
 ) -> None:
     encode = Encoder()
     cache = TokenCache(encode, capacity)
-    kept: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
+    cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
     for tokens in filter(None, requests):
         encode.calls.clear()
         assert torch.equal(cache.vectors(tokens), expected(tokens))
         if len(tokens) > capacity:
             assert sorted(encode.encoded) == sorted(tokens)
             continue
-        assert sorted(encode.encoded) == sorted(set(tokens) - set(kept))
-        known = [token for token in tokens if token in kept]
-        for token in [*known, *(token for token in tokens if token not in kept)]:
-            kept[token] = None
-            kept.move_to_end(token)
-        while len(kept) > capacity:
-            kept.popitem(last=False)
+        assert sorted(encode.encoded) == sorted(set(tokens) - set(cached))
+        hits = [token for token in tokens if token in cached]
+        for token in [*hits, *(token for token in tokens if token not in cached)]:
+            cached[token] = None
+            cached.move_to_end(token)
+        while len(cached) > capacity:
+            cached.popitem(last=False)
 
 
 @pytest.mark.parametrize("chunk_tokens", [1, 3, 1024])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import padded
 
-from elmo_cli.inference.trie import Trie, build_trie
+from elmo_cli.inference.fast_lstm import Trie, build_trie
 
 CPU = torch.device("cpu")
 many_sentences = st.lists(
@@ -12,13 +12,13 @@ many_sentences = st.lists(
 )
 
 
-def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
+def path(trie: Trie, step: int, index: int) -> tuple[int, list[int]]:
     """Return the root, and the tokens on the path from it to a node."""
     tokens: list[int] = []
     for earlier in range(step, -1, -1):
-        tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + place]))
-        place = int(trie.parents[sum(trie.sizes[:earlier]) + place])
-    return place, tokens
+        tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + index]))
+        index = int(trie.parents[sum(trie.sizes[:earlier]) + index])
+    return index, tokens
 
 
 @given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
@@ -37,7 +37,7 @@ def test_trie_has_one_node_per_distinct_beginning(
     paths = [
         (root, tuple(tokens))
         for step, size in enumerate(trie.sizes)
-        for root, tokens in (path(trie, step, place) for place in range(size))
+        for root, tokens in (path(trie, step, index) for index in range(size))
     ]
     assert len(paths) == len(set(paths))
     assert set(paths) == beginnings
@@ -52,5 +52,5 @@ def test_trie_has_one_node_per_distinct_beginning(
     assert len(trie.sizes) == len(trie.n_ended)
     steps = np.repeat(np.arange(len(trie.n_ended)), trie.n_ended)
     ends = list(zip(steps.tolist(), trie.ends.tolist(), strict=True))
-    for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
-        assert path(trie, *ends[int(place)]) == (int(root), run)
+    for index, root, run in zip(trie.by_sentence, roots, runs, strict=True):
+        assert path(trie, *ends[int(index)]) == (int(root), run)

@@ -61,11 +61,11 @@ def estimator() -> OnTables:
 
 @pytest.mark.filterwarnings("default")
 def test_check_estimator_finds_no_error(estimator: OnTables) -> None:
-    found = estimator_checks.check_estimator(
+    results = estimator_checks.check_estimator(
         estimator, expected_failed_checks=SKIPPED, on_fail=None, on_skip=None
     )
-    failed = {result["check_name"]: result["exception"] for result in found}
-    statuses = {result["check_name"]: result["status"] for result in found}
+    failed = {result["check_name"]: result["exception"] for result in results}
+    statuses = {result["check_name"]: result["status"] for result in results}
     assert {name: failed[name] for name in statuses if statuses[name] == "failed"} == {}
     assert sum(status == "passed" for status in statuses.values()) >= 30
 

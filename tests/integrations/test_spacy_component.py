@@ -92,10 +92,10 @@ def test_a_stream_is_batched_through_to_the_embedder(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ElmoEmbedder, "embed_sentences", counted)
     for batch_size, n_calls in ((100, 1), (4, 1)):
         calls.clear()
-        found = list(nlp.pipe(texts, batch_size=batch_size))
+        docs = list(nlp.pipe(texts, batch_size=batch_size))
         assert len(calls) == n_calls
-        assert [doc.text for doc in found] == texts
-        for doc, tensor in zip(found, expected, strict=True):
+        assert [doc.text for doc in docs] == texts
+        for doc, tensor in zip(docs, expected, strict=True):
             assert_allclose(doc.tensor, tensor, atol=1e-6)
     assert [tensor.shape for tensor in expected[1:4:2]] == [(0, 32), (1, 32)]
 
@@ -129,8 +129,8 @@ def test_a_document_from_bytes_gets_its_hooks_back() -> None:
 def test_two_processes_give_equal_results() -> None:
     nlp = pipeline("sentencizer")
     expected = [doc.tensor for doc in nlp.pipe([TEXT, "A cat."])]
-    found = list(nlp.pipe([TEXT, "A cat."], n_process=2))
-    for doc, tensor in zip(found, expected, strict=True):
+    docs = list(nlp.pipe([TEXT, "A cat."], n_process=2))
+    for doc, tensor in zip(docs, expected, strict=True):
         assert_allclose(doc.tensor, tensor, atol=1e-6)
 
 

@@ -59,12 +59,12 @@ def expected_outputs(
     }
 
 
-def assert_outputs(found: dict[str, Tensor], expected: dict[str, Any]) -> None:
-    assert list(found) == list(expected)
+def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None:
+    assert list(outputs) == list(expected)
     for name, values in expected.items():
-        assert found[name].dtype == torch.float32
-        assert found[name].shape == values.shape, name
-        assert_allclose(found[name].detach().cpu(), values, atol=TOLERANCE, rtol=TOLERANCE)
+        assert outputs[name].dtype == torch.float32
+        assert outputs[name].shape == values.shape, name
+        assert_allclose(outputs[name].detach().cpu(), values, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # The outputs
@@ -95,18 +95,18 @@ def test_the_outputs_equal_allennlps(golden: Golden) -> None:
     for i, sentence in enumerate(golden.sentences):
         layers = golden.expected[f"stateless/{i}"][()]
         n_tokens, size = len(sentence), layers.shape[-1] // 2
-        found = {name: values[i] for name, values in outputs.items()}
+        of_sentence = {name: values[i] for name, values in outputs.items()}
         expected = {
             "word_emb": layers[0, :, :size],
             **{f"lstm_outputs{k}": layers[k] for k in range(1, len(layers))},
             "elmo": layers.mean(axis=0),
         }
         for name, values in expected.items():
-            assert_allclose(found[name][:n_tokens], values, atol=TOLERANCE, rtol=TOLERANCE)
-            assert not found[name][n_tokens:].any()
+            assert_allclose(of_sentence[name][:n_tokens], values, atol=TOLERANCE, rtol=TOLERANCE)
+            assert not of_sentence[name][n_tokens:].any()
         if sentence:
             mean = layers.mean(axis=(0, 1))
-            assert_allclose(found["default"], mean, atol=TOLERANCE, rtol=TOLERANCE)
+            assert_allclose(of_sentence["default"], mean, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @settings(max_examples=15)

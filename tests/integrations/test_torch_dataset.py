@@ -26,8 +26,8 @@ def test_workers_read_a_file_each_for_itself(layout: str, start: str, tmp_path: 
         multiprocessing_context=start,
     )
     for _epoch in range(2):  # with new workers
-        found = [values for batch in loader for values in batch]
-        for values, number in zip(found, [4, 0, 3, 1, 2], strict=True):
+        tensors = [values for batch in loader for values in batch]
+        for values, number in zip(tensors, [4, 0, 3, 1, 2], strict=True):
             assert torch.equal(values, torch.from_numpy(corpus.values[number]))
     dataset.activations.close()
 

@@ -43,18 +43,18 @@ def vectors(texts: Any = TEXTS, **parameters: Any) -> Any:
 
 
 def test_a_row_is_the_mean_over_layers_and_tokens(layers: list[Any]) -> None:
-    found = vectors()
-    assert found.shape == (4, 32)
-    assert found.dtype == np.float32
+    rows = vectors()
+    assert rows.shape == (4, 32)
+    assert rows.dtype == np.float32
     expected = [values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32) for values in layers]
-    assert_allclose(found, expected, atol=1e-6)
+    assert_allclose(rows, expected, atol=1e-6)
 
 
 def test_layers_stand_side_by_side(layers: list[Any]) -> None:
-    found = vectors(layers="0,2", pooling="max")
+    rows = vectors(layers="0,2", pooling="max")
     expected = [np.concatenate([layers[1][0].max(axis=0), layers[1][2].max(axis=0)])]
-    assert_allclose(found[1:2], expected, atol=1e-6)
-    assert found.shape == (4, 64)
+    assert_allclose(rows[1:2], expected, atol=1e-6)
+    assert rows.shape == (4, 64)
     assert vectors(layers="word_emb").shape == (4, 16)
 
 
@@ -91,10 +91,10 @@ def test_set_output_gives_a_table_with_the_index_of_the_texts() -> None:
     pandas = pytest.importorskip("pandas")
     texts = pandas.Series(TEXTS, index=list("abcd"))
     vectorizer = ElmoVectorizer(MODEL, layers="top").set_output(transform="pandas")
-    for found in (vectorizer.fit_transform(texts), vectorizer.fit(texts).transform(texts)):
-        assert list(found.index) == list("abcd")
-        assert list(found.columns) == [f"elmovectorizer{column}" for column in range(32)]
-        assert_array_equal(found.to_numpy(), vectors(layers="top"))
+    for table in (vectorizer.fit_transform(texts), vectorizer.fit(texts).transform(texts)):
+        assert list(table.index) == list("abcd")
+        assert list(table.columns) == [f"elmovectorizer{column}" for column in range(32)]
+        assert_array_equal(table.to_numpy(), vectors(layers="top"))
 
 
 def test_a_column_of_texts_in_a_column_transformer() -> None:
@@ -102,10 +102,10 @@ def test_a_column_of_texts_in_a_column_transformer() -> None:
     table = pandas.DataFrame({"text": TEXTS, "n": range(4)}, index=list("abcd"))
     for output in ("default", "pandas"):
         steps = make_column_transformer((ElmoVectorizer(MODEL), "text"), remainder="passthrough")
-        found = steps.set_output(transform=output).fit_transform(table)
-        assert_array_equal(np.asarray(found, np.float32)[:, :32], vectors())
+        transformed = steps.set_output(transform=output).fit_transform(table)
+        assert_array_equal(np.asarray(transformed, np.float32)[:, :32], vectors())
         assert steps.get_feature_names_out()[-1] == "remainder__n"
-    assert list(found.index) == list("abcd")
+    assert list(transformed.index) == list("abcd")
     with pytest.raises(InputError, match=r"found a value of type DataFrame\. Choose one"):
         make_column_transformer((ElmoVectorizer(MODEL), ["text"])).fit_transform(table)
 

@@ -43,11 +43,11 @@ def reference_state(state: BiLmState, row: int) -> reference.State:
     return [(cell_state(layer.forward), cell_state(layer.backward)) for layer in state]
 
 
-def assert_states_equal(found: reference.State, expected: reference.State) -> None:
-    for found_layer, expected_layer in zip(found, expected, strict=True):
-        for found_cell, expected_cell in zip(found_layer, expected_layer, strict=True):
-            assert_allclose(found_cell.hidden, expected_cell.hidden, atol=1e-9)
-            assert_allclose(found_cell.cell, expected_cell.cell, atol=1e-9)
+def assert_states_equal(state: reference.State, expected: reference.State) -> None:
+    for layer, expected_layer in zip(state, expected, strict=True):
+        for cell, expected_cell in zip(layer, expected_layer, strict=True):
+            assert_allclose(cell.hidden, expected_cell.hidden, atol=1e-9)
+            assert_allclose(cell.cell, expected_cell.cell, atol=1e-9)
 
 
 # Golden figures
@@ -55,18 +55,18 @@ def assert_states_equal(found: reference.State, expected: reference.State) -> No
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
     layers, _ = run(golden.bilm, golden.sentences)
-    for i, found in enumerate(layers):
-        assert_allclose(found[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
-        assert_allclose(found, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
+    for i, activations in enumerate(layers):
+        assert_allclose(activations[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
+        assert_allclose(activations, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
 
 
 def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
     for number, layers in enumerate(carried_layers(golden.bilm, batches)):
         for slot, i in enumerate(GOLDEN_BATCHES[number]):
-            found = layers[:, slot, 1 : len(golden.sentences[i]) + 1]
+            activations = layers[:, slot, 1 : len(golden.sentences[i]) + 1]
             expected = golden.expected[f"stateful/{number}/{i}"][()]
-            assert_allclose(found, expected, atol=golden.tolerance(i))
+            assert_allclose(activations, expected, atol=golden.tolerance(i))
 
 
 # The reference itself, so that what it says of other architectures counts
@@ -102,10 +102,10 @@ def test_any_model_agrees_with_the_reference(
     start = map_state(random_state(bilm, len(sentences)), torch.Tensor.double)
     layers, ended = run(bilm, sentences, start)
     arrays = reference.read_arrays(files.weights)
-    for i, (sentence, found) in enumerate(zip(sentences, layers, strict=True)):
+    for i, (sentence, activations) in enumerate(zip(sentences, layers, strict=True)):
         before = reference_state(start, i)
         expected, state = reference.bilm(sentence, content, arrays, WORDS, state=before)
-        assert_allclose(found, expected, atol=1e-9)
+        assert_allclose(activations, expected, atol=1e-9)
         assert_states_equal(reference_state(ended, i), state)
 
 
@@ -141,13 +141,13 @@ def test_dropout_changes_layers_in_training_alone() -> None:
 def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     values = torch.full((300, 301), 2.0, dtype=dtype).requires_grad_()
-    found = Dropout(share)(values)
-    found.sum().backward()
+    output = Dropout(share)(values)
+    output.sum().backward()
     assert values.grad is not None
-    kept = found != 0
-    assert (~kept).float().mean() == pytest.approx(share, abs=0.01)
-    assert torch.equal(values.grad != 0, kept)
-    if kept.any():
-        assert found[kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
+    is_kept = output != 0
+    assert (~is_kept).float().mean() == pytest.approx(share, abs=0.01)
+    assert torch.equal(values.grad != 0, is_kept)
+    if is_kept.any():
+        assert output[is_kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
     torch.manual_seed(0)
-    assert torch.equal(Dropout(share)(values), found)
+    assert torch.equal(Dropout(share)(values), output)

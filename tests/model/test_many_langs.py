@@ -50,9 +50,9 @@ def test_readable_and_fast_models_equal_the_package(kind: str) -> None:
     bilm = load(kind)
     layers, mask, _ = bilm(bilm.sentence_ids(SENTENCES))
     assert mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in SENTENCES]
-    found = embedder(kind).embed_batch(SENTENCES)
+    activations = embedder(kind).embed_batch(SENTENCES)
     with h5py.File(MANY_LANGS / kind / "expected.hdf5") as file:
-        for i, values in enumerate(found):
+        for i, values in enumerate(activations):
             expected = file[f"stateless/{i}"][()]
             assert_allclose(values, expected, atol=TOLERANCE)
             assert_allclose(layers[:, i, 1 : 1 + len(SENTENCES[i])], expected, atol=TOLERANCE)
@@ -117,13 +117,13 @@ def test_a_zip_of_the_repository(tmp_path: Path) -> None:
 def test_info_counts_their_parameters() -> None:
     for kind in KINDS:
         result = elmo("info", MANY_LANGS / kind, "--json")
-        found = json.loads(result.stdout)
+        info = json.loads(result.stdout)
         tensors = [
             values
             for name in ("encoder.pkl", "token_embedder.pkl")
             for values in torch.load(MANY_LANGS / kind / name, weights_only=True).values()
         ]
-        assert found["parameters"] == sum(values.numel() for values in tensors)
+        assert info["parameters"] == sum(values.numel() for values in tensors)
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:

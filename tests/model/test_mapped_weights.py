@@ -27,15 +27,15 @@ pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the tensors that were mapped."""
-    found: list[Any] = []
+    tensors: list[Any] = []
     memmap: Any = np.memmap
 
     def noted(*arguments: Any) -> Any:
-        found.append(memmap(*arguments))
-        return found[-1]
+        tensors.append(memmap(*arguments))
+        return tensors[-1]
 
     monkeypatch.setattr("elmo_cli.model.weights.np.memmap", noted)
-    return found
+    return tensors
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
 ) -> None:
     content = files.weights.read_bytes()
     with h5py.File(files.weights) as file:
-        place = file["char_embed"].id.get_offset().to_bytes(8, "little")
-    files.weights.write_bytes(content.replace(place, (len(content) - 8).to_bytes(8, "little")))
+        offset = file["char_embed"].id.get_offset().to_bytes(8, "little")
+    files.weights.write_bytes(content.replace(offset, (len(content) - 8).to_bytes(8, "little")))
     message = r"^[^\n]*: not a valid weights file: [^\n]*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         load_bilm(files)

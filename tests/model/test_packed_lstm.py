@@ -44,16 +44,17 @@ def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool
     width, dim = lstm.options.projection_dim, lstm.options.dim
     n = sizes[0] + n_more
     shapes = (sum(sizes), width), (n, width), (n, dim)
-    given = [random_tensor(*shape, seed=9 + i).to(dtype) for i, shape in enumerate(shapes)]
-    inputs, *state = [values.requires_grad_() for values in given]
+    arguments = [random_tensor(*shape, seed=9 + i).to(dtype) for i, shape in enumerate(shapes)]
+    inputs, *state = [values.requires_grad_() for values in arguments]
     run = lstm.by_steps if by_steps else lstm
     outputs, ended = run(inputs, sizes, LstmState(*state))
-    found = [outputs, *ended]
+    tensors = [outputs, *ended]
     total = sum(
-        (values * random_tensor(*values.shape, seed=20 + i)).sum() for i, values in enumerate(found)
+        (values * random_tensor(*values.shape, seed=20 + i)).sum()
+        for i, values in enumerate(tensors)
     )
     assert isinstance(total, Tensor)
-    return [*found, *torch.autograd.grad(total, [*given, *lstm.parameters()])]
+    return [*tensors, *torch.autograd.grad(total, [*arguments, *lstm.parameters()])]
 
 
 @pytest.mark.parametrize("capability", WAYS)
@@ -79,8 +80,8 @@ def test_outputs_and_gradients_equal_the_readable_lstm(
     lstm = random_lstm(dim, size, cell_clip, proj_clip, projects=projects)
     expected = results(lstm, sizes, n_more, by_steps=True)
     with processor(capability):
-        found = results(lstm, sizes, n_more, by_steps=False)
-    for number, (value, reference) in enumerate(zip(found, expected, strict=True)):
+        values = results(lstm, sizes, n_more, by_steps=False)
+    for number, (value, reference) in enumerate(zip(values, expected, strict=True)):
         bound = 1e-6 if number < 3 else 1e-5 * (1 + float(reference.abs().max()))
         np.testing.assert_allclose(value.detach(), reference.detach(), atol=bound, rtol=0)
 
@@ -121,7 +122,7 @@ def test_gradients_have_the_memory_layout_of_their_weights() -> None:
     expected = results(lstm, [2, 1], by_steps=False)
     for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]
         weight.data = weight.data.t().contiguous().t()  # as they come from files
-    found = results(lstm, [2, 1], by_steps=False)
-    for value, reference in zip(found, expected, strict=True):
+    values = results(lstm, [2, 1], by_steps=False)
+    for value, reference in zip(values, expected, strict=True):
         torch.testing.assert_close(value, reference)
-    assert [found[6].stride(), found[8].stride()] == [(1, 20), (1, 3)]
+    assert [values[6].stride(), values[8].stride()] == [(1, 20), (1, 3)]

@@ -29,13 +29,13 @@ def test_token_vectors_are_allennlps(golden: Golden) -> None:
     expected = golden.expected["token_vectors"]
     tokens = json.loads(expected.attrs["tokens"])
     encoder = golden.bilm.token_encoder
-    found = encoder(encoder.token_ids(tokens))
+    vectors = encoder(encoder.token_ids(tokens))
     # AllenNLP's table of cached vectors keeps its row 0 for padding, whatever its token.
     assert not expected[0].any()
-    assert_allclose(found[1:], expected[1:], atol=1e-5)
+    assert_allclose(vectors[1:], expected[1:], atol=1e-5)
     end = golden.sentences[0].index(tokens[0])
-    in_a_sentence = golden.expected["stateless/0"][0, end, : found.shape[1]]
-    assert_allclose(found[0], in_a_sentence, atol=1e-5)
+    in_a_sentence = golden.expected["stateless/0"][0, end, : vectors.shape[1]]
+    assert_allclose(vectors[0], in_a_sentence, atol=1e-5)
 
 
 @given(model=models(), tokens=sentences(min_size=1))
@@ -53,9 +53,9 @@ def test_a_convolution_is_torchs(width: int) -> None:
     ours, theirs = Convolution(4, 6, width), torch.nn.Conv1d(4, 6, width)
     theirs.load_state_dict(ours.state_dict())
     embedded = torch.randn(7, 5, 4)
-    found, expected = ours(embedded), theirs(embedded.transpose(1, 2)).transpose(1, 2)
-    torch.testing.assert_close(found, expected)
-    for result in (found, expected):
+    output, expected = ours(embedded), theirs(embedded.transpose(1, 2)).transpose(1, 2)
+    torch.testing.assert_close(output, expected)
+    for result in (output, expected):
         result.square().sum().backward()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad)

@@ -143,17 +143,17 @@ def test_a_file_of_activations_is_recognized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "content"),
     [(["softmax/W", "softmax/b"], "a softmax"), (["images", "labels"], "images, labels")],
 )
 def test_another_hdf5_file_is_reported_with_its_content(
-    tmp_path: Path, names: list[str], found: str
+    tmp_path: Path, names: list[str], content: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w") as file:
         for name in names:
             file[name] = np.zeros(3)
-    assert message_of(path) == f": expected the weights of a biLM, found {found}"
+    assert message_of(path) == f": expected the weights of a biLM, found {content}"
 
 
 # Files that do not fit

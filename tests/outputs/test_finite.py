@@ -71,8 +71,8 @@ def test_word_vectors_warn_of_values_that_are_not_finite() -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65_520, -65_520])
 def test_finite_check_finds_a_single_value(value: float) -> None:
     values = np.zeros((3, 4, 5), np.float32)
-    found: list[str] = []
-    check = FiniteCheck("out", "line", "float16", found.append)
+    messages: list[str] = []
+    check = FiniteCheck("out", "line", "float16", messages.append)
     check.add(values, 1)
     values[0, :, 0] = 65_519
     check.add(values, 2)
@@ -80,4 +80,4 @@ def test_finite_check_finds_a_single_value(value: float) -> None:
     values[2, 3, 4] = value
     check.add(values, 3)
     check.add(values, 4)
-    assert [message.partition("the first in ")[2][:6] for message in found] == ["line 3"]
+    assert [message.partition("the first in ")[2][:6] for message in messages] == ["line 3"]

@@ -36,8 +36,8 @@ def read(path: Path, form: str, corpus: Corpus) -> list[Array]:
     """Read the values of a file as other programs do."""
     names = [record.id or str(number) for number, record in enumerate(corpus.records)]
     if form == "jsonl":
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-        return [np.array(each["activations"], np.float32) for each in found]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+        return [np.array(each["activations"], np.float32) for each in rows]
     if form == "npz":
         with np.load(path) as arrays:
             assert sorted(arrays) == sorted(names)
@@ -64,9 +64,9 @@ def test_every_format_holds_the_values(
             write(corpus, path)
         return
     write(corpus, path, stops=stops)
-    found = read(path, form, corpus)
-    assert len(found) == len(corpus.values)
-    for values, expected in zip(found, corpus.values, strict=True):
+    arrays = read(path, form, corpus)
+    assert len(arrays) == len(corpus.values)
+    for values, expected in zip(arrays, corpus.values, strict=True):
         assert_array_equal(values.reshape(expected.shape), expected)
         assert values.shape == expected.shape or expected.size == 0  # lists of nothing
     has_ids = form == "npy" and any(record.id for record in corpus.records)
@@ -81,12 +81,12 @@ def test_json_lines_name_records_and_write_null_for_nan(
     corpus.values[0][0, 0, :2] = [np.inf, -np.inf]
     corpus.values[0][1, 0, 0] = np.nan
     write(corpus, tmp_path / "out.jsonl")
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    facts = [(each["index"], each["sentence"]) for each in found]
-    assert facts == [(0, 'a "b"'), (1, ""), (2, "東京")]
-    assert found[0]["activations"][0][0][:2] == [None, None]
-    assert found[0]["activations"][1][0][0] is None
-    assert found[1]["activations"] == [[], []]
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    sentences = [(each["index"], each["sentence"]) for each in rows]
+    assert sentences == [(0, 'a "b"'), (1, ""), (2, "東京")]
+    assert rows[0]["activations"][0][0][:2] == [None, None]
+    assert rows[0]["activations"][1][0][0] is None
+    assert rows[1]["activations"] == [[], []]
 
 
 def test_parquet_has_fixed_width_columns_and_attributes(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_many_rows_of_parquet_are_written_in_groups(
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
-    for found, expected in zip(
+    for values, expected in zip(
         read(tmp_path / "out.parquet", "parquet", corpus), corpus.values, strict=True
     ):
-        assert_array_equal(found, expected)
+        assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize("form", ["npz", "npy", "parquet", "jsonl"])

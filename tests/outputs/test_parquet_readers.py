@@ -47,8 +47,8 @@ def plain(values: Any) -> Any:
 
 
 def read_by_pyarrow(path: str) -> Columns:
-    found: Columns = parquet.read_table(path).to_pydict()
-    return found
+    columns: Columns = parquet.read_table(path).to_pydict()
+    return columns
 
 
 def read_by_pandas(path: str) -> Columns:
@@ -57,15 +57,15 @@ def read_by_pandas(path: str) -> Columns:
 
 
 def read_by_polars(path: str) -> Columns:
-    found: Columns = pytest.importorskip("polars").read_parquet(path).to_dict(as_series=False)
-    return found
+    columns: Columns = pytest.importorskip("polars").read_parquet(path).to_dict(as_series=False)
+    return columns
 
 
 def read_by_duckdb(path: str) -> Columns:
     with pytest.importorskip("duckdb").connect() as connection:
-        found = connection.execute("SELECT * FROM read_parquet(?)", [path])
-        names = [column[0] for column in found.description]
-        return dict(zip(names, map(list, zip(*found.fetchall(), strict=True)), strict=True))
+        result = connection.execute("SELECT * FROM read_parquet(?)", [path])
+        names = [column[0] for column in result.description]
+        return dict(zip(names, map(list, zip(*result.fetchall(), strict=True)), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +80,15 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def assert_equal_columns(found: Columns, expected: Columns) -> None:
+def assert_equal_columns(columns: Columns, expected: Columns) -> None:
     """Assert that two tables have the same rows; the values of float16 as float32."""
-    assert list(found) == list(expected)
+    assert list(columns) == list(expected)
     for name in expected:
         if name in ("activations", "vector") or name.startswith("layer_"):
-            for one, other in zip(plain(found[name]), plain(expected[name]), strict=True):
+            for one, other in zip(plain(columns[name]), plain(expected[name]), strict=True):
                 assert_allclose(flat(one), flat(other), rtol=1e-6)
         else:
-            assert plain(found[name]) == plain(expected[name])
+            assert plain(columns[name]) == plain(expected[name])
 
 
 def flat(values: Any) -> list[float]:

@@ -56,8 +56,8 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
         assert len(activations) == 4
         assert_array_equal(activations[np.int64(1)], np.full((2, 1, 3), 1))
         for which in (slice(1, 3), slice(None, None, -1), slice(-3, None, 2), slice(3, 1)):
-            found = [int(values[0, 0, 0]) for values in activations[which]]
-            assert found == list(range(4))[which]
+            numbers = [int(values[0, 0, 0]) for values in activations[which]]
+            assert numbers == list(range(4))[which]
         assert "a" in activations
         assert "d" not in activations
         assert 1 not in activations
@@ -110,10 +110,10 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
     records = [Record(f"line {i}", ["t"] * n) for i, n in enumerate(lengths)]
     write(Corpus(records, values, {"layers": "top"}), tmp_path / "out", "packed")
     with open_activations(tmp_path / "out") as activations:
-        for found, expected in zip(activations, values, strict=True):
-            assert_array_equal(found, expected)
-        for found, expected in zip(activations[900:2600], values[900:2600], strict=True):
-            assert_array_equal(found, expected)
+        for array, expected in zip(activations, values, strict=True):
+            assert_array_equal(array, expected)
+        for array, expected in zip(activations[900:2600], values[900:2600], strict=True):
+            assert_array_equal(array, expected)
         assert activations.number_of("line 2501") == 2501
 
 
@@ -211,10 +211,14 @@ def test_attributes_have_their_types(layout: str, tmp_path: Path) -> None:
     corpus = Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes)
     write(corpus, tmp_path / "out", layout)
     with open_activations(tmp_path / "out") as activations:
-        found = activations.attributes
+        file_attributes = activations.attributes
         [(again, _)] = activations.records()
-    assert (found["records"], found["gamma"], found["normalize"]) == (1, 0.5, True)
-    assert found["model"] == "8"
+    assert (file_attributes["records"], file_attributes["gamma"], file_attributes["normalize"]) == (
+        1,
+        0.5,
+        True,
+    )
+    assert file_attributes["model"] == "8"
     assert again.attributes == record.attributes
 
 

@@ -49,7 +49,7 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
 ) -> None:
     folder = tmp_path_factory.mktemp("file")
     file = ResumableFile(folder / "a")
-    plain, kept, n_checkpoints = bytearray(), b"", 0
+    plain, saved, n_checkpoints = bytearray(), b"", 0
     for name, number, data in steps:
         if name == "write":
             file.seek(number)
@@ -63,12 +63,12 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
         else:
             n_checkpoints += 1
             file.checkpoint({"n": n_checkpoints})
-            kept = bytes(plain)
+            saved = bytes(plain)
         assert _content(file) == plain
-        found = _copy(folder / "a", folder / "b")
-        assert _content(found) == kept
-        assert found.state == ({"n": n_checkpoints} if n_checkpoints else None)
-        found.close()
+        resumed = _copy(folder / "a", folder / "b")
+        assert _content(resumed) == saved
+        assert resumed.state == ({"n": n_checkpoints} if n_checkpoints else None)
+        resumed.close()
     file.close()
 
 
@@ -108,9 +108,9 @@ def test_a_kill_in_a_checkpoint_leaves_the_old_or_the_new_one(
 def _reopen(path: Path) -> tuple[int, bytes]:
     file = ResumableFile(path)
     assert file.state is not None
-    found = file.state["n"], _content(file)
+    state_and_content = file.state["n"], _content(file)
     file.close()
-    return found
+    return state_and_content
 
 
 def _foreign_log(folder: Path) -> None:

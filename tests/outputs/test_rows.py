@@ -27,11 +27,11 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 formats = st.sampled_from(["csv", "tsv"])
 
 
-def table(tokens: Sequence[object], row_format: str = "csv", **kept: object) -> str:
+def table(tokens: Sequence[object], row_format: str = "csv", **columns: object) -> str:
     written: list[str] = []
     writer = RowWriter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
-        writer.write([(f"s{number}", token, 0.5)], kept)
+        writer.write([(f"s{number}", token, 0.5)], columns)
     writer.finish()
     return "".join(written)
 
@@ -50,9 +50,9 @@ def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> Non
     pandas = pytest.importorskip("pandas")
     read = {"csv": pandas.read_csv, "tsv": pandas.read_table}[row_format]
     # The first token keeps pandas from reading a column of numbers.
-    found = read(io.BytesIO(table(["the", *tokens], row_format).encode()))
-    assert list(found["token"]) == ["the", *tokens]
-    assert list(found["id"]) == [f"s{number}" for number in range(1 + len(tokens))]
+    frame = read(io.BytesIO(table(["the", *tokens], row_format).encode()))
+    assert list(frame["token"]) == ["the", *tokens]
+    assert list(frame["id"]) == [f"s{number}" for number in range(1 + len(tokens))]
 
 
 @pytest.mark.parametrize("row_format", ["csv", "tsv"])
@@ -65,14 +65,14 @@ def test_readers_give_every_row_and_token(row_format: str, package: str, tmp_pat
 
 def read_with_pandas(path: Path) -> list[str]:
     pandas = pytest.importorskip("pandas")
-    found = (pandas.read_csv if path.suffix == ".csv" else pandas.read_table)(path)
-    return list(found["token"])
+    frame = (pandas.read_csv if path.suffix == ".csv" else pandas.read_table)(path)
+    return list(frame["token"])
 
 
 def read_with_polars(path: Path) -> list[str]:
     polars = pytest.importorskip("polars")
-    found = polars.read_csv(path, separator="," if path.suffix == ".csv" else "\t")
-    return list(found["token"])
+    frame = polars.read_csv(path, separator="," if path.suffix == ".csv" else "\t")
+    return list(frame["token"])
 
 
 def read_with_duckdb(path: Path) -> list[str]:
@@ -92,9 +92,9 @@ def test_r_gives_every_row_and_token(row_format: str, read: str, tmp_path: Path)
     path = tmp_path / f"rows.{row_format}"
     path.write_text(table(["the", *HARD], row_format), encoding="utf-8", newline="")
     code = f"for (t in {read}('{path}')$token) cat(utf8ToInt(t), '\\n')"
-    found = ["".join(map(chr, map(int, line.split()))) for line in run_r(code).splitlines()]
+    tokens = ["".join(map(chr, map(int, line.split()))) for line in run_r(code).splitlines()]
     # R reads every line end in a text as a line feed.
-    assert found == [re.sub("\r\n?", "\n", token) for token in ["the", *HARD]]
+    assert tokens == [re.sub("\r\n?", "\n", token) for token in ["the", *HARD]]
 
 
 def test_texts_that_are_read_as_missing_are_counted() -> None:

@@ -46,17 +46,17 @@ def embed_shards(source: str, total: int, **settings: Any) -> list[str]:
 @given(n_lines=st.integers(0, 40), total=st.integers(1, 9))
 def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
     lines = [str(number) for number in range(n_lines)]
-    found = []
+    numbers = []
     for number in range(1, total + 1):
         shard = Shard(number, total)
         records = ShardReader(map(line_record, lines), shard)
-        for place, (record, _) in enumerate(records.read()):
-            assert record.text == str(shard.number_in_input(place))
-            found.append(int(record.text))
+        for index, (record, _) in enumerate(records.read()):
+            assert record.text == str(shard.number_in_input(index))
+            numbers.append(int(record.text))
         whole = ShardReader(map(line_record, lines))
         list(whole.read())
         assert records.progress == whole.progress  # the hash is of the whole input
-    assert sorted(found) == list(range(n_lines))
+    assert sorted(numbers) == list(range(n_lines))
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "１/３", " 1/3"])
@@ -77,10 +77,10 @@ def test_shards_read_as_one_equal_the_output_of_one_run(
         assert len(shared) == len(whole)
         in_order = layout == "packed" or source == "text"
         for number, (record, values) in enumerate(whole.records()):
-            place = number if in_order else shared.number_of(record.id or "")
-            np.testing.assert_allclose(shared[place], values, atol=1e-6)
-            assert shared.key(place) == record.id
-            assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
+            index = number if in_order else shared.number_of(record.id or "")
+            np.testing.assert_allclose(shared[index], values, atol=1e-6)
+            assert shared.key(index) == record.id
+            assert (shared.sentence(index) == record.text) or (layout, source) != ("packed", "text")
             name = record.id or record.text
             if name:
                 assert not in_order or shared.number_of(name) == whole.number_of(name)
@@ -92,9 +92,9 @@ def test_shards_read_as_one_equal_the_output_of_one_run(
 def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
     for layout in ("allennlp", "packed"):
         embed("text", layout, shard="2/3", layout=layout)
-        with open_activations(layout) as found:
-            assert [found[n].shape[1] for n in range(len(found))] == [0, 2, 2]
-            assert found.number_of("a bank") == 2
+        with open_activations(layout) as activations:
+            assert [activations[n].shape[1] for n in range(len(activations))] == [0, 2, 2]
+            assert activations.number_of("a bank") == 2
     with h5py.File("allennlp") as file:
         assert set(file) == {"1", "4", "7", "sentence_to_index"}
 
@@ -147,9 +147,9 @@ def test_shards_that_do_not_make_one_output_are_refused(
 
 
 def test_a_shard_goes_on_after_an_interruption() -> None:
-    asked = iter(range(100))
+    calls = iter(range(100))
     with pytest.raises(StoppedError, match=r"Stopped after line 2\. .* resumes after line 2\.$"):
-        embed("text", "shard-2", shard="2/3", should_stop=lambda: next(asked) == 0)
+        embed("text", "shard-2", shard="2/3", should_stop=lambda: next(calls) == 0)
     shards = embed_shards("text", 3)
     embed("text", "whole")
     with open_activations(*shards) as shared, open_activations("whole") as whole:

@@ -47,14 +47,14 @@ def rows_of(path: str) -> list[Row]:
     """Return the rows of a table."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text().splitlines()]
-    found: list[Row] = parquet.read_table(path).to_pylist()
-    return found
+    rows: list[Row] = parquet.read_table(path).to_pylist()
+    return rows
 
 
 def vectors(*sentences: str, layer: int) -> NDArray[np.float32]:
     """Return the vectors of one layer for all tokens of sentences."""
-    found = ElmoEmbedder(model=TINY).embed_batch([sentence.split() for sentence in sentences])
-    return np.concatenate([each[layer] for each in found])
+    activations = ElmoEmbedder(model=TINY).embed_batch([sentence.split() for sentence in sentences])
+    return np.concatenate([each[layer] for each in activations])
 
 
 @both
@@ -118,8 +118,8 @@ def test_usages_keep_columns(name: str) -> None:
     Path("words.txt").write_text("dog\ncat\n")
     arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
     assert elmo(*arguments, "--keep-columns", "group").exit_code == 0
-    found = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
-    assert found == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
+    rows = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
+    assert rows == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
 
 
 def test_columns_of_parquet_keep_their_types() -> None:
@@ -137,13 +137,13 @@ def test_columns_of_parquet_keep_their_types() -> None:
     parquet.write_table(table, "in.parquet")
     for options in ({"pooling": "mean"}, {"rows": "tokens"}):
         embed("in.parquet", "out.parquet", keep_columns=["all"], **options)
-        found = parquet.read_table("out.parquet")
-        new_names = [name.replace("input_layer_9", "layer_9") for name in found.schema.names]
-        found = found.rename_columns(new_names)
+        output = parquet.read_table("out.parquet")
+        new_names = [name.replace("input_layer_9", "layer_9") for name in output.schema.names]
+        output = output.rename_columns(new_names)
         for name in ("small", "day", "price", "kind", "pair", "layer_9"):
-            assert found.schema.field(name).type == table.schema.field(name).type
-        assert found.schema.field("id").type == pyarrow.int64()
-        by_id = {row["id"]: row for row in found.to_pylist()}
+            assert output.schema.field(name).type == table.schema.field(name).type
+        assert output.schema.field("id").type == pyarrow.int64()
+        by_id = {row["id"]: row for row in output.to_pylist()}
         for row in table.to_pylist():
             if row["id"] in by_id:
                 assert {name: by_id[row["id"]][name] for name in row if name != "text"} == {
@@ -155,16 +155,16 @@ def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.Monke
     monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 1)
     rows: list[Row] = [{"text": "a", "n": None}, {"text": "b", "n": 1}, {"text": "c", "n": "x"}]
 
-    def kept(*rows: Row) -> list[object]:
+    def embed_column_n(*rows: Row) -> list[object]:
         Path("in.jsonl").write_text("".join(map(json.dumps, rows)).replace("}{", "}\n{"))
         embed("in.jsonl", "out.parquet", pooling="mean", keep_columns=["all"])
         return [row["n"] for row in rows_of("out.parquet")]
 
-    assert kept(*rows) == [None, "1", "x"]
+    assert embed_column_n(*rows) == [None, "1", "x"]
     with pytest.raises(InputError, match=r"column 'n': expected int64, as in the first rows, fo"):
-        kept(*rows[1:])
+        embed_column_n(*rows[1:])
     with pytest.raises(InputError, match="column 'm': record 2 has it, but none of the first rec"):
-        kept(rows[1], {"text": "b", "n": 2, "m": 1})
+        embed_column_n(rows[1], {"text": "b", "n": 2, "m": 1})
 
 
 @both

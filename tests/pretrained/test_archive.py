@@ -46,8 +46,8 @@ def test_members_cannot_leave_the_folder(
 ) -> None:
     path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: weights})
     folder = find_model(path).weights.parent
-    found = {file for file in tmp_path.rglob("*") if file.name == "weights.hdf5"}
-    assert found == {folder / "weights.hdf5"}
+    files = {file for file in tmp_path.rglob("*") if file.name == "weights.hdf5"}
+    assert files == {folder / "weights.hdf5"}
     assert folder.parent.parent == cache
 
 
@@ -57,17 +57,17 @@ def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as file:
         file.writestr("options.json", OPTIONS)
         file.writestr(link, "/etc/passwd")
-    found = find_model(tmp_path / "bad.zip").weights
-    assert not found.is_symlink()
-    assert found.read_bytes() == b"/etc/passwd"
+    weights_path = find_model(tmp_path / "bad.zip").weights
+    assert not weights_path.is_symlink()
+    assert weights_path.read_bytes() == b"/etc/passwd"
 
 
 def test_a_zip_file_without_a_model_is_reported(tmp_path: Path) -> None:
     path = zip_with(tmp_path / "other.zip", {"options.json": OPTIONS, "text.doc": b""})
     with pytest.raises(ModelError) as caught:
         find_model(path)
-    found = "options.json, text.doc"
-    assert str(caught.value) == f"{path}: expected options.json and a .hdf5 file, found {found}"
+    names = "options.json, text.doc"
+    assert str(caught.value) == f"{path}: expected options.json and a .hdf5 file, found {names}"
     path.write_bytes(OPTIONS)
     with pytest.raises(ModelError, match=r"expected a name, a folder or a zip file, found another"):
         find_model(path)

@@ -88,10 +88,10 @@ def test_float16_takes_half_the_bytes_and_is_precise(tmp_path: Path, suffix: str
     n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
     assert full.stat().st_size - half.stat().st_size == pytest.approx(2 * n_values, rel=0.01)
     expected = ElmoEmbedder(OPTIONS, full).embed_sentence(SENTENCE)
-    found = ElmoEmbedder(OPTIONS, half).embed_sentence(SENTENCE)
-    assert found.dtype == np.float32
-    assert not np.array_equal(found, expected)
-    assert_allclose(found, expected, atol=2e-3)
+    activations = ElmoEmbedder(OPTIONS, half).embed_sentence(SENTENCE)
+    assert activations.dtype == np.float32
+    assert not np.array_equal(activations, expected)
+    assert_allclose(activations, expected, atol=2e-3)
 
 
 def test_values_that_are_too_large_for_float16_are_reported(tmp_path: Path) -> None:

@@ -46,13 +46,13 @@ def test_a_model_of_the_hub_equals_the_saved_model(site: Site, saved: dict[str, 
     assert set(saved) == {"config.json", "model.safetensors", "README.md"}
     put_model_on_hub(site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"})
     expected = ElmoEmbedder(model=TINY).embed_sentence(SENTENCE)
-    found = ElmoEmbedder.from_pretrained("somebody/tiny-elmo")
-    assert_array_equal(found.embed_sentence(SENTENCE), expected)
-    assert found.files.name == NAME
-    downloaded = {path.name for path in found.files.weights.parent.iterdir()}
+    embedder = ElmoEmbedder.from_pretrained("somebody/tiny-elmo")
+    assert_array_equal(embedder.embed_sentence(SENTENCE), expected)
+    assert embedder.files.name == NAME
+    downloaded = {path.name for path in embedder.files.weights.parent.iterdir()}
     assert downloaded == {"config.json", "model.safetensors"}
     again = ElmoEmbedder.from_pretrained(NAME, revision=COMMIT)
-    assert again.files.weights == found.files.weights
+    assert again.files.weights == embedder.files.weights
 
 
 def test_the_command_takes_a_model_of_the_hub(

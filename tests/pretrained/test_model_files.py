@@ -26,8 +26,8 @@ def test_the_files_of_a_folder(tmp_path: Path, taken: list[str | None], others: 
     names = [*filter(None, taken), *others]
     folder = folder_with(tmp_path / "model", *names)
     files = find_model(folder)
-    found = (files.options, files.weights, files.vocabulary, files.softmax)
-    assert [path and path.name for path in found] == [*taken, None, None][:4]
+    paths = (files.options, files.weights, files.vocabulary, files.softmax)
+    assert [path and path.name for path in paths] == [*taken, None, None][:4]
     assert {path.name for path in folder.iterdir()} == set(names)
 
 

@@ -35,9 +35,9 @@ def test_the_registry_is_sound() -> None:
 )
 def test_the_urls_of_old_code_are_known(host: str) -> None:
     stem = f"https://{host}/models/elmo/2x4096_512_2048cnn_2xhighway"
-    known = model_of_url(f"{stem}/elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5")
-    assert known is not None
-    assert known.name == "original"
+    model = model_of_url(f"{stem}/elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5")
+    assert model is not None
+    assert model.name == "original"
     assert model_of_url(f"{stem}/other.hdf5") is None
 
 

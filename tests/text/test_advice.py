@@ -42,18 +42,18 @@ URL = "https://example.org/" + "a" * 60
 def test_long_tokens_are_counted_once(
     content: str, expected: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = warnings_of(content, tmp_path / "a", caplog, limit=BYTES)
+    warnings = warnings_of(content, tmp_path / "a", caplog, limit=BYTES)
     line = 2 if URL in content else 3
     rest = f". The rest is ignored. The first is in line {line}."
-    assert found == ([f"Warning: {expected}{rest}"] if expected else [])
+    assert warnings == ([f"Warning: {expected}{rest}"] if expected else [])
     assert warnings_of(content, tmp_path / "a", caplog) == []
 
 
 def test_a_limit_may_count_characters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limit = TokenLimit(48, "characters")
     assert warnings_of("é" * 48, tmp_path / "a", caplog, limit=limit) == []
-    [found] = warnings_of("é" * 49, tmp_path / "a", caplog, limit=limit)
-    assert found.startswith("Warning: 1 token is longer than the 48 characters")
+    [warning] = warnings_of("é" * 49, tmp_path / "a", caplog, limit=limit)
+    assert warning.startswith("Warning: 1 token is longer than the 48 characters")
 
 
 @pytest.mark.parametrize(

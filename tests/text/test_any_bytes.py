@@ -94,8 +94,8 @@ def test_any_text_is_embedded_or_named(content: bytes, options: tuple[str, ...])
         done = ends_well("embed", "text", "out", "--model", TINY, *options, output="out")
         if done and options in ((), ("--layout", "packed")):
             assert sentences is not None
-            with open_activations("out") as found:
-                assert [values.shape[1] for values in found] == [len(s) for s in sentences]
+            with open_activations("out") as activations:
+                assert [values.shape[1] for values in activations] == [len(s) for s in sentences]
         elif "--skip-errors" in options:
             assert done or binary_type(content)
         elif options != ("--use-sentence-keys",):
@@ -109,8 +109,8 @@ def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
         arguments = ("embed", "x.fasta", "out", "--model", TINY)
         if not ends_well(*arguments, output="out"):
             assert ends_well(*arguments, "--skip-errors", output="out")
-        with open_activations("out") as found:
-            assert all(record.id for record, _ in found.records())
+        with open_activations("out") as activations:
+            assert all(record.id for record, _ in activations.records())
 
 
 @given(content=contents, name=st.sampled_from(["text", "text.gz", "x.fasta.gz"]))
@@ -146,5 +146,5 @@ def test_any_bytes_beside_an_output_are_reported_or_no_obstacle(partial: bytes, 
             Path("out.partial").unlink(missing_ok=True)
             Path("out.partial.log").unlink(missing_ok=True)
             assert ends_well(*arguments, output="out")
-        with open_activations("out") as found:
-            assert [values.shape[1] for values in found] == [2, 0, 1]
+        with open_activations("out") as activations:
+            assert [values.shape[1] for values in activations] == [2, 0, 1]

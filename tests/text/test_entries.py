@@ -40,7 +40,7 @@ def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: boo
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
         lines += [f"# sent_id = s{number}"] if has_ids else []
-        lines += [f"{place}\t{word}\t_" for place, word in enumerate(sentence, start=1)]
+        lines += [f"{position}\t{word}\t_" for position, word in enumerate(sentence, start=1)]
         lines.append("")
     records = read("conllu", "\n".join(lines))
     assert [record.tokens for record in records] == sentences

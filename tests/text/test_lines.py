@@ -88,8 +88,8 @@ def test_long_files_with_cr_are_read_in_pieces() -> None:
     for end in ("\r", "\r\n"):
         content = end.join(lines).encode()
         reader = LineReader("x", io.BytesIO(content), splits_at_cr=True)
-        found = list(read_lines(reader))
-        assert found == lines
+        lines_read = list(read_lines(reader))
+        assert lines_read == lines
 
 
 def test_a_reader_may_begin_in_the_middle() -> None:
@@ -117,7 +117,7 @@ def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "byte"),
+    ("content", "location", "byte"),
     [
         (b"caf\xe9\n", "line 1, column 4", "0xe9"),
         (b"a\n\nna\xc3\xafve caf\xe9 \n", "line 3, column 10", "0xe9"),
@@ -127,10 +127,10 @@ def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
     ids=["latin-1", "after other lines", "after a byte order mark", "cut off"],
 )
 def test_a_byte_that_is_not_utf8_is_reported_with_its_position(
-    content: bytes, place: str, byte: str
+    content: bytes, location: str, byte: str
 ) -> None:
     assert message_of(content) == (
-        f"input.txt, {place}: not valid UTF-8 (byte {byte}). If it is Latin-1, convert it with "
+        f"input.txt, {location}: not valid UTF-8 (byte {byte}). If it is Latin-1, convert it with "
         "`iconv -f latin1 -t utf-8`."
     )
 

@@ -69,8 +69,8 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
     assert [record.tokens for record in records] == [(i["text"] or "").split() for i in ITEMS]
-    nothing = None if name in ("json", "parquet") else ""
-    columns = [{"year": i["year"], "note": i["note"] or nothing} for i in ITEMS]
+    missing = None if name in ("json", "parquet") else ""
+    columns = [{"year": i["year"], "note": i["note"] or missing} for i in ITEMS]
     assert [dict(record.columns) for record in records] == columns
     assert "cannot name a dataset of HDF5" in error_of(path)
     one = read(path, ReadOptions(keep_columns=("year",), ids_name_datasets=False))
@@ -80,15 +80,15 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
 def test_kept_columns_are_read_by_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
     write(path, ITEMS)
-    for kept, names in {("all",): ["year", "note"], ("year",): ["year"], (): []}.items():
-        settings = TextSettings(keep_columns=kept)
+    for keep_columns, names in {("all",): ["year", "note"], ("year",): ["year"], (): []}.items():
+        settings = TextSettings(keep_columns=keep_columns)
         with settings.open_records(path, settings.make_tokenizer()) as (records, *_):
             assert [list(record.columns) for record in records] == [names] * len(ITEMS)
 
 
 def test_kept_columns_have_other_names_than_own_ones() -> None:
-    found = renamed_columns(["year", "line", "input_line"], ["line", "id"])
-    assert found == {"year": "year", "line": "input_input_line", "input_line": "input_line"}
+    names = renamed_columns(["year", "line", "input_line"], ["line", "id"])
+    assert names == {"year": "year", "line": "input_input_line", "input_line": "input_line"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -123,12 +123,12 @@ def test_a_missing_field_is_an_error_of_its_record(name: str, tmp_path: Path) ->
     path = tmp_path / f"items.{name}"
     row = '{"key": "7", "sentence": "a b"}'
     path.write_text(f"[{row}]" if name == "json" else row)
-    place = "record 1" if name == "json" else "line 1"
+    location = "record 1" if name == "json" else "line 1"
     assert error_of(path, ReadOptions(text_column="x")) == (
-        f", {place}: expected a field 'x', found 'key', 'sentence'"
+        f", {location}: expected a field 'x', found 'key', 'sentence'"
     )
     options = ReadOptions(text_column="sentence", id_column="id")
-    assert error_of(path, options) == f", {place}: field 'id': expected an id, found none"
+    assert error_of(path, options) == f", {location}: field 'id': expected an id, found none"
 
 
 def test_lists_of_tokens_are_read_from_parquet(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_errors_of_tables_are_one_line(
     if message is None:
         assert len(read(path)) == (content.count("b"))
     else:
-        found = error_of(path)
-        assert found.startswith(message)
-        assert "\n" not in found
+        error = error_of(path)
+        assert error.startswith(message)
+        assert "\n" not in error
 
 
 def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:

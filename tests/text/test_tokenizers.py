@@ -79,9 +79,9 @@ def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
 @given(text=texts)
 def test_sentences_are_the_text_and_none_is_blank(text: str) -> None:
     require("sentences")
-    found = make_tokenizer("moses", split_sentences=True).split_sentences(text)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(sentence == sentence.strip() != "" for sentence in found)
+    sentences = make_tokenizer("moses", split_sentences=True).split_sentences(text)
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(sentence == sentence.strip() != "" for sentence in sentences)
 
 
 def test_a_paragraph_is_not_split_at_abbreviations() -> None:

@@ -91,9 +91,11 @@ def test_boundaries_are_predictions_but_not_tokens() -> None:
 def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     batches = list(one_pass(text, ZERO))
     assert all(count_predictions(rows) <= 9 for rows in batches)
-    found = [piece for rows in batches for row in rows for piece in row]
+    pieces = [piece for rows in batches for row in rows for piece in row]
     steps = Counter(
-        (" ".join(sentence), step) for sentence, start, stop in found for step in range(start, stop)
+        (" ".join(sentence), step)
+        for sentence, start, stop in pieces
+        for step in range(start, stop)
     )
     expected = ["a b c", "b", "c c c c c c c", "a a", "c b a b", "b b"]
     assert steps == {(s, n): 1 for s in expected for n in range(len(s.split()) + 1)}

@@ -66,9 +66,9 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
             train("parts", should_stop=stop_after(step), **settings)
     assert train("parts", **settings) == expected
     assert_same_weights("whole", "parts")
-    for found, entry in zip(log_entries("parts"), log_entries("whole"), strict=True):
-        assert found["step"] == entry["step"]
-        assert found.get("training_loss", 0) == pytest.approx(entry.get("training_loss", 0))
+    for resumed_entry, entry in zip(log_entries("parts"), log_entries("whole"), strict=True):
+        assert resumed_entry["step"] == entry["step"]
+        assert resumed_entry.get("training_loss", 0) == pytest.approx(entry.get("training_loss", 0))
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_killed_process_resumes_to_equal_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "found"),
+    ("other", "mismatch"),
     [
         ({"dropout": 0.2}, r"dropout 0.1 \(now 0.2\)"),
         ({"options_file": "other.json"}, r"lstm\.dim 5 \(now 6\)"),
@@ -127,7 +127,7 @@ def test_killed_process_resumes_to_equal_weights() -> None:
         ({"init_from": "first"}, r"vocabulary_size .* model to start from"),
     ],
 )
-def test_resume_refuses_another_run(other: dict[str, Any], found: str) -> None:
+def test_resume_refuses_another_run(other: dict[str, Any], mismatch: str) -> None:
     Path("other.json").write_text(json.dumps(small_architecture(dim=6)))
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\na\n")
     Path("text.txt.gz").write_bytes(gzip.compress(b"a b\n"))
@@ -137,7 +137,7 @@ def test_resume_refuses_another_run(other: dict[str, Any], found: str) -> None:
         other = {"options_file": None, **other}
     train("model", **settings)
     before = content("model")
-    with pytest.raises(ModelError, match=f"^model: the run in this folder has {found}") as error:
+    with pytest.raises(ModelError, match=f"^model: the run in this folder has {mismatch}") as error:
         train("model", **{**settings, **other})
     assert str(error.value).endswith("choose another folder and --init-from model for a new run.")
     assert content("model") == before
@@ -157,17 +157,17 @@ def test_resume_recognizes_text_by_its_content() -> None:
         train("model", steps=3)
 
 
-@pytest.mark.parametrize("place", [0, -1, 40, 50])
-def test_fingerprint_samples_large_files(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("position", [0, -1, 40, 50])
+def test_fingerprint_samples_large_files(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.training.identity._SAMPLES", 3)
     monkeypatch.setattr("elmo_cli.training.identity._SAMPLE_BYTES", 10)
     path = Path("large.bin")
     content = bytearray(range(99))
     path.write_bytes(content)
     before = fingerprint(path)
-    content[place] ^= 1
+    content[position] ^= 1
     path.write_bytes(content)
-    is_sampled = place != 40  # Samples begin at 0, 44 and 89.
+    is_sampled = position != 40  # Samples begin at 0, 44 and 89.
     assert (fingerprint(path) != before) == is_sampled
 
 
@@ -175,9 +175,12 @@ def test_resume_names_the_first_different_word() -> None:
     words = ["<S>", "</S>", "<UNK>", "a", "b"]
     Path("words.txt").write_text("\n".join(words))
     train("model", steps=1, vocabulary_file="words.txt", vocabulary_size=None)
-    for other, found in (("ba", "'a' in line 4 (now 'b')"), ("a", "'b' in line 5 (now no word)")):
+    for other, mismatch in (
+        ("ba", "'a' in line 4 (now 'b')"),
+        ("a", "'b' in line 5 (now no word)"),
+    ):
         Path("words.txt").write_text("\n".join([*words[:3], *other]))
-        with pytest.raises(ModelError, match=re.escape(f"another vocabulary: {found}. Repeat")):
+        with pytest.raises(ModelError, match=re.escape(f"another vocabulary: {mismatch}. Repeat")):
             train("model", steps=2, vocabulary_file="words.txt", vocabulary_size=None)
 
 
@@ -296,10 +299,12 @@ def test_damaged_or_other_checkpoint_is_one_line(damage: str, message: str) -> N
 
 def test_unexpected_errors_propagate_from_a_resume() -> None:
     train("model", steps=1)
-    places = ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict")
-    for place, error in product(places, (torch.cuda.OutOfMemoryError, MemoryError, TypeError)):
+    functions = ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict")
+    for function, error in product(
+        functions, (torch.cuda.OutOfMemoryError, MemoryError, TypeError)
+    ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"torch.{place}", Mock(side_effect=error("CUDA out of memory")))
+            patch.setattr(f"torch.{function}", Mock(side_effect=error("CUDA out of memory")))
             with pytest.raises(error, match=r"^CUDA out of memory$"):
                 train("model", steps=2)
 

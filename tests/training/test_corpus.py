@@ -53,12 +53,12 @@ def test_text_resumes_after_any_window(
 @pytest.mark.parametrize("max_tokens", range(1, 8))
 def test_pass_has_every_sentence_once(max_tokens: int, tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\nf\n\n"]))
-    found = []
+    all_sentences = []
     for sentences, end in text.windows(TextProgress(), max_tokens):
-        found += sentences
+        all_sentences += sentences
         if end.epoch == 1:
             break
-    assert sorted(found) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
+    assert sorted(all_sentences) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
 
 
 def test_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:

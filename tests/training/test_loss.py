@@ -45,7 +45,7 @@ def whole(sentences: list[list[str]]) -> list[Row]:
 def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) -> None:
     model = objective(content, seed)
     with torch.no_grad():
-        found = model(make_batch(whole(SENTENCES), VOCABULARY))
+        loss = model(make_batch(whole(SENTENCES), VOCABULARY))
         expected = [0.0, 0.0]
         for sentence in SENTENCES:
             top = model.bilm(model.bilm.sentence_ids([sentence])).layers[-1, 0]  # (T + 2, 2 P)
@@ -53,7 +53,7 @@ def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) ->
             words = torch.tensor(VOCABULARY.indices(["<S>", *sentence, "</S>"]))
             expected[0] += float(model.softmax(ahead[:-1], words[1:]).sum())
             expected[1] += float(model.softmax(behind[1:], words[:-1]).sum())
-    np.testing.assert_allclose([found.forward, found.backward], expected, rtol=1e-5)
+    np.testing.assert_allclose([loss.forward, loss.backward], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("unroll", [1, 2, 3])
@@ -100,9 +100,9 @@ def test_empty_row_keeps_its_state_without_a_loss() -> None:
         rows: list[Row] = [[], [Piece(["a"], 0, 2)]]
         after = model(make_batch(rows, VOCABULARY), first.state)
         assert after.state[0].forward.cell[0].equal(first.state[0].forward.cell[0])
-        nothing = model(make_batch([[], []], VOCABULARY), first.state)
-    assert (float(nothing.forward), float(nothing.backward)) == (0, 0)
-    assert nothing.state is first.state
+        loss = model(make_batch([[], []], VOCABULARY), first.state)
+    assert (float(loss.forward), float(loss.backward)) == (0, 0)
+    assert loss.state is first.state
 
 
 # The sampled softmax.
@@ -138,7 +138,7 @@ def test_sampled_loss_by_hand() -> None:
     context, targets = torch.randn(3, 4), torch.tensor([7, 2, 0])
     words, n_draws = [2, 0, 5], 6
     softmax.requires_grad_(False)
-    found = softmax(context, targets, Samples(torch.tensor(words), n_draws))
+    loss = softmax(context, targets, Samples(torch.tensor(words), n_draws))
 
     def logit(row: int, word: int) -> float:
         score = float(context[row] @ softmax.weight[word] + softmax.bias[word])
@@ -149,7 +149,7 @@ def test_sampled_loss_by_hand() -> None:
         others = [logit(row, word) for word in words if word != target]
         own = logit(row, target)
         expected = math.log(sum(map(math.exp, [own, *others]))) - own
-        assert abs(float(found[row]) - expected) < 1e-5
+        assert abs(float(loss[row]) - expected) < 1e-5
 
 
 @pytest.mark.parametrize("capability", WAYS)
@@ -175,10 +175,10 @@ def test_sampled_softmax_equals_autograd(
     total = logits.masked_fill(~counted, -math.inf).logsumexp(dim=1)
     expected = total - logits[range(n), targets]
     with processor(capability), torch.autocast("cpu", torch.bfloat16, enabled=short):
-        found = softmax(context, targets, samples)
-        gradients = torch.autograd.grad((found * shares).sum(), leaves)
+        loss = softmax(context, targets, samples)
+        gradients = torch.autograd.grad((loss * shares).sum(), leaves)
     bound = 0.1 if short else 1e-5
-    torch.testing.assert_close(found, expected, atol=bound, rtol=bound)
+    torch.testing.assert_close(loss, expected, atol=bound, rtol=bound)
     references = torch.autograd.grad((expected * shares).sum(), leaves)
     for gradient, reference in zip(gradients, references, strict=True):
         torch.testing.assert_close(gradient, reference, atol=bound, rtol=bound)

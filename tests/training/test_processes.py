@@ -94,11 +94,11 @@ def test_two_processes_give_the_gradients_of_one(state: str) -> None:
     one, one_loss = torch.load("one.pt", weights_only=True)
     two, two_loss = torch.load("two.pt", weights_only=True)
     assert one_loss == pytest.approx(two_loss, rel=1e-5)
-    for expected, found in zip(one, two, strict=True):
-        assert expected.keys() == found.keys()
+    for expected, gradients in zip(one, two, strict=True):
+        assert expected.keys() == gradients.keys()
         assert max(float(gradient.abs().max()) for gradient in expected.values()) > 1e-3
         for name, gradient in expected.items():
-            np.testing.assert_allclose(found[name], gradient, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(gradients[name], gradient, atol=1e-5, err_msg=name)
 
 
 def test_run_of_two_processes_resumes_in_one() -> None:

@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_trained_folder_is_a_model(state: str) -> None:
-    found = train("model", state=state)
+    perplexity = train("model", state=state)
     assert {name for name in WRITTEN if (Path("model") / name).exists()} == set(WRITTEN)
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
     assert ElmoEmbedder(model="model").state == {"zero": "zero", "carry": "warm"}[state]
@@ -46,13 +46,13 @@ def test_trained_folder_is_a_model(state: str) -> None:
     options = json.loads(Path("model/options.json").read_text())
     assert options["training"] == {"state": state}
     assert options["char_cnn"]["n_characters"] == 262
-    assert (found["tokens"], found["unknown"]) == (7, 1 / 7)
+    assert (perplexity["tokens"], perplexity["unknown"]) == (7, 1 / 7)
     words = read_vocabulary("model/vocab.txt").words
     assert words[:3] == ["<S>", "</S>", "<UNK>"]
     assert len(words) == 29
-    assert f"average {found['average']:.2f}" in Path("model/card.md").read_text()
+    assert f"average {perplexity['average']:.2f}" in Path("model/card.md").read_text()
     entries = log_entries("model")
-    assert entries[-1] == {"step": entries[-1]["step"], "validation": found}
+    assert entries[-1] == {"step": entries[-1]["step"], "validation": perplexity}
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
@@ -64,8 +64,8 @@ def test_training_learns_a_repeated_text() -> None:
     options = small_architecture(dim=16, projection_dim=12)
     Path("options.json").write_text(json.dumps(options))
     for state in ("zero", "carry"):
-        found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, negative_samples=0)
-        assert found["average"] < 2  # There are 9 words, so chance would be 9.
+        perplexity = train(f"model-{state}", state=state, epochs=4, dropout=0.0, negative_samples=0)
+        assert perplexity["average"] < 2  # There are 9 words, so chance would be 9.
 
 
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +76,7 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     ]
     Path("validation.txt").write_text(raw)
     Path("text.txt").write_text(raw)
-    found = train("raw", tokenizer=tokenizer, steps=5)
+    perplexity = train("raw", tokenizer=tokenizer, steps=5)
     assert "| tokenizer | moses:en |" in Path("raw/card.md").read_text()
     assert "end in punctuation" not in caplog.text
     with pytest.raises(ModelError, match=r"has tokenizer moses:en \(now whitespace\)\. Repeat"):
@@ -84,7 +84,7 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
         Path(name).write_text("\n".join(lines))
-    assert train("tokenized", steps=5) == found
+    assert train("tokenized", steps=5) == perplexity
     assert_same_weights("raw", "tokenized")
 
 
@@ -102,8 +102,8 @@ def test_trained_model_equals_allennlp() -> None:
     sentences = (folder / "sentences.txt").read_text().splitlines()
     with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
         for number, sentence in enumerate(sentences):
-            found = embedder.embed_sentence(sentence.split())
-            np.testing.assert_allclose(found, allennlp[str(number)][:], atol=1e-5)
+            activations = embedder.embed_sentence(sentence.split())
+            np.testing.assert_allclose(activations, allennlp[str(number)][:], atol=1e-5)
     allennlps = json.loads((folder / "options.json").read_text())
     # Every key that AllenNLP wants is written, though none of these need be given.
     content = small_architecture()
@@ -128,9 +128,9 @@ def test_steps_replace_epochs_and_can_be_extended(
 
 
 def test_validation_share_is_written_to_the_folder() -> None:
-    found = train("model", steps=3, validation_file=None, validation_share=0.2)
+    perplexity = train("model", steps=3, validation_file=None, validation_share=0.2)
     validation = Path("model/validation.txt").read_text().split()
-    assert found["tokens"] == len(validation) > 20
+    assert perplexity["tokens"] == len(validation) > 20
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
@@ -138,13 +138,13 @@ def test_training_returns_the_perplexity_of_its_model(
     state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.training.train.EVALUATION_TOKENS", 4)
-    found = train("model", state=state, steps=3, eval_steps=2)
+    perplexity = train("model", state=state, steps=3, eval_steps=2)
     expected = measure_perplexity(
         LanguageModel(model="model"), [["a", "b", "c", "d"], ["e", "f", "?"]]
     )
-    directions = {name: found[name] for name in ("forward", "backward", "average")}
+    directions = {name: perplexity[name] for name in ("forward", "backward", "average")}
     assert directions == asdict(expected.all_words)
-    assert (found["tokens"], found["unknown"]) == (expected.tokens, expected.unknown)
+    assert (perplexity["tokens"], perplexity["unknown"]) == (expected.tokens, expected.unknown)
     entries = log_entries("model")
     # During training only the first sentences of the validation text are read.
     assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
@@ -152,8 +152,8 @@ def test_training_returns_the_perplexity_of_its_model(
 
 def test_training_in_bfloat16() -> None:
     for state in ("zero", "carry"):
-        found = train(f"model-{state}", steps=5, precision="bfloat16", state=state)
-        assert found["average"] < 40
+        perplexity = train(f"model-{state}", steps=5, precision="bfloat16", state=state)
+        assert perplexity["average"] < 40
 
 
 # The command.
@@ -201,10 +201,10 @@ def test_train_reports_wrong_usage() -> None:
 
 def test_example_of_the_training_page_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-    found = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
-    Path("tiny.json").write_text(found["tiny.json"])
+    blocks = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
+    Path("tiny.json").write_text(blocks["tiny.json"])
     Path("more.txt").write_text("a b c\n" * 20)
-    commands = [shlex.split(line) for line in found["example"].replace("\\\n", "").splitlines()]
+    commands = [shlex.split(line) for line in blocks["example"].replace("\\\n", "").splitlines()]
     for command in commands:
         result = elmo(*command[1:])
         assert result.exit_code == 0, result.stderr

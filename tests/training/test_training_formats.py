@@ -36,8 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("suffix", ["jsonl", "conllu", "conllu.gz"])
 def test_formats_give_the_weights_of_equal_text(suffix: str) -> None:
     expected = train("text", steps=9)
-    found = train("other", steps=9, files=(f"text.{suffix}",))
-    assert found == expected
+    perplexity = train("other", steps=9, files=(f"text.{suffix}",))
+    assert perplexity == expected
     assert_same_weights("text", "other")
 
 
@@ -91,8 +91,8 @@ def test_a_column_of_a_table_trains_the_same_weights(name: str) -> None:
 def test_the_validation_share_of_a_column_is_measured() -> None:
     write_table("table.csv")
     settings: dict[str, Any] = {"steps": 2, "validation_file": None, "validation_share": 0.2}
-    found = train("table", files=("table.csv",), text_column="said", **settings)
-    assert found["tokens"] == train("text", **settings)["tokens"]
+    perplexity = train("table", files=("table.csv",), text_column="said", **settings)
+    assert perplexity["tokens"] == train("text", **settings)["tokens"]
 
 
 def test_the_command_trains_on_a_column() -> None:
@@ -117,38 +117,41 @@ def test_windows_resume_in_every_format(suffix: str) -> None:
 
 def test_resume_skips_records_without_their_tokens() -> None:
     Path("raw.jsonl").write_text("".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9)))
-    seen: list[str] = []
+    texts: list[str] = []
 
     def tokenize(text: str) -> list[str]:
-        seen.append(text)
+        texts.append(text)
         return text.split()
 
     tokenizer = replace(make_tokenizer("moses"), tokenize=tokenize)
     text = TrainingText((Path("raw.jsonl"),), tokenizer=tokenizer)
     entries = list(text.read_file(Path("raw.jsonl"), n_records=6))
-    assert seen == ["a 6", "a 7", "a 8"]
+    assert texts == ["a 6", "a 7", "a 8"]
     assert [entry.n_records for entry in entries] == [7, 8, 9]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
 def test_train_and_perplexity_agree_about_a_file(suffix: str) -> None:
     source = f"text.{suffix}"
-    found = train("model", steps=2, files=(source,), validation_file=source)
+    perplexity = train("model", steps=2, files=(source,), validation_file=source)
     result = elmo("perplexity", source, "--model", "model", "--json")
     measured = json.loads(result.stdout)
-    assert found["average"] == pytest.approx(measured["all_words"]["average"])
-    assert (found["tokens"], found["unknown"]) == (measured["tokens"], measured["unknown"])
+    assert perplexity["average"] == pytest.approx(measured["all_words"]["average"])
+    assert (perplexity["tokens"], perplexity["unknown"]) == (
+        measured["tokens"],
+        measured["unknown"],
+    )
 
 
 def test_validation_share_of_records_keeps_their_tokens() -> None:
     Path("text.jsonl").write_text(
         "".join(json.dumps({"tokens": ["a b", f"{n}"]}) + "\n" for n in range(60))
     )
-    found = train(
+    perplexity = train(
         "model", steps=2, files=("text.jsonl",), validation_file=None, validation_share=0.2
     )
     lines = Path("model/validation.jsonl").read_text().splitlines()
-    assert found["tokens"] == 2 * len(lines) > 0
+    assert perplexity["tokens"] == 2 * len(lines) > 0
     assert all(json.loads(line)["tokens"][0] == "a b" for line in lines)
     assert "a b" in read_vocabulary("model/vocab.txt").words
     assert not Path("model/validation.txt").exists()

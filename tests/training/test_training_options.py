@@ -21,10 +21,15 @@ def test_options_from_a_bilm_tf_options_file() -> None:
         **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
     }
     for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
-        found = complete_options(GivenOptions(optimizer=optimizer, unroll=4), published)
-        assert (found.dropout, found.epochs, found.batch_size, found.unroll) == (0.3, 1, 2, 4)
-        assert (found.learning_rate, found.max_grad_norm) == (rate, norm)
-        assert found.negative_samples == 7
+        options = complete_options(GivenOptions(optimizer=optimizer, unroll=4), published)
+        assert (options.dropout, options.epochs, options.batch_size, options.unroll) == (
+            0.3,
+            1,
+            2,
+            4,
+        )
+        assert (options.learning_rate, options.max_grad_norm) == (rate, norm)
+        assert options.negative_samples == 7
     assert complete_options(GivenOptions(), {"sample_softmax": False}).negative_samples == 0
     for content in ({"bidirectional": False}, {"share_embedding_softmax": True}):
         with pytest.raises(OptionsError, match=r"^\w+: (true|false) is not supported\. "):
