@@ -101,9 +101,9 @@ class ElmoGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands with their descriptions, which click would shorten, and options."""
-        found = [name for name in COMMANDS if name.startswith(incomplete)]
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in found), *options]
+        return [*(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in names), *options]
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""

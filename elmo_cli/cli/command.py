@@ -169,7 +169,7 @@ def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
         raise click.UsageError(str(error)) from None
 
 
-def given(*names: str) -> list[str]:
+def typed_options(*names: str) -> list[str]:
     """Return the names in `names` that are on the command line."""
     context = click.get_current_context()
     return [

@@ -56,7 +56,7 @@ def _like(
 
 def escaped(text: str) -> str:
     r"""Escape the control characters of a text as `\x1b`, except line feeds and tabs."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _shown(message: str) -> str:

@@ -30,10 +30,10 @@ def read_query_table(
     """
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
-    found = settings.find_format(path, tokenizer)
-    if not found.has_columns:
+    input_format = settings.find_format(path, tokenizer)
+    if not input_format.has_columns:
         raise InputError(
-            f"{name_of(path)}: expected a table, found {found.name}. Name its format with "
+            f"{name_of(path)}: expected a table, found {input_format.name}. Name its format with "
             "--input-format, or pipe lines of a word, a tab and a sentence into "
             "`elmo neighbours -`."
         )
@@ -48,4 +48,4 @@ def read_query_table(
     settings = replace(settings, keep_columns=() if pooled else (_WORD,))
     options = settings.read_options(ignores_ids=True)
     with settings.open_records(path, tokenizer, options) as (records, is_ready, _):
-        yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {found.unit}")
+        yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {input_format.unit}")

@@ -61,13 +61,13 @@ class ScoredText(NamedTuple):
     """Function that shows the rate after a number of tokens."""
 
     def counted(
-        self, scored: "Iterable[ScoredRecord[_Result]]"
+        self, scored_records: "Iterable[ScoredRecord[_Result]]"
     ) -> "Iterator[ScoredRecord[_Result]]":
         """Yield scored records, and show the number of their tokens per second."""
         n_tokens = 0
-        for found in scored:
-            yield found
-            n_tokens += len(found.record.tokens)
+        for scored_record in scored_records:
+            yield scored_record
+            n_tokens += len(scored_record.record.tokens)
             self.show_rate(n_tokens)
 
 

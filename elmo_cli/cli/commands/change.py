@@ -121,20 +121,20 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_
     """Print the words with a change, and name the others on standard error."""
     from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
 
-    measured = [found for found in changes if found.change is not None]
+    measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
     is_json = as_json or row_format == "json"
-    kept = {"measure": measure} if is_json else {}
+    constants = {"measure": measure} if is_json else {}
     with print_rows(row_format, names, as_json=as_json) as rows:
-        rows.write(([getattr(found, name) for name in names] for found in measured), kept)
-    for found in changes[len(measured) :]:
-        numbers = f"{counted(found.n_old, 'occurrence')} in OLD and {found.n_new:,} in NEW"
-        messages.say(f"{found.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
+        rows.write(([getattr(change, name) for name in names] for change in measured), constants)
+    for change in changes[len(measured) :]:
+        numbers = f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
+        messages.say(f"{change.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
 
 
 def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     """Print a warning if a single changed word cannot have a small adjusted p."""
-    n_words = sum(found.p is not None for found in changes)
+    n_words = sum(change.p is not None for change in changes)
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
         needed = math.ceil(n_words / _LEVEL)

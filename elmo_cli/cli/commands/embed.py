@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.cli.loading import (
     check_language,
     choose_tokenizer,
@@ -126,7 +126,7 @@ def embed(
     $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    for name in given("--vocab-path", "--include-package"):
+    for name in typed_options("--vocab-path", "--include-package"):
         messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_set in old_flags.items() if is_set]:
@@ -143,7 +143,7 @@ def embed(
     if output_settings.file_format is None and has_unknown_suffix(output_file):
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
-    if engine.state != "carry" and given("--batch-size"):
+    if engine.state != "carry" and typed_options("--batch-size"):
         messages.say(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )

@@ -60,11 +60,11 @@ def models(
     from elmo_cli.pretrained.loading import describe_models
 
     with loading.usage_errors():
-        found = describe_models(language, downloaded=downloaded)
+        descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json.dumps(descriptions, indent=1, ensure_ascii=False))
     else:
-        click.echo(_table(found if show_all or language else _grouped(found)))
+        click.echo(_table(descriptions if show_all or language else _grouped(descriptions)))
 
 
 def _verify(*, as_json: bool) -> None:
@@ -73,8 +73,8 @@ def _verify(*, as_json: bool) -> None:
 
     checks = verify_models()
     if as_json:
-        facts = [{**asdict(check), "path": str(check.path)} for check in checks]
-        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        objects = [{**asdict(check), "path": str(check.path)} for check in checks]
+        click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
     else:
         for check in checks:
             click.echo(f"{check.path}: {check.result}")
@@ -88,22 +88,25 @@ def _verify(*, as_json: bool) -> None:
     messages.say(f"{counted(len(checks), 'file')} verified")
 
 
-def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
     group = [
         model
-        for model in found
+        for model in descriptions
         if model["name"].startswith(MANY_LANGS_PREFIX) and model["state"] == "available"
     ]
     name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
     one = [{**model, "name": name, "language": language} for model in group[:1]]
-    return [model for model in found if model not in group] + one
+    return [model for model in descriptions if model not in group] + one
 
 
-def _table(found: list[dict[str, Any]]) -> str:
-    rows = [["name", "parameters", "language", "size", "state", "trained on"], *map(_row, found)]
+def _table(descriptions: list[dict[str, Any]]) -> str:
+    rows = [
+        ["name", "parameters", "language", "size", "state", "trained on"],
+        *map(_row, descriptions),
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
     line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
@@ -137,33 +140,35 @@ def info(model: str | None, as_json: bool) -> None:
     """
     from elmo_cli.pretrained.loading import describe_model
 
-    found = describe_model(model)
-    click.echo(json.dumps(found, indent=1, ensure_ascii=False) if as_json else _text(found))
+    description = describe_model(model)
+    click.echo(
+        json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
+    )
 
 
-def _text(found: dict[str, Any]) -> str:
-    """Format the description of a model for people, one fact per line."""
-    facts = ("state", "language", "trained_on", "layers", "width", "words")
-    lines = [found["name"], *_lines({key: found.get(key) for key in facts})]
-    if found["parameters"] is not None:
-        lines += _lines({"parameters": f"{found['parameters']:>13,}"})
-    lines += _lines({f"  {part}": f"{n:>13,}" for part, n in found.get("parts", {}).items()})
+def _text(description: dict[str, Any]) -> str:
+    """Format the description of a model for people, one value per line."""
+    keys = ("state", "language", "trained_on", "layers", "width", "words")
+    lines = [description["name"], *_lines({key: description.get(key) for key in keys})]
+    if description["parameters"] is not None:
+        lines += _lines({"parameters": f"{description['parameters']:>13,}"})
+    lines += _lines({f"  {part}": f"{n:>13,}" for part, n in description.get("parts", {}).items()})
     for section in ("lstm", "char_cnn"):
-        lines += _lines(found.get("options", {}).get(section) or {})
-    for role, file in found.get("files", {}).items():
+        lines += _lines(description.get("options", {}).get(section) or {})
+    for role, file in description.get("files", {}).items():
         lines += _lines({role: file["path"], "": f"{file['bytes']:,} bytes"})
         lines += _lines({" ": f"sha256 {file['sha256']}"})
-    if found.get("state") == "available":
-        lines.append(f"  not on this disk; get it with `elmo download {found['name']}`")
-    if found.get("card"):
-        lines += ["", *found["card"]]
+    if description.get("state") == "available":
+        lines.append(f"  not on this disk; get it with `elmo download {description['name']}`")
+    if description.get("card"):
+        lines += ["", *description["card"]]
     return "\n".join(lines)
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
+def _lines(values: dict[str, Any]) -> list[str]:
     return [
         f"  {key.replace('_', ' '):<24}  {value}"
-        for key, value in facts.items()
+        for key, value in values.items()
         if value is not None
     ]
 

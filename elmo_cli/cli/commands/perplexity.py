@@ -103,16 +103,16 @@ def _print_rows(
             yield score
 
 
-def _table(found: "Perplexity") -> str:
+def _table(text_perplexity: "Perplexity") -> str:
     lines = [
-        f"sentences    {found.sentences:>12,}",
-        f"tokens       {found.tokens:>12,}",
-        f"predictions  {found.predictions:>12,}  in each direction",
-        f"unknown      {found.unknown:>12.2%}  of the tokens",
+        f"sentences    {text_perplexity.sentences:>12,}",
+        f"tokens       {text_perplexity.tokens:>12,}",
+        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
         "",
         f"perplexity   {'all words':>12}  {'known words':>12}",
     ]
-    all_words, known_words = asdict(found.all_words), asdict(found.known_words)
+    all_words, known_words = asdict(text_perplexity.all_words), asdict(text_perplexity.known_words)
     for name, value in all_words.items():
         lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
     return "\n".join(lines)

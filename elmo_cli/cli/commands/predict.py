@@ -13,7 +13,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks
-from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.rows import RowWriter, json_line
@@ -139,8 +139,8 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
             f"{text}: TEXT is the text itself, but there is a file of this name. Use `elmo predict "
             f"--file {shlex.quote(text)}` to read the texts in it."
         )
-    if text is not None and text != STANDARD_INPUT and given(*_READING):
-        raise click.UsageError(f"{given(*_READING)[0]} requires --file FILE, or - as TEXT")
+    if text is not None and text != STANDARD_INPUT and typed_options(*_READING):
+        raise click.UsageError(f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT")
     return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
 
 
@@ -186,8 +186,8 @@ def _open_texts(
         tokenizer = replace(tokenizer, tokenize=tokenize)
     with settings.open_records(source, tokenizer) as (records, is_ready, has_ids):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        place = f"{name_of(source)}, {input_format.unit}"
-        chunks = in_chunks(enumerate(records, start=1), check, is_ready, place)
+        name = f"{name_of(source)}, {input_format.unit}"
+        chunks = in_chunks(enumerate(records, start=1), check, is_ready, name)
         yield _Texts(columns, chunks, True)
 
 
@@ -212,8 +212,8 @@ def _print_samples(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
                 _write(rows, text, sample_rows(samples))
                 continue
             for sample in samples:
-                facts = {"tokens": text.record.tokens, "sample": sample}
-                line = _json_line(texts, text, facts) if choices.as_json else " ".join(sample)
+                values = {"tokens": text.record.tokens, "sample": sample}
+                line = _json_line(texts, text, values) if choices.as_json else " ".join(sample)
                 click.echo(line)
 
 
@@ -240,18 +240,18 @@ def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices)
     as_rows = choices.row_format is not None or (texts.are_from_file and not choices.as_json)
     with _rows(choices, [*texts.columns, *columns], as_rows=as_rows) as rows:
         for chunk in texts.chunks:
-            for text, found in zip(
+            for text, answer in zip(
                 chunk, find([text.record.tokens for text in chunk]), strict=True
             ):
                 if rows is not None:
-                    _write(rows, text, prediction_rows.rows_of(found, model.vocabulary))
+                    _write(rows, text, prediction_rows.rows_of(answer, model.vocabulary))
                 elif choices.as_json:
-                    click.echo(_json_line(texts, text, _facts(found)))
+                    click.echo(_json_line(texts, text, _json_values(answer)))
                 else:
-                    for line in _lines(found):
+                    for line in _lines(answer):
                         click.echo(line)
-                if isinstance(found, Prediction) and found.place != "gap":
-                    shares.append(found.unknown)
+                if isinstance(answer, Prediction) and answer.place != "gap":
+                    shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
         messages.say(
@@ -266,40 +266,40 @@ def _rows(
     return print_rows(choices.row_format, columns) if as_rows else nullcontext()
 
 
-def _write(rows: RowWriter, text: _Text, found: Iterable[Sequence[object]]) -> None:
-    rows.write(([*text.names, *row] for row in found), text.record.columns)
+def _write(rows: RowWriter, text: _Text, answer_rows: Iterable[Sequence[object]]) -> None:
+    rows.write(([*text.names, *row] for row in answer_rows), text.record.columns)
 
 
-def _json_line(texts: _Texts, text: _Text, facts: dict[str, Any]) -> str:
+def _json_line(texts: _Texts, text: _Text, values: dict[str, Any]) -> str:
     """Return an answer as JSON, with the name of a text from a file and its other columns."""
     if not texts.are_from_file:
-        return json_line(facts)
+        return json_line(values)
     names = dict(zip(texts.columns, text.names, strict=True))
-    kept = renamed_columns(text.record.columns, [*names, *facts])
-    columns = {kept[name]: value for name, value in text.record.columns.items()}
-    return json_line(names | facts | columns)
+    new_names = renamed_columns(text.record.columns, [*names, *values])
+    columns = {new_names[name]: value for name, value in text.record.columns.items()}
+    return json_line(names | values | columns)
 
 
-def _lines(found: "Prediction | Substitutes") -> Iterator[str]:
+def _lines(answer: "Prediction | Substitutes") -> Iterator[str]:
     """Yield the lines of an answer for people."""
     from elmo_cli.language_model.prediction import Prediction
 
-    is_prediction = isinstance(found, Prediction)
-    answers = [found.candidates] if isinstance(found, Prediction) else found.candidates
-    for index, candidates in enumerate(answers):
+    is_prediction = isinstance(answer, Prediction)
+    candidate_lists = [answer.candidates] if isinstance(answer, Prediction) else answer.candidates
+    for index, candidates in enumerate(candidate_lists):
         if not is_prediction:
-            yield found.tokens[index]
+            yield answer.tokens[index]
         for word, probability in candidates:
             yield f"{probability:8.4f}  {word}"
 
 
-def _facts(found: "Prediction | Substitutes") -> dict[str, Any]:
+def _json_values(answer: "Prediction | Substitutes") -> dict[str, Any]:
     """Return an answer as JSON values."""
     from elmo_cli.language_model.prediction import Prediction
 
-    if isinstance(found, Prediction):
-        words = [candidate._asdict() for candidate in found.candidates]
-        facts = {"tokens": found.tokens, "place": found.place}
-        return {**facts, "words": words, "unknown": found.unknown}
-    substitutes = [[candidate._asdict() for candidate in each] for each in found.candidates]
-    return {"tokens": found.tokens, "words": substitutes}
+    if isinstance(answer, Prediction):
+        words = [candidate._asdict() for candidate in answer.candidates]
+        values = {"tokens": answer.tokens, "place": answer.place}
+        return {**values, "words": words, "unknown": answer.unknown}
+    substitutes = [[candidate._asdict() for candidate in each] for each in answer.candidates]
+    return {"tokens": answer.tokens, "words": substitutes}

@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import read_queries
-from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.cli.query_tables import read_query_table
 from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors import InputError, ModelError
@@ -86,25 +86,25 @@ def cosine(
         raise click.UsageError(f"--layer {layer!r}: {expected}")
     pairs = read_queries(lambda line: find(line.split("\t")))
     for chunk in pairs if pair is None else [[pair]]:
-        for found in similarities(embedder, chunk):
-            click.echo(_shown(found, layer, as_json, as_table=pair is not None))
+        for similarity in similarities(embedder, chunk):
+            click.echo(_shown(similarity, layer, as_json, as_table=pair is not None))
 
 
-def _shown(found: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
+def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
     """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
     if as_json:
-        pair = {"first": _place(found.first), "second": _place(found.second)}
-        return json_line({**pair, "layers": found.layers, "average": found.average})
+        pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
+        return json_line({**pair, "layers": similarity.layers, "average": similarity.average})
     if layer is not None:
-        return cell(found.average if layer == "average" else found.layers[int(layer)])
+        return cell(similarity.average if layer == "average" else similarity.layers[int(layer)])
     if not as_table:
-        return "\t".join(map(cell, [*found.layers, found.average]))
-    lines = [found.first.marked, found.second.marked, ""]
-    lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(found.layers)]
-    return "\n".join([*lines, f"average  {found.average:8.4f}"])
+        return "\t".join(map(cell, [*similarity.layers, similarity.average]))
+    lines = [similarity.first.marked, similarity.second.marked, ""]
+    lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
+    return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
 
 
-def _place(occurrence: "Occurrence") -> dict[str, Any]:
+def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     """Return an occurrence as JSON values."""
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
@@ -232,15 +232,17 @@ def _search(
     is_first = True
     for chunk in chunks:
         with _search_bar(files):
-            found = word_neighbours(
+            chunk_neighbours = word_neighbours(
                 *(embedder, files, chunk, top), layers=layers, other_words=other_words
             )
-        if is_first and found.mean_cosine is not None:
+        if is_first and chunk_neighbours.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+            messages.say(
+                f"Cosine of two random {pair}: {chunk_neighbours.mean_cosine:.3f} on average"
+            )
         is_first = False
-        for query, nearest in zip(chunk, found.nearest, strict=True):
-            yield query, nearest, found.mean_cosine
+        for query, nearest in zip(chunk, chunk_neighbours.nearest, strict=True):
+            yield query, nearest, chunk_neighbours.mean_cosine
 
 
 @contextmanager
@@ -284,7 +286,7 @@ def _attributes(files: "VectorFiles") -> dict[str, Any]:
     return next((source.attributes for source in files.sources if source.attributes), {})
 
 
-def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSettings:
+def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     """Return the settings of the model that made files, unless the options name another."""
     from elmo_cli.analysis.usage_files import is_usages_file
 
@@ -292,13 +294,13 @@ def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSetti
     recorded = ModelSettings.from_attributes(attributes)
     if not attributes and all(map(is_usages_file, files.paths)):
         recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
-    if given_settings.model is not None or given_settings.options_file is not None:
-        return replace(given_settings, state=recorded.state)
+    if settings.model is not None or settings.options_file is not None:
+        return replace(settings, state=recorded.state)
     if recorded.model is None:
         raise click.UsageError(
             f"{files.paths[0]} does not say which model made it. Name it with --model."
         )
-    return replace(given_settings, model=recorded.model, state=recorded.state)
+    return replace(settings, model=recorded.model, state=recorded.state)
 
 
 def _make_tokenizer(
@@ -306,7 +308,7 @@ def _make_tokenizer(
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
     recorded = _attributes(files).get("tokenizer")
-    if recorded is None or given("--tokenizer", "--language"):
+    if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
     with loading.usage_errors():
         return replace(text_settings, tokenizer=recorded).make_tokenizer()
@@ -317,7 +319,7 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     try:
         return loading.load_embedder(settings)
     except ModelError as error:
-        if given("--model", "--options-file"):
+        if typed_options("--model", "--options-file"):
             raise
         reason = str(error).removesuffix(".")
         raise ModelError(
@@ -327,29 +329,31 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
 
 def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
     """Print one line per neighbour for people."""
-    for found in nearest:
-        name = found.location.name
+    for neighbour in nearest:
+        name = neighbour.location.name
         if len(files.paths) > 1:
-            name = f"{found.location.path}:{name}"
-        text = " ".join(found.sentence) if "pooling" in files.attributes else found.marked
-        click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
+            name = f"{neighbour.location.path}:{name}"
+        text = " ".join(neighbour.sentence) if "pooling" in files.attributes else neighbour.marked
+        click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
 
 
 def _json_line(
     files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
 ) -> str:
     """Return the neighbours of a query as JSON."""
-    hits = [_neighbour(files, near) for near in nearest]
+    hits = [_neighbour(files, neighbour) for neighbour in nearest]
     return json_line({"query": _query(files, query), "mean_cosine": mean, "neighbours": hits})
 
 
-def _query(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
+def _query(files: "VectorFiles", occurrence: "Occurrence") -> dict[str, Any]:
     """Return an occurrence, or a pooled sentence, as JSON values."""
-    return {"tokens": found.sentence} if "pooling" in files.attributes else _place(found)
+    if "pooling" in files.attributes:
+        return {"tokens": occurrence.sentence}
+    return _occurrence(occurrence)
 
 
-def _neighbour(files: "VectorFiles", found: "Neighbour") -> dict[str, Any]:
+def _neighbour(files: "VectorFiles", neighbour: "Neighbour") -> dict[str, Any]:
     """Return a neighbour as JSON values."""
-    path, number, record_id = found.location
+    path, number, record_id = neighbour.location
     name = {"line": number} if record_id is None else {"id": record_id}
-    return {"cosine": found.cosine, "file": str(path)} | name | _query(files, found)
+    return {"cosine": neighbour.cosine, "file": str(path)} | name | _query(files, neighbour)

@@ -199,12 +199,15 @@ def _print_units(
         _print_rows(choices, [*opened.columns, *table.columns]) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
-        for found in opened.counted(measured):
-            rows.write(([*found.names, *table.row(unit)] for unit in found.result), found.kept)
-            if choices.plot and found.result and len(drawn) < MAX_SENTENCES:
-                drawn.append(found)
-            n_tokens += len(found.record.tokens)
-            n_unknown += sum(unit.n_unknown for unit in found.result)
+        for scored_record in opened.counted(measured):
+            rows.write(
+                ([*scored_record.names, *table.row(unit)] for unit in scored_record.result),
+                scored_record.kept,
+            )
+            if choices.plot and scored_record.result and len(drawn) < MAX_SENTENCES:
+                drawn.append(scored_record)
+            n_tokens += len(scored_record.record.tokens)
+            n_unknown += sum(unit.n_unknown for unit in scored_record.result)
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
     if choices.plot is not None:
         overwrite = choices.overwrite

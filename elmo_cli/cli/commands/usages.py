@@ -118,13 +118,15 @@ def usages(
     from elmo_cli.cli.runs import progress_bar, show_summary, stop_on_signal
 
     with stop_on_signal() as should_stop, progress_bar(source=text) as bar:
-        found = embed_usages(engine, plan, targets, partial(show_summary, bar), should_stop)
-    _show_counts(found.counts)
-    if not found.summary.was_complete:  # embed_file logs it.
+        counts, summary = embed_usages(
+            engine, plan, targets, partial(show_summary, bar), should_stop
+        )
+    _show_counts(counts)
+    if not summary.was_complete:  # embed_file logs it.
         name = "standard output" if output_file == STANDARD_OUTPUT else output_file
         messages.say(
-            f"{name}: {counted(sum(found.counts.values()), 'occurrence')} in "
-            f"{counted(found.summary.n_sentences, plan.input_format.unit)}"
+            f"{name}: {counted(sum(counts.values()), 'occurrence')} in "
+            f"{counted(summary.n_sentences, plan.input_format.unit)}"
         )
 
 
