@@ -24,7 +24,7 @@ class ScoredRecord(Generic[_Result]):
     result: _Result
 
     @property
-    def kept(self) -> Mapping[str, object]:
+    def kept_columns(self) -> Mapping[str, object]:
         """Other columns of the input."""
         return self.record.columns
 

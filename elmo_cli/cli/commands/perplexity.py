@@ -99,7 +99,7 @@ def _print_rows(
     """Print the rows of each score, and yield the score."""
     with print_rows(row_format, columns) as rows:
         for score in scores:
-            rows.write(([*score.names, *row] for row in rows_of(score.result)), score.kept)
+            rows.write(([*score.names, *row] for row in rows_of(score.result)), score.kept_columns)
             yield score
 
 

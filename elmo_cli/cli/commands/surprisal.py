@@ -202,7 +202,7 @@ def _print_units(
         for scored_record in opened.counted(measured):
             rows.write(
                 ([*scored_record.names, *table.row(unit)] for unit in scored_record.result),
-                scored_record.kept,
+                scored_record.kept_columns,
             )
             if choices.plot and scored_record.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored_record)
