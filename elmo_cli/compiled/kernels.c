@@ -225,9 +225,15 @@ const int64_t block = BLOCK, panel = PANEL, tile = TILE;
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+/* Distances of values in memory. The values of a row are in blocks. If `block` is the size of a block, they follow one
+ * another. */
+struct strides {
+    int64_t row, block;
+};
+
 /* Product of n rows: out = inputs W^T + bias, at most `clip` in size.
  *
- * inputs: (n, n_units). out: (n, out_dim).
+ * inputs: (n, n_units). out: n rows of out_dim values, in blocks of 4 BLOCK.
  * weights: panels, (outputs / PANEL, n_units, PANEL), with zeros to fill the last panel.
  * bias: out_dim values with the same zeros, or NULL. */
 struct product {
@@ -236,7 +242,14 @@ struct product {
     const void *bias;
     double clip;
     void *out;
+    struct strides strides;
 };
+
+/* Return the index in `out` of a row's output. */
+static inline int64_t output_index(const struct product *s, int64_t row, int64_t output)
+{
+    return s->strides.row * row + s->strides.block * (output / (4 * BLOCK)) + output % (4 * BLOCK);
+}
 
 /* Return the number of rows per piece of work: SLICE, or fewer where there are more threads than panels. */
 static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
@@ -300,8 +313,8 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 /* Whole step of n nodes: the product of the hidden states, (n, hidden_dim), and the work of NEXT_CELLS, while
  * the sums are in the cache of a core. kernels_step_tiles.h has the step in bfloat16.
  *
- * Gates are in blocks of BLOCK values of each gate, (blocks, 4, BLOCK), with zeros to fill the last block. The
- * other fields are as in `struct cells`. */
+ * Gates are in blocks of BLOCK values of each gate, (4, BLOCK), with zeros to fill the last block. Cells are in
+ * blocks of BLOCK. The other fields are as in `struct cells`. */
 struct step {
     int64_t n, dim, hidden_dim;
     const float *input_gates;
@@ -310,17 +323,23 @@ struct step {
     const int64_t *cell_rows;
     double clip;
     float *new_cells, *out;
+    struct strides gate_strides, cell_strides, new_strides; /* of input_gates, cells and new_cells */
 };
 
 /* Return the index of the input gates of a node, or its cells before the step, from its cell `first`. */
 static inline int64_t step_gates(const struct step *s, int64_t node, int64_t first)
 {
-    const int64_t width = (s->dim + BLOCK - 1) / BLOCK * BLOCK;
-    return 4 * (width * (s->input_rows ? s->input_rows[node] : node) + first);
+    const int64_t row = s->input_rows ? s->input_rows[node] : node;
+    return s->gate_strides.row * row + s->gate_strides.block * (first / BLOCK);
 }
 static inline const float *step_cells(const struct step *s, int64_t node, int64_t first)
 {
-    return s->cells + s->dim * (s->cell_rows ? s->cell_rows[node] : node) + first;
+    const int64_t row = s->cell_rows ? s->cell_rows[node] : node;
+    return s->cells + s->cell_strides.row * row + s->cell_strides.block * (first / BLOCK);
+}
+static inline float *step_new_cells(const struct step *s, int64_t node, int64_t first)
+{
+    return s->new_cells + s->new_strides.row * node + s->new_strides.block * (first / BLOCK);
 }
 
 /* Compute up to BLOCK cells of a node from `first`. hidden_gates: (4, BLOCK). */
@@ -329,7 +348,7 @@ static inline __attribute__((always_inline)) void next_cells(
 {
     const float *a = s->input_gates + step_gates(s, node, first), *b = hidden_gates;
     const float *before = step_cells(s, node, first), clip = s->clip;
-    float *after = s->new_cells + s->dim * node + first, *out = s->out + s->dim * node + first;
+    float *after = step_new_cells(s, node, first), *out = s->out + s->dim * node + first;
     #pragma omp simd
     for (int i = 0; i < count; i++) {
         const int j = i + BLOCK, f = j + BLOCK, o = f + BLOCK;
@@ -345,7 +364,7 @@ static inline void step_rows(const struct step *s, int64_t first, int64_t row, i
     for (int64_t node = row; node < row + n_rows; node++) { /* Prefetch what is used after the product. */
         EACH(gate, 4) __builtin_prefetch(s->input_gates + step_gates(s, node, first) + gate * BLOCK);
         __builtin_prefetch(step_cells(s, node, first));
-        __builtin_prefetch(s->new_cells + s->dim * node + first);
+        __builtin_prefetch(step_new_cells(s, node, first));
         __builtin_prefetch(s->out + s->dim * node + first);
     }
     const int64_t next_step = next_share(s->n), after = 4 * BLOCK * depth;

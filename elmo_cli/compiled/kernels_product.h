@@ -69,7 +69,7 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
     const int64_t n_units = s->n_units, count = least(PANEL, s->out_dim - output);
     const float *inputs = s->inputs + first * n_units, *weights = s->weights + output * n_units;
     const VALUE *bias = s->bias ? (const VALUE *)s->bias + output : NULL;
-    VALUE *out = (VALUE *)s->out + first * s->out_dim + output;
+    VALUE *out = (VALUE *)s->out + output_index(s, first, output);
     const int64_t next_step = next_share(n);
     float sums[SLICE * PANEL];
     for (int64_t row = 0; row < n; row++)
@@ -81,12 +81,12 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
             const int is_last = k + DEPTH >= n_units;
             for (int64_t j = row; is_last && j < row + n_rows; j++)
                 for (int64_t i = 0; i < PANEL; i += LINE * sizeof(float) / sizeof(VALUE))
-                    __builtin_prefetch(out + j * s->out_dim + i);
+                    __builtin_prefetch(out + j * s->strides.row + i);
             NAMED(multiply_rows)[n_rows](least(DEPTH, n_units - k), inputs + row * n_units + k,
                                          n_units, weights + k * PANEL, sums + row * PANEL, PANEL,
                                          weights + after + row / ROWS * DEPTH * next_step, next_step);
             for (int64_t j = row; is_last && j < row + n_rows; j++)
-                NAMED(store_row)(out + j * s->out_dim, sums + j * PANEL, count, s->clip);
+                NAMED(store_row)(out + j * s->strides.row, sums + j * PANEL, count, s->clip);
         }
 }
 

@@ -57,7 +57,7 @@ TILES_INLINE void finish_cells(const void *work, struct group *group)
 {
     const struct tanh_table *table = &((const struct tiles_step *)work)->table;
     const struct step *s = ((const struct tiles_step *)work)->step;
-    const int64_t node = group->row, first = group->output, to = s->dim * node + first;
+    const int64_t node = group->row, first = group->output;
     const __mmask16 mask = (1 << least(BLOCK, s->dim - first)) - 1;
     const uint16_t *input_gates = (const uint16_t *)s->input_gates + step_gates(s, node, first);
     lanes gates[4]; /* i, j, f, o */
@@ -67,8 +67,9 @@ TILES_INLINE void finish_cells(const void *work, struct group *group)
     cell += sigmoid_by_table(table, gates[0]) * scaled_tanh(table, TANH_SCALE * gates[1]);
     cell = limit_lanes(cell, s->clip);
     const lanes out = sigmoid_by_table(table, gates[3]) * scaled_tanh(table, TANH_SCALE * cell);
-    _mm512_mask_storeu_ps(s->new_cells + to, mask, (__m512)cell);
-    _mm256_mask_storeu_epi16((uint16_t *)s->out + to, mask, (__m256i)_mm512_cvtneps_pbh((__m512)out));
+    _mm512_mask_storeu_ps(step_new_cells(s, node, first), mask, (__m512)cell);
+    uint16_t *stored_out = (uint16_t *)s->out + s->dim * node + first;
+    _mm256_mask_storeu_epi16(stored_out, mask, (__m256i)_mm512_cvtneps_pbh((__m512)out));
     group->sums += 4 * BLOCK;
     group->row++;
 }

@@ -4,22 +4,24 @@ extern void GOMP_barrier(void);
 
 /* The first step has sizes[0] nodes, and so on. Arrays of nodes continue from step to step.
  *
- * input_gates, input_rows: See `struct step`, for all nodes.
- * hidden, cells: State before the first step, (k, hidden_dim) and (k, dim).
+ * input_gates, input_rows: See `struct step`, for all nodes. A block has the gates of all n_gates rows.
+ * hidden, cells: State before the first step, (k, hidden_dim) and cells with `strides`.
  * parents: Row of each node's parent in the step before, or in the state.
  * projection: Weights of the product that follows a step, as in `struct product`.
  * parent_hidden, out: Memory for the largest step, (n, hidden_dim) and (n, dim).
- * even_cells, odd_cells: Cells after the first, third ... step and after the second, fourth ..., (n, dim).
+ * even_cells, odd_cells: Cells after the first, third ... step and after the second, fourth ... A block has the cells
+ *     of all nodes of the step.
  * new_hidden: Hidden states of all nodes, (m, hidden_dim): written.
  * n_ended, ends: Number of sentences that end at each step, and their rows in it.
  * ended_hidden, ended_cells: State in which each of them ends: written. */
 struct steps {
-    int64_t n_steps, dim, hidden_dim;
+    int64_t n_steps, dim, hidden_dim, n_gates;
     const int64_t *sizes;
     const char *input_gates;
     const int64_t *input_rows;
     const char *hidden;
     const float *cells;
+    struct strides strides;
     const int64_t *parents;
     const void *weights, *projection;
     double cell_clip, hidden_clip;
@@ -38,38 +40,51 @@ static inline void copy_rows(int64_t n, int64_t size, char *to, const char *from
     EACH_OF_SHARE(i, n) memcpy(to + size * i, from + size * rows[i], size);
 }
 
+/* Copy cells of n nodes to rows of `dim`. */
+static inline void copy_cells(int64_t n, int64_t dim, float *to, const float *from, struct strides strides,
+                              const int64_t *nodes)
+{
+    EACH_OF_SHARE(i, n)
+        for (int64_t first = 0; first < dim; first += BLOCK)
+            memcpy(to + dim * i + first, from + strides.row * nodes[i] + strides.block * (first / BLOCK),
+                   sizeof(float) * least(BLOCK, dim - first));
+}
+
 /* Run all steps with values of `size` bytes. Between two parts of a step, the threads wait for each other. */
 static inline void run_steps(const struct steps *s, int64_t size, void (*take_step)(const struct step *),
                              void (*multiply)(const struct product *))
 {
-    const int64_t width = (s->dim + BLOCK - 1) / BLOCK * BLOCK;
+    struct strides strides = s->strides;
     int64_t node = 0, end = 0;
     const char *hidden = s->hidden;
     const float *cells = s->cells;
     for (int64_t i = 0; i < s->n_steps; i++) {
         const int64_t n = s->sizes[i], n_ended = s->n_ended[i];
+        const struct strides new_strides = {BLOCK, BLOCK * n};
         float *new_cells = i % 2 ? s->odd_cells : s->even_cells;
         char *new_hidden = s->new_hidden + size * s->hidden_dim * node;
         copy_rows(n, size * s->hidden_dim, s->parent_hidden, hidden, s->parents + node);
         GOMP_barrier();
         take_step(&(struct step){
             .n = n, .dim = s->dim, .hidden_dim = s->hidden_dim,
-            .input_gates = (const float *)(s->input_gates + (s->input_rows ? 0 : 4 * width * size * node)),
+            .input_gates = (const float *)(s->input_gates + (s->input_rows ? 0 : 4 * BLOCK * size * node)),
             .input_rows = s->input_rows ? s->input_rows + node : NULL,
             .hidden = (const float *)s->parent_hidden, .weights = s->weights,
             .cells = cells, .cell_rows = s->parents + node,
-            .clip = s->cell_clip, .new_cells = new_cells, .out = s->out});
+            .clip = s->cell_clip, .new_cells = new_cells, .out = s->out,
+            .gate_strides = {4 * BLOCK, 4 * BLOCK * s->n_gates}, .cell_strides = strides, .new_strides = new_strides});
         GOMP_barrier();
         multiply(&(struct product){
             .n = n, .n_units = s->dim * size / 4, .out_dim = s->hidden_dim,
-            .inputs = s->out, .weights = s->projection, .clip = s->hidden_clip, .out = new_hidden});
+            .inputs = s->out, .weights = s->projection, .clip = s->hidden_clip, .out = new_hidden,
+            .strides = {s->hidden_dim, 4 * BLOCK}});
         GOMP_barrier();
         copy_rows(n_ended, size * s->hidden_dim, s->ended_hidden + size * s->hidden_dim * end, new_hidden,
                   s->ends + end);
-        copy_rows(n_ended, sizeof(float) * s->dim, (char *)(s->ended_cells + s->dim * end), (const char *)new_cells,
-                  s->ends + end);
+        copy_cells(n_ended, s->dim, s->ended_cells + s->dim * end, new_cells, new_strides, s->ends + end);
         hidden = new_hidden;
         cells = new_cells;
+        strides = new_strides;
         node += n;
         end += n_ended;
     }

@@ -125,7 +125,7 @@ TILES_INLINE void store_panel(const void *work, struct group *group)
         sums[g] = limit_lanes(sums[g], s->clip);
     }
     const __m512bh values = _mm512_cvtne2ps_pbh((__m512)sums[1], (__m512)sums[0]);
-    uint16_t *out = (uint16_t *)s->out + group->row * s->out_dim + output;
+    uint16_t *out = (uint16_t *)s->out + output_index(s, group->row, output);
     _mm512_mask_storeu_epi16(out, ((int64_t)1 << count) - 1, (__m512i)values);
     group->sums += T_PANEL;
     group->row++;

@@ -1,7 +1,7 @@
 """Linear layers with constant weights, in C where the functions were compiled, else in torch."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from elmo_cli.compiled.kernels import (
     processor_has,
     read_constant,
 )
+
+GATES_BLOCK: Final = 64
+"""Outputs in a block: 16 values of each of four gates, as `kernels.c` computes them together."""
 
 
 class Linear:
@@ -61,6 +64,15 @@ class CompiledLinear(Linear):
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
+        return self._multiply(inputs, workspace, self.n_outputs, GATES_BLOCK)
+
+    def multiply_to_blocks(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
+        """Multiply to blocks of `GATES_BLOCK` outputs: float, shape (blocks, N, `GATES_BLOCK`)."""
+        strides = GATES_BLOCK, GATES_BLOCK * len(inputs)
+        product = self._multiply(inputs, workspace, *strides)
+        return product.view(-1, len(inputs), GATES_BLOCK)
+
+    def _multiply(self, inputs: Tensor, workspace: Tensor | None, *strides: int) -> Tensor:
         assert self._product is not None
         inputs = (
             functional.pad(inputs, (0, self._padding)) if self._padding else inputs.contiguous()
@@ -69,9 +81,8 @@ class CompiledLinear(Linear):
         if workspace is None or len(workspace) < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
         out, n_units = workspace[:n_rows], self.weight.shape[1]
-        self._product(
-            n_rows, n_units, self.n_outputs, inputs, self.weight, self.bias, math.inf, out
-        )
+        rest = self.weight, self.bias, math.inf, out, *strides
+        self._product(n_rows, n_units, self.n_outputs, inputs, *rest)
         return out
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
@@ -96,4 +107,6 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
     tiles = "_tiles" if dtype == torch.bfloat16 and has_tiles() else ""
-    return find_kernel(f"product_{dtype}{tiles}", int, int, int, *3 * (dtype,), float, dtype)
+    return find_kernel(
+        f"product_{dtype}{tiles}", int, int, int, *3 * (dtype,), float, dtype, int, int
+    )

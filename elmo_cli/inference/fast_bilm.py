@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.compiled.linear import Linear
 from elmo_cli.inference.changed_weights import sample
 from elmo_cli.inference.fast_lstm import FastLstm, StepGates
 from elmo_cli.inference.precision import ComputeTypes
@@ -129,7 +128,7 @@ class FastBiLm:
         inputs, finals = vectors, []
         tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
-            gates = compute_input_gates(lstm.input_gates, inputs, tokens, trie.sizes, workspace)
+            gates = compute_input_gates(lstm.compute_gates, inputs, tokens, trie.sizes, workspace)
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             if tokens is None and self.options.lstm.use_skip_connections:
                 outputs += inputs
@@ -150,7 +149,7 @@ class FastBiLm:
 
 
 def compute_input_gates(
-    layer: Linear,  # (P,) to (4 D,)
+    multiply: Callable[[Tensor, Tensor], Tensor],  # see `FastLstm.compute_gates`
     inputs: Tensor,  # float, (V, P)
     tokens: NDArray[np.int64] | None,  # row of `inputs` per node; None: the nodes are the rows
     sizes: Sequence[int],  # number of nodes per step
@@ -165,11 +164,11 @@ def compute_input_gates(
     for group in groups:
         end = start + sum(group)
         if tokens is None:
-            yield StepGates(group, layer(inputs[start:end], workspace), None)
+            yield StepGates(group, multiply(inputs[start:end], workspace), None)
         else:
             distinct, indices = np.unique(tokens[start:end], return_inverse=True)
             rows = torch.from_numpy(distinct).to(inputs.device)
-            table = layer(inputs.index_select(0, rows), workspace)  # (V, 4 D)
+            table = multiply(inputs.index_select(0, rows), workspace)
             yield StepGates(group, table, torch.from_numpy(indices).to(inputs.device))
             del table
         start = end

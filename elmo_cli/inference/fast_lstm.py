@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Kernel, find_kernel, has_tiles, read_constant
-from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
+from elmo_cli.compiled.linear import GATES_BLOCK, CompiledLinear, Linear, make_linear
 from elmo_cli.inference.precision import ComputeTypes, prepare_linear
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
@@ -46,7 +46,8 @@ class StepGates(NamedTuple):
     sizes: list[int]
     """Number of nodes per step. They sum to M."""
     table: Tensor
-    """W_ih x + b of different nodes, float, shape (V, 4 D)."""
+    """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for steps, it has
+    the shape (blocks, V, `GATES_BLOCK`)."""
     rows: Tensor | None
     """Row of each node, int64, shape (M,). None: the rows are the nodes."""
 
@@ -64,6 +65,8 @@ class _Steps(NamedTuple):
     gates: StepGates
     before: LstmState
     """State before the first step."""
+    are_first: bool
+    """True if `before` is the state of the roots."""
     parents: Tensor
     """See `Trie.parents`. Int64, shape (M,)."""
     n_ended: list[int]
@@ -187,7 +190,7 @@ class FastLstm:
             end, last, size = start + sum(gates.sizes), first + sum(n_ended), gates.sizes[-1]
             parents, ends = trie.parents[start:end], trie.ends[first:last]
             written = hidden[start:end], LstmState(*(values[first:last] for values in ended))
-            run_steps(_Steps(gates, before, parents, n_ended, ends, *written), buffers)
+            run_steps(_Steps(gates, before, step == 0, parents, n_ended, ends, *written), buffers)
             if len(gates.sizes) % 2:
                 buffers = buffers._replace(cells=buffers.cells[::-1])
             before = LstmState(hidden[end - size : end], buffers.cells[1][:size])
@@ -197,7 +200,8 @@ class FastLstm:
 
     def _allocate(self, n_nodes: int, state: LstmState) -> _Buffers:
         """Allocate the memory of a run."""
-        cells = state.cell.new_empty(2, n_nodes, self._dim)
+        width = self._dim if self._steps is None else self.input_gates.n_outputs // 4
+        cells = state.cell.new_empty(2, n_nodes, width)
         parents = state.hidden.new_empty(n_nodes, self._hidden_dim)
         return _Buffers(
             (cells[0], cells[1]), parents, parents.new_empty(n_nodes, self._dim, dtype=self._output)
@@ -208,11 +212,14 @@ class FastLstm:
         assert self._steps is not None
         assert isinstance(self._project, CompiledLinear)
         table, rows = steps.gates.table, steps.gates.rows
+        n_gates, block = table.shape[1], GATES_BLOCK // 4
+        strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
         sizes = torch.tensor(steps.gates.sizes, device="cpu")
         n_ended = torch.tensor(steps.n_ended, device="cpu")
         self._steps(
-            *(len(sizes), self._dim, self._hidden_dim, sizes, table, rows),
-            *(*steps.before, steps.parents, self.hidden_gates.weight, self._project.weight),
+            *(len(sizes), self._dim, self._hidden_dim, n_gates, sizes, table, rows),
+            *(*steps.before, *strides, steps.parents),
+            *(self.hidden_gates.weight, self._project.weight),
             *(self._cell_clip, self._proj_clip, buffers.parents, buffers.output, *buffers.cells),
             *(steps.hidden, n_ended, steps.ends, *steps.ended),
         )
@@ -238,6 +245,13 @@ class FastLstm:
                     torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
             start, first = end, first + len(ends)
 
+    def compute_gates(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
+        """Compute W_ih x + b for `StepGates.table`; see `Linear.__call__`."""
+        if self._steps is None:
+            return self.input_gates(inputs, workspace)
+        assert isinstance(self.input_gates, CompiledLinear)
+        return self.input_gates.multiply_to_blocks(inputs, workspace)
+
     def compute_step(
         self,
         input_gates: TableRows,  # W_ih x + b, float, (n, 4 D)
@@ -251,7 +265,9 @@ class FastLstm:
         rest = *cells, self._cell_clip, after, out
         if self._step is not None:
             width, weight = hidden.shape[1], self.hidden_gates.weight
-            self._step(n, dim, width, *input_gates, hidden, weight, *rest)
+            n_gates, block = self.input_gates.n_outputs, GATES_BLOCK // 4
+            strides = n_gates, GATES_BLOCK, dim, block, dim, block
+            self._step(n, dim, width, *input_gates, hidden, weight, *rest, *strides)
             return
         hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
         if self._next_cells is not None:
@@ -268,18 +284,19 @@ def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
     """Return the function in C for whole steps in a data type, or None."""
     name = _name_kernel("step", dtype, hidden_dim)
     gates = dtype, torch.int64, dtype
-    return find_kernel(name, int, int, int, *gates, dtype, *_CELLS, dtype) if name else None
+    types = *gates, dtype, *_CELLS, dtype, *6 * (int,)
+    return find_kernel(name, int, int, int, *types) if name else None
 
 
 def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> Kernel | None:
     """Return the function in C for several steps and their projections in a data type, or None."""
     name = _name_kernel("steps", dtype, hidden_dim, dim)
     state, ends = (dtype, _FLOAT), (torch.int64, torch.int64, dtype, _FLOAT)
-    before = torch.int64, dtype, torch.int64, *state, torch.int64
+    before = torch.int64, dtype, torch.int64, *state, int, int, torch.int64
     buffers = dtype, dtype, _FLOAT, _FLOAT
     weights = dtype, dtype, float, float
     types = *before, *weights, *buffers, dtype, *ends
-    return find_kernel(name, int, int, int, *types) if name else None
+    return find_kernel(name, *4 * (int,), *types) if name else None
 
 
 def _name_kernel(name: str, dtype: torch.dtype, *sizes: int) -> str | None:

@@ -278,7 +278,9 @@ def test_steps_at_once_have_the_bits_of_single_steps(
     )
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
-        gates = compute_input_gates(layer.input_gates, vectors, trie.tokens, trie.sizes, workspace)
+        gates = compute_input_gates(
+            layer.compute_gates, vectors, trie.tokens, trie.sizes, workspace
+        )
         hidden, ended = layer.run(gates, trie, state)
         return hidden, *ended
 
