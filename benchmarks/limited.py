@@ -1,6 +1,5 @@
-"""Speed on a limited processor: fewer cores, only AVX2, or cores shared with other programs."""
+"""Speed on a limited processor: only AVX2, or cores shared with other programs."""
 
-import os
 import statistics
 import subprocess
 import sys
@@ -18,13 +17,13 @@ AVX2 = ["env", "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2"]
 
 
 def limited_rows(setting: Setting) -> list[Row]:
-    """Measure one core against all cores, and AVX2 against AllenNLP with AVX2, in turns."""
+    """Measure AVX2 against AllenNLP with AVX2, and waiting threads beside other programs."""
     text, output = setting.write("input.txt", setting.lines), setting.folder / "limited.hdf5"
     ours = setting.ours("measure_embed.py", setting.model, text, output)
     theirs = setting.theirs("embed", "--all", text, setting.folder / "peer.hdf5")
     figures = measure_with_allennlp(setting, [*AVX2, *ours], [*AVX2, *theirs])
     avx2 = speed_row("CPU with AVX2, float32", AVX2_TARGET, *figures)
-    return [*_core_rows(setting, ours), avx2, *_waiting_rows(setting, ours)]
+    return [avx2, *_waiting_rows(setting, ours)]
 
 
 def _waiting_rows(setting: Setting, embed: Sequence[str]) -> Iterator[Row]:
@@ -66,21 +65,3 @@ def _busy_cores() -> Iterator[None]:
     finally:
         other.kill()
         other.wait()
-
-
-def _core_rows(setting: Setting, command: list[str]) -> list[Row]:
-    n_cores = len(os.sched_getaffinity(0))
-    numbers = sorted({n_cores, *(2**k for k in range(n_cores.bit_length()) if 2**k <= n_cores)})
-    commands = {str(n): ["env", f"OMP_NUM_THREADS={n}", *command] for n in numbers}
-    turns = in_turns(commands, setting.repeats)
-    one = median(turns["1"], "tokens_per_second")
-    return [
-        Row(
-            f"threads: {name}",
-            "",
-            f"{median(runs, 'tokens_per_second'):,.0f} tokens/s "
-            f"({median(runs, 'tokens_per_second') / one:.2f})",
-            figures={"turns": runs},
-        )
-        for name, runs in turns.items()
-    ]

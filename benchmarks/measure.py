@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from cores import core_rows
 from gpu import gpu_rows
 from growth import growth_rows
 from lengths import length_rows
@@ -37,6 +38,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "startup": startup_rows,
     "lengths": length_rows,
     "limited": limited_rows,
+    "cores": core_rows,
     "growth": growth_rows,
     "modules": module_rows,
     "neighbours": neighbour_rows,

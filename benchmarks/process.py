@@ -11,13 +11,23 @@ Figures = dict[str, float]
 
 def figures_of(command: Sequence[str]) -> Figures:
     """Run a script that prints its figures as JSON on its last line. Return the figures."""
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    if "tokens" in figures:
-        figures["tokens_per_second"] = figures["tokens"] / figures["embed_seconds"]
-    return figures
+    return figures_together([command])[0]
+
+
+def figures_together(commands: Sequence[Sequence[str]]) -> list[Figures]:
+    """Run scripts at the same time, and return the figures of each; see `figures_of`."""
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(each, stdout=pipe, stderr=pipe, text=True) for each in commands]
+    outputs = [process.communicate() for process in processes]
+    all_figures = []
+    for command, process, (output, errors) in zip(commands, processes, outputs, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)}: exit status {process.returncode}\n{errors}")
+        figures: Figures = json.loads(output.splitlines()[-1])
+        if "tokens" in figures:
+            figures["tokens_per_second"] = figures["tokens"] / figures["embed_seconds"]
+        all_figures.append(figures)
+    return all_figures
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[Figures]]:
