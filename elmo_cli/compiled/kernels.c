@@ -323,7 +323,7 @@ struct step {
     const int64_t *cell_rows;
     double clip;
     float *new_cells, *out;
-    struct strides gate_strides, cell_strides, new_strides; /* of input_gates, cells and new_cells */
+    struct strides gate_strides, cell_strides, new_strides; /* They belong to input_gates, cells and new_cells. */
 };
 
 /* Return the index of the input gates of a node, or its cells before the step, from its cell `first`. */

@@ -165,6 +165,9 @@ def compute_input_gates(
         end = start + sum(group)
         if tokens is None:
             yield StepGates(group, multiply(inputs[start:end], workspace), None)
+        elif len(group) == len(sizes):  # All rows of the inputs are used.
+            rows = torch.from_numpy(tokens).to(inputs.device)
+            yield StepGates(group, multiply(inputs, workspace), rows)
         else:
             distinct, indices = np.unique(tokens[start:end], return_inverse=True)
             rows = torch.from_numpy(distinct).to(inputs.device)
@@ -181,6 +184,9 @@ def group_by_tokens(
 
     A group has at most `MAX_STEPS` steps.
     """
+    if len(tokens) <= max_tokens and len(sizes) <= MAX_STEPS:
+        yield list(sizes)
+        return
     group: list[int] = []
     seen: set[int] = set()
     for step in np.split(tokens, np.cumsum(sizes)[:-1]):

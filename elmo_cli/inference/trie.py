@@ -52,6 +52,8 @@ def build_trie(
         device: Device of the tensors.
         backward: Read the sentences from their end.
     """
+    if len(tokens) == 1:
+        return _build_path(tokens[0][tokens[0] >= 0], roots, device, backward=backward)
     mask = tokens >= 0
     lengths = mask.sum(axis=1)
     steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
@@ -63,14 +65,12 @@ def build_trie(
     last = roots.copy()  # index of the last node of each sentence in its step
     for step in range(lengths.max()):
         running = np.flatnonzero(lengths > step)
-        step_keys = last[running] * n_tokens + tokens[running, step]
-        if len(running) > 1:
-            step_keys, last[running] = np.unique(step_keys, return_inverse=True)
-        else:  # np.unique takes a tenth of the time of a short sentence.
-            last[running] = 0
+        distinct, last[running] = np.unique(
+            last[running] * n_tokens + tokens[running, step], return_inverse=True
+        )
         nodes[running, step] = n_nodes + last[running]
-        n_nodes += len(step_keys)
-        keys.append(step_keys)
+        n_nodes += len(distinct)
+        keys.append(distinct)
     parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
     ended = lengths.argsort(kind="stable")  # sentences in the order in which they end
 
@@ -85,4 +85,24 @@ def build_trie(
         np.bincount(lengths)[1:].tolist(),
         to_device(last[ended]),
         to_device(ended.argsort()),
+    )
+
+
+def _build_path(
+    tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
+) -> Trie:
+    """Build the trie of one sentence, its T tokens, which takes half the time of a general one."""
+    n_tokens = len(tokens)
+    parents = torch.zeros(n_tokens, dtype=torch.int64, device=device)
+    parents[0] = int(roots[0])
+    nodes = torch.arange(n_tokens, device=device)
+    end = parents.new_zeros(1)
+    return Trie(
+        [1] * n_tokens,
+        tokens[::-1].copy() if backward else tokens,
+        parents,
+        nodes.flip(0) if backward else nodes,
+        [0] * (n_tokens - 1) + [1],
+        end,
+        end,
     )
