@@ -65,7 +65,7 @@ def n_lines_kept() -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> None:
-    long_line = b"word " * 30_000 + b"\n"
+    long_line = b"word " * 1_000_000 + b"\n"
     with start_often(*COMMAND) as process:
         assert process.stdin is not None
         assert process.stderr is not None

@@ -133,7 +133,9 @@ class FastBiLm:
             if tokens is None and self.options.lstm.use_skip_connections:
                 outputs += inputs
             torch.index_select(outputs, 0, trie.nodes, out=result)
-            finals.append(LstmState(*(values[trie.by_sentence] for values in ended)))
+            if len(trie.ends) > 1:
+                ended = LstmState(*(values[trie.by_sentence] for values in ended))
+            finals.append(ended)
             inputs, tokens = outputs, None
         return finals
 
