@@ -308,6 +308,9 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 }
 #include "kernels_product.h"
 
+#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
+#include "kernels_tiles.h"
+#endif
 #endif
 
 /* Whole step of n nodes: the product of the hidden states, (n, hidden_dim), and the work of NEXT_CELLS, while
@@ -391,12 +394,8 @@ void step_float32(const struct step *s)
             step_rows(s, i * BLOCK, row, least(ROWS, s->n - row));
 }
 
-#ifdef __AVX512F__
-#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
-#include "kernels_tiles.h"
+#ifdef TILES
 #include "kernels_step_tiles.h"
 #endif
-#endif
-
 #include "kernels_steps.h"
 #include "kernels_training.h"

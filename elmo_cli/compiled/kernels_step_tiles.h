@@ -31,7 +31,9 @@ TILES_INLINE void fill_tanh_table(struct tanh_table *table)
 TILES_INLINE lanes scaled_tanh(const struct tanh_table *table, lanes z)
 {
     const lanes to_whole = 8388608 - (lanes){0}; /* 2^23: the last bits of the sum are the nearest whole number. */
-    const lanes size = limit_lanes((lanes)_mm512_abs_ps((__m512)z), TANH_SIZE - 0.51f);
+    /* If z is not a number, the minimum is its second value. */
+    const __m512 largest = _mm512_set1_ps(TANH_SIZE - 0.51f);
+    const lanes size = (lanes)_mm512_min_ps(largest, _mm512_abs_ps((__m512)z));
     const lanes whole = size + to_whole, d = size - (whole - to_whole);
     lanes sum = {0};
     for (int i = 3; i >= 0; i--) {

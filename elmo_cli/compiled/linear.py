@@ -1,7 +1,7 @@
 """Linear layers with constant weights, in C where the functions were compiled, else in torch."""
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +14,6 @@ from elmo_cli.compiled.kernels import (
     processor_has,
     read_constant,
 )
-
-GATES_BLOCK: Final = 64
-"""Outputs in a block: 16 values of each of four gates, as `kernels.c` computes them together."""
 
 
 class Linear:
@@ -49,11 +46,9 @@ class CompiledLinear(Linear):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Pack the weights into panels, in the order in which C reads them."""
         self.n_outputs, self._n_inputs = weight.shape
-        unit, tile = 4 // weight.dtype.itemsize, 1
-        panel = read_constant("panel")
-        if weight.dtype == torch.bfloat16:
-            tile = read_constant("tile")
-            panel = read_constant("tiles_panel") if has_tiles() else panel
+        panel = read_constant("tiles_panel" if _uses_tiles(weight.dtype) else "panel")
+        unit = 4 // weight.dtype.itemsize
+        tile = 1 if weight.dtype == torch.float32 else read_constant("tile")
         missing, self._padding = -len(weight) % panel, -weight.shape[1] % (unit * tile)
         if missing or self._padding:
             weight = functional.pad(weight, (0, self._padding, 0, missing))
@@ -64,13 +59,13 @@ class CompiledLinear(Linear):
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
-        return self._multiply(inputs, workspace, self.n_outputs, GATES_BLOCK)
+        return self._multiply(inputs, workspace, self.n_outputs, gates_block())
 
     def multiply_to_blocks(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
-        """Multiply to blocks of `GATES_BLOCK` outputs: float, shape (blocks, N, `GATES_BLOCK`)."""
-        strides = GATES_BLOCK, GATES_BLOCK * len(inputs)
-        product = self._multiply(inputs, workspace, *strides)
-        return product.view(-1, len(inputs), GATES_BLOCK)
+        """Multiply to blocks of g = `gates_block()` outputs: float, shape (blocks, N, g)."""
+        size = gates_block()
+        product = self._multiply(inputs, workspace, size, size * len(inputs))
+        return product.view(-1, len(inputs), size)
 
     def _multiply(self, inputs: Tensor, workspace: Tensor | None, *strides: int) -> Tensor:
         assert self._product is not None
@@ -96,6 +91,11 @@ class CompiledLinear(Linear):
         return make_linear, self.unpack()
 
 
+def gates_block() -> int:
+    """Return the number of outputs in a block: values of all four gates, computed together in C."""
+    return 4 * read_constant("block")
+
+
 def make_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
     """Create the fastest layer for weights of this data type, on their device."""
     is_compiled = weight.device.type == "cpu" and find_product(weight.dtype) is not None
@@ -106,7 +106,11 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
     """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
-    tiles = "_tiles" if dtype == torch.bfloat16 and has_tiles() else ""
+    tiles = "_tiles" if _uses_tiles(dtype) else ""
     return find_kernel(
         f"product_{dtype}{tiles}", int, int, int, *3 * (dtype,), float, dtype, int, int
     )
+
+
+def _uses_tiles(dtype: torch.dtype) -> bool:
+    return dtype == torch.bfloat16 and has_tiles()

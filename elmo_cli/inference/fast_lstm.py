@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Kernel, find_kernel, has_tiles, read_constant
-from elmo_cli.compiled.linear import GATES_BLOCK, CompiledLinear, Linear, make_linear
+from elmo_cli.compiled.linear import CompiledLinear, Linear, gates_block, make_linear
 from elmo_cli.inference.precision import ComputeTypes, prepare_linear
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
@@ -47,7 +47,7 @@ class StepGates(NamedTuple):
     """Number of nodes per step. They sum to M."""
     table: Tensor
     """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for steps, it has
-    the shape (blocks, V, `GATES_BLOCK`)."""
+    the shape of `CompiledLinear.multiply_to_blocks`."""
     rows: Tensor | None
     """Row of each node, int64, shape (M,). None: the rows are the nodes."""
 
@@ -212,7 +212,7 @@ class FastLstm:
         assert self._steps is not None
         assert isinstance(self._project, CompiledLinear)
         table, rows = steps.gates.table, steps.gates.rows
-        n_gates, block = table.shape[1], GATES_BLOCK // 4
+        n_gates, block = table.shape[1], read_constant("block")
         strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
         sizes = torch.tensor(steps.gates.sizes, device="cpu")
         n_ended = torch.tensor(steps.n_ended, device="cpu")
@@ -265,8 +265,8 @@ class FastLstm:
         rest = *cells, self._cell_clip, after, out
         if self._step is not None:
             width, weight = hidden.shape[1], self.hidden_gates.weight
-            n_gates, block = self.input_gates.n_outputs, GATES_BLOCK // 4
-            strides = n_gates, GATES_BLOCK, dim, block, dim, block
+            block = read_constant("block")
+            strides = self.input_gates.n_outputs, gates_block(), dim, block, dim, block
             self._step(n, dim, width, *input_gates, hidden, weight, *rest, *strides)
             return
         hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
