@@ -14,7 +14,7 @@ from typing import Final
 from elmo_cli.atomic import renamed
 from elmo_cli.errors import system_reason
 from elmo_cli.model.options import ManyLangsOptions
-from elmo_cli.pretrained.download import cache_folder
+from elmo_cli.pretrained.download import cache_folder, cache_key
 from elmo_cli.pretrained.model_files import MANY_LANGS_FILES, ModelFiles, sha256
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,7 @@ def recorded_sha256(path: Path) -> str:
     state = _file_state(path)
     if state[0] < _MIN_BYTES:
         return sha256(path)
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    record = cache_folder() / "hashes" / f"{name}.json"
+    record = cache_folder() / "hashes" / f"{cache_key(str(path.resolve()))}.json"
     try:
         stored = json.loads(record.read_bytes())
         if stored["state"] == state:

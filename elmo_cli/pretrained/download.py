@@ -110,7 +110,7 @@ def local_file(file: str | Path, role: str) -> Path:
         _try_mirror(model, published_folder(model), with_softmax=with_softmax)
         return _published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
-    path = cache_folder() / "urls" / _key(url) / name
+    path = cache_folder() / "urls" / cache_key(url) / name
     _fill(
         path.parent, path.exists, lambda: download_file([url], path, partial(check_file, role=role))
     )
@@ -121,13 +121,14 @@ def unpacked(archive: Path) -> Path:
     """Return the folder with the content of a zip file. Unpack each file once."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
-    folder = cache_folder() / "archives" / _key(identity)
+    folder = cache_folder() / "archives" / cache_key(identity)
     _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
     return folder
 
 
-def _key(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+def cache_key(identity: str) -> str:
+    """Return the name of an entry in the cache folder, from a URL or a path."""
+    return hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
 
 
 def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:

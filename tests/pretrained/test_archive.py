@@ -1,5 +1,7 @@
+import os
 import stat
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -38,6 +40,13 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path, weights: bytes
     zip_with(path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "})
     with pytest.raises(ModelError, match=r"expected one options.json, found several"):
         find_model(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_the_name_of_a_zip_file_need_not_be_utf_8(tmp_path: Path, weights: bytes) -> None:
+    members = {"options.json": OPTIONS, "weights.hdf5": weights}
+    path = zip_with(tmp_path / "model.zip", members).rename(tmp_path / os.fsdecode(b"m\xff.zip"))
+    assert find_model(path).weights.read_bytes() == weights
 
 
 @pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/weights.hdf5"])
