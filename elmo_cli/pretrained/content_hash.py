@@ -48,25 +48,25 @@ def recorded_sha256(path: Path) -> str:
 
     The record counts while the file has the size, the inode and the times that it had then.
     """
-    state = _file_state(path)
-    if state[0] < _MIN_BYTES:
+    stat = _read_stat(path)
+    if stat[0] < _MIN_BYTES:
         return sha256(path)
     record = cache_folder() / "hashes" / f"{cache_key(str(path.resolve()))}.json"
     try:
         stored = json.loads(record.read_bytes())
-        if stored["state"] == state:
+        if stored["stat"] == stat:
             return str(stored["sha256"])
     except (OSError, ValueError, TypeError, KeyError):
         pass  # There is no record, or it is damaged.
     now = time.time_ns()
     digest = sha256(path)
-    is_settled = max(state[2:]) < now - _SETTLED_NS
-    if is_settled and _file_state(path) == state:
-        _write_record(record, {"path": str(path), "state": state, "sha256": digest})
+    is_settled = max(stat[2:]) < now - _SETTLED_NS
+    if is_settled and _read_stat(path) == stat:
+        _write_record(record, {"path": str(path), "stat": stat, "sha256": digest})
     return digest
 
 
-def _file_state(path: Path) -> list[int]:
+def _read_stat(path: Path) -> list[int]:
     """Return the size and inode of a file, and the times of its last changes."""
     status = path.stat()
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]

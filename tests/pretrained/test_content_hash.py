@@ -103,7 +103,7 @@ def test_new_and_small_files_have_no_record(
     assert not cache_folder().exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"null", b"{}", b'{"state": 1}'])
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"null", b"{}", b'{"stat": 1}'])
 def test_a_damaged_record_is_written_again(
     content: bytes, weights: Path, hashed: list[Path]
 ) -> None:
