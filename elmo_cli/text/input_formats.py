@@ -23,12 +23,18 @@ from elmo_cli.text.entries import (
 from elmo_cli.text.file_types import (
     HEAD_BYTES,
     begins_fasta,
-    binary_type,
     text_type,
     unread_suffix,
     without_compression,
 )
-from elmo_cli.text.lines import check_input, name_of, open_lines, open_text
+from elmo_cli.text.lines import (
+    LATIN1_ADVICE,
+    binary_error,
+    check_input,
+    name_of,
+    open_lines,
+    open_text,
+)
 from elmo_cli.text.paragraphs import join_paragraphs, warn_about_wrapping
 from elmo_cli.text.parquet import parquet_entries
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
@@ -156,9 +162,8 @@ def _guess_format(source: object) -> InputFormat:
         return replace(TEXT, is_guess=True)
     head = _read_head(source)
     content = text_type(head)
-    binary = None if content == PARQUET.name else binary_type(head)
-    if binary:
-        raise InputError(f"{source}: {binary[0]}, not UTF-8 text. {binary[1]}")
+    if content != PARQUET.name and (error := binary_error(source, head)):
+        raise error
     path = without_compression(str(source))
     for each in FORMATS.values():
         if path.endswith(each.suffixes):
@@ -279,13 +284,15 @@ def _read_chunks(
     position = n_chunks = 0
     while True:
         chunk = stream.readline(_CHUNK_BYTES)
-        if not n_chunks and (file_type := binary_type(chunk)):
-            raise InputError(f"{name_of(path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
+        if not n_chunks and (refusal := binary_error(path, chunk)):
+            raise refusal
         try:
             yield decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
-            byte = chunk[min(error.start, len(chunk) - 1) :][:1].hex()
-            raise InputError(f"{name_of(path)}: not valid UTF-8 (byte 0x{byte})") from None
+            byte = f"0x{error.object[error.start]:02x}"
+            raise InputError(
+                f"{name_of(path)}: not valid UTF-8 (byte {byte}). {LATIN1_ADVICE}"
+            ) from None
         n_chunks += 1
         before = position
         position = position + len(chunk) if stream is file else file.tell()

@@ -24,6 +24,7 @@ MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
 _HEAD_BYTES: Final = 1 << 16
 """Number of bytes at the beginning of a file in which its line ends are looked for."""
+LATIN1_ADVICE: Final = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
 
 
 class InvalidLine(str):
@@ -153,10 +154,8 @@ class LineReader:
         """Find the line ends of a file by its beginning. Refuse data that is no text."""
         self._is_at_start = False
         self._rest = self._readline(_HEAD_BYTES)
-        if file_type := binary_type(self._rest):
-            raise InputError(
-                f"{name_of(self.path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}"
-            )
+        if error := binary_error(self.path, self._rest):
+            raise error
         if b"\n" not in self._rest and b"\r" in self._rest:
             self._splits_at_cr = True
 
@@ -284,6 +283,13 @@ def read_text(path: str | Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
+def binary_error(path: str | Path, content: bytes) -> InputError | None:
+    """Return the error for a file that is no text by its first bytes, or None."""
+    if file_type := binary_type(content):
+        return InputError(f"{name_of(path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
+    return None
+
+
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
     """Return the error for a text that is not UTF-8 and begins with line `number`."""
     # Neither `error.object` nor the positions of the error include the byte order mark.
@@ -291,10 +297,9 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
     start = content.rfind(b"\n", 0, error.start) + 1
     line = number + content.count(b"\n", 0, start)
     column = len(content[start : error.start].decode("utf-8")) + 1
-    file_type = binary_type(content) if number == 1 else None
-    if file_type:
-        return InputError(f"{name_of(path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
-    advice = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
+    if number == 1 and (refusal := binary_error(path, content)):
+        return refusal
+    advice = LATIN1_ADVICE
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
         advice = "It has control characters, so it seems to be no text."
     return InputError(

@@ -215,10 +215,14 @@ def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
 
 
-def test_a_byte_that_is_not_utf8_in_json_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [b'"}]', b""])
+def test_a_byte_that_is_not_utf8_in_json_is_reported(end: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_bytes(b'[{"text": "caf\xe9"}]')
-    assert error_of(path) == ": not valid UTF-8 (byte 0xe9)"
+    path.write_bytes(b'[{"text": "caf\xe9' + end)
+    assert error_of(path) == (
+        ": not valid UTF-8 (byte 0xe9). If it is Latin-1, convert it with "
+        "`iconv -f latin1 -t utf-8`."
+    )
 
 
 @pytest.mark.parametrize("name", ["text", "fasta", "conllu"])
