@@ -13,7 +13,11 @@ Kernel: TypeAlias = Callable[..., None]
 """Function in C. It runs on all threads of torch."""
 
 _SOURCE = Path(__file__).with_suffix(".c")
-_C_TYPES: dict[Any, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
+_C_TYPES: dict[Any, Any] = {
+    int: ctypes.c_int64,
+    float: ctypes.c_double,
+    list: ctypes.POINTER(ctypes.c_int64),
+}
 
 
 def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
@@ -21,8 +25,8 @@ def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
 
     Args:
         name: Name in the source. It may contain data types as torch spells them.
-        types: Types of the arguments: int, float, or the data type of a tensor. A caller may pass
-            None in place of a tensor.
+        types: Types of the arguments: int, float, list (of integers), or the data type of a
+            tensor. A caller may pass None in place of a tensor.
     """
     processor = torch.backends.cpu.get_cpu_capability()
     return _load_function(name.replace("torch.", ""), types, processor)
@@ -71,9 +75,11 @@ def _load_function(
 
 
 def _to_c(value: Any, kind: type | torch.dtype) -> Any:
-    """Return a number unchanged, or the address of a contiguous tensor."""
+    """Return a number unchanged, an array for a list, or the address of a contiguous tensor."""
     if value is None or kind is int or kind is float:
         return value
+    if kind is list:
+        return (ctypes.c_int64 * len(value))(*value)
     if value.dtype != kind or not value.is_contiguous():
         raise ValueError(
             f"expected a contiguous tensor of {kind}, found {value.dtype}, strides {value.stride()}"

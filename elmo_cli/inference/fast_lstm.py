@@ -214,14 +214,13 @@ class FastLstm:
         table, rows = steps.gates.table, steps.gates.rows
         n_gates, block = table.shape[1], read_constant("block")
         strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
-        sizes = torch.tensor(steps.gates.sizes, device="cpu")
-        n_ended = torch.tensor(steps.n_ended, device="cpu")
+        sizes = steps.gates.sizes
         self._steps(
             *(len(sizes), self._dim, self._hidden_dim, n_gates, sizes, table, rows),
             *(*steps.before, *strides, steps.parents),
             *(self.hidden_gates.weight, self._project.weight),
             *(self._cell_clip, self._proj_clip, buffers.parents, buffers.output, *buffers.cells),
-            *(steps.hidden, n_ended, steps.ends, *steps.ended),
+            *(steps.hidden, steps.n_ended, steps.ends, *steps.ended),
         )
 
     def _run_in_turn(self, steps: _Steps, buffers: _Buffers) -> None:
@@ -291,8 +290,8 @@ def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
 def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> Kernel | None:
     """Return the function in C for several steps and their projections in a data type, or None."""
     name = _name_kernel("steps", dtype, hidden_dim, dim)
-    state, ends = (dtype, _FLOAT), (torch.int64, torch.int64, dtype, _FLOAT)
-    before = torch.int64, dtype, torch.int64, *state, int, int, torch.int64
+    state, ends = (dtype, _FLOAT), (list, torch.int64, dtype, _FLOAT)
+    before = list, dtype, torch.int64, *state, int, int, torch.int64
     buffers = dtype, dtype, _FLOAT, _FLOAT
     weights = dtype, dtype, float, float
     types = *before, *weights, *buffers, dtype, *ends
