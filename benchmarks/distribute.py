@@ -28,8 +28,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import read_plan
+from elmo_cli.outputs.parts import Folder, read_plan
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
 TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"

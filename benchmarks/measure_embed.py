@@ -28,7 +28,7 @@ def main() -> None:
 
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
-    from elmo_cli.text.lines import LineReader
+    from elmo_cli.text.sources import LineReader
 
     files = Stopwatch()
     for method in ("write", "checkpoint", "finish"):

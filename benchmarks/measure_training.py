@@ -25,11 +25,10 @@ from elmo_cli.training.corpus import (
     make_batch,
     read_batches,
 )
-from elmo_cli.training.options import PRESETS, GivenOptions, complete_options
-from elmo_cli.training.processes import Processes
-from elmo_cli.training.run import Run
 from elmo_cli.training.start import Start, start_weights
 from elmo_cli.training.train import keep_memory
+from elmo_cli.training.training_options import PRESETS, GivenOptions, complete_options
+from elmo_cli.training.training_run import Processes, Run
 
 N_WORDS = 25_000
 Shape = tuple[int, int, int]

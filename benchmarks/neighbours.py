@@ -14,7 +14,7 @@ from process import Figures, figures_of
 from setting import HERE, Row, Setting
 
 from elmo_cli import neighbours, open_activations
-from elmo_cli.outputs.formats import choose_output_format
+from elmo_cli.outputs.output_formats import choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.records import Progress, Record
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from process import Figures, in_turns, median, ratios
 from setting import Row, Setting
 
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.inference.precision import has_int8
 
 
 class Target(NamedTuple):

@@ -36,11 +36,11 @@ from elmo_cli.version import __version__ as __version__
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import measure_change as measure_change
     from elmo_cli.analysis.change import read_occurrences as read_occurrences
-    from elmo_cli.analysis.change_plot import plot_changes as plot_changes
     from elmo_cli.analysis.neighbours import neighbours as neighbours
     from elmo_cli.analysis.occurrences import open_vectors as open_vectors
-    from elmo_cli.analysis.plot import plot_occurrences as plot_occurrences
-    from elmo_cli.analysis.target_words import read_targets as read_targets
+    from elmo_cli.analysis.pictures import plot_changes as plot_changes
+    from elmo_cli.analysis.pictures import plot_occurrences as plot_occurrences
+    from elmo_cli.analysis.targets import read_targets as read_targets
     from elmo_cli.analysis.usages import write_usages as write_usages
     from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
     from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
@@ -58,17 +58,16 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
     from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
     from elmo_cli.model.bilm import BiLm as BiLm
-    from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+    from elmo_cli.model.bilm import ScalarMix as ScalarMix
     from elmo_cli.outputs.reader import open_activations as open_activations
     from elmo_cli.text.tokenizers import tokenize as tokenize
 
 _NAMES = {
     "analysis.change": "measure_change read_occurrences",
-    "analysis.change_plot": "plot_changes",
     "analysis.neighbours": "neighbours",
     "analysis.occurrences": "open_vectors",
-    "analysis.plot": "plot_occurrences",
-    "analysis.target_words": "read_targets",
+    "analysis.pictures": "plot_changes plot_occurrences",
+    "analysis.targets": "read_targets",
     "analysis.usages": "write_usages",
     "analysis.word_vectors": "average_vectors write_average_vectors write_token_vectors",
     "elmo": "Elmo batch_to_ids",
@@ -80,8 +79,7 @@ _NAMES = {
     "language_model.prediction": "predict_words sample_sentences substitute_words",
     "language_model.scoring": "LanguageModel",
     "language_model.surprisal": "measure_surprisal",
-    "model.bilm": "BiLm",
-    "model.scalar_mix": "ScalarMix",
+    "model.bilm": "BiLm ScalarMix",
     "outputs.reader": "open_activations",
     "text.tokenizers": "tokenize",
 }

@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, ModelError, check_at_least
-from elmo_cli.inference.compilation import uncompiled
-from elmo_cli.inference.fast_bilm import BiLmRunner
-from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
+from elmo_cli.model.bilm import BiLm, ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.model.vocabulary import character_ids
-from elmo_cli.pretrained.loading import choose_model, load_bilm
+from elmo_cli.pretrained.find import choose_model, load_bilm
 
 _Path: TypeAlias = str | Path | None
 

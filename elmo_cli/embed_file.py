@@ -23,17 +23,15 @@ from elmo_cli.errors import (
     first_line,
     size_text,
 )
-from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
-from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.pretrained.domains import warn_about_domain
+from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, RecordFilter
+from elmo_cli.outputs.writer import ActivationsWriter, FiniteCheck, end_attributes
+from elmo_cli.pretrained.registry import warn_about_domain
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.lines import size_in_bytes
-from elmo_cli.text.records import Progress, Record
-from elmo_cli.text.shards import WHOLE, ShardReader
+from elmo_cli.text.records import WHOLE, Progress, Record, ShardReader
+from elmo_cli.text.sources import size_in_bytes
 
 logger = logging.getLogger(__name__)
 

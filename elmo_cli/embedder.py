@@ -16,13 +16,12 @@ from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import ModelError
-from elmo_cli.inference.changed_weights import fingerprint
-from elmo_cli.inference.device import Device
-from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.fast_bilm import fingerprint
+from elmo_cli.inference.precision import Device, result_or_raise
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
-from elmo_cli.pretrained.loading import find_pretrained, load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import find_pretrained, load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -146,7 +145,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: A file exists already, or the model cannot be written in this form.
         """
-        from elmo_cli.pretrained.convert_weights import save_model
+        from elmo_cli.pretrained.manage import save_model
 
         if self.engine.changed is not None:
             raise ModelError(

@@ -26,16 +26,15 @@ from elmo_cli.inference.batching import (
     find_distinct_sentences,
     split_into_windows,
 )
-from elmo_cli.inference.changed_weights import are_equal, weights_sha256
-from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
+from elmo_cli.inference.fast_bilm import are_equal, weights_sha256
+from elmo_cli.inference.precision import Device, choose_device, compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
-from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
-from elmo_cli.pretrained.content_hash import content_sha256
-from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,

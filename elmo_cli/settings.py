@@ -15,14 +15,13 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_ar
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
-from elmo_cli.outputs.formats import (
+from elmo_cli.outputs.output_formats import (
     DTYPES,
     FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
     OutputFormat,
     choose_output_format,
 )
-from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.input_formats import (
     CSV,
     FASTA,
@@ -30,19 +29,19 @@ from elmo_cli.text.input_formats import (
     TEXT,
     TSV,
     InputFormat,
+    ReadOptions,
     Records,
     find_format,
     open_records,
 )
-from elmo_cli.text.lines import check_source, open_lines
-from elmo_cli.text.parquet import column_types
-from elmo_cli.text.read_options import ReadOptions
-from elmo_cli.text.shards import Shard, parse_shard
-from elmo_cli.text.tables import has_integer_ids
+from elmo_cli.text.records import Shard, parse_shard
+from elmo_cli.text.report import TokenLimit
+from elmo_cli.text.sources import check_source, open_lines
+from elmo_cli.text.tables import column_types, has_integer_ids
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.pretrained.model_files import ModelFiles
+    from elmo_cli.pretrained.files import ModelFiles
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
@@ -88,7 +87,7 @@ class ModelSettings:
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
-        from elmo_cli.pretrained.loading import choose_model
+        from elmo_cli.pretrained.find import choose_model
 
         return choose_model(
             self.model,

@@ -18,10 +18,10 @@ from strategies import make_language_model, small_architecture
 from website import Site
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.inference.precision import has_int8
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import load_bilm
 
 # Each example builds a model, so few of them, and no clock: machines differ.
 settings.register_profile(

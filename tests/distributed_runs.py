@@ -11,9 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from elmo_cli import open_activations
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.run import run_parts
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.distributed.workers import run_parts
+from elmo_cli.outputs.parts import Folder, Part
 from elmo_cli.settings import ModelSettings
 
 ZERO = CorpusSettings(ModelSettings(str(TINY)))

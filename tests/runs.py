@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.embed_file import Summary
-from elmo_cli.inference.sentence_encoder import SentenceEncoder
+from elmo_cli.inference.encoder import SentenceEncoder
 
 
 def embed(

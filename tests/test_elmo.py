@@ -25,8 +25,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import load_bilm
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]
 IDS = batch_to_ids(SENTENCES)

@@ -27,9 +27,9 @@ import elmo_cli
 from elmo_cli import ElmoEmbedder, batch_to_ids
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import InputError
-from elmo_cli.inference import sentence_encoder as sentence_states
-from elmo_cli.pretrained.convert_weights import convert_weights
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.inference import encoder as sentence_states
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.manage import convert_weights
 from elmo_cli.settings import InitialState
 
 Array = NDArray[np.float32]

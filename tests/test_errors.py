@@ -14,7 +14,7 @@ from commands import TINY
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
 from elmo_cli.analysis.word_vectors import write_token_vectors
 from elmo_cli.errors import ElmoError, install_command
-from elmo_cli.pretrained.convert_weights import convert_weights
+from elmo_cli.pretrained.manage import convert_weights
 from elmo_cli.training.corpus import find_text_files
 
 

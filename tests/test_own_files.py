@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
-from elmo_cli.training.report import _read_log
+from elmo_cli.training.run_report import _read_log
 
 ODD: list[Any] = [
     *(None, True, 0, -1, 3, 10**400, 1e300, float("nan"), float("inf"), "", "x", "7", "a\nb"),

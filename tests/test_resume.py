@@ -17,7 +17,7 @@ from runs import assert_equal, assert_same_file, embed, limit_memory, stop_after
 
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
-from elmo_cli.inference.sentence_encoder import SentenceEncoder
+from elmo_cli.inference.encoder import SentenceEncoder
 
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
 

@@ -12,7 +12,7 @@ from commands import TINY, elmo
 from elmo_cli import atomic
 from elmo_cli.atomic import replace_file, replaced
 from elmo_cli.errors import ModelError, OutputError
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.find import find_model
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -108,9 +108,9 @@ def test_every_console_encoding_gives_text_or_one_line(encoding: str) -> None:
 
 
 def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.loading.os.sep", "\\")
-    monkeypatch.setattr("elmo_cli.pretrained.loading.os.altsep", "/")
-    monkeypatch.setattr("elmo_cli.pretrained.loading.os.path.splitdrive", ntpath.splitdrive)
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.sep", "\\")
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.altsep", "/")
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.path.splitdrive", ntpath.splitdrive)
     for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
         with pytest.raises(ModelError, match="no such model folder or zip file"):
             find_model(path)

@@ -11,8 +11,8 @@ import pytest
 from strategies import small_architecture
 
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
 from elmo_cli.training.train import train_model
+from elmo_cli.training.training_options import GivenOptions, RunOptions, StartOptions, TextOptions
 
 SETTINGS: dict[str, Any] = {
     "epochs": 2,

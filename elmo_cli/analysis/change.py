@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import (
     OnProgress,
     VectorFiles,
+    check_agreement,
     find_occurrences,
+    has_targets,
     open_vectors,
 )
-from elmo_cli.analysis.sources import check_agreement, has_targets
 from elmo_cli.errors import InputError, check_choice, load_extra
 
 MEASURES: Final = ("apd", "prt", "jsd")

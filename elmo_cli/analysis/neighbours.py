@@ -16,22 +16,20 @@ from torch import Tensor
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.occurrences import (
     Location,
+    Source,
     VectorFiles,
     Vectors,
-    read_vectors,
-    sources_of,
-)
-from elmo_cli.analysis.sources import (
-    Source,
     forms_of,
     layer_rows,
     mean_of,
     paths_of,
+    read_vectors,
+    sources_of,
     stored_layers,
 )
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import Device, choose_device
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Selection
 

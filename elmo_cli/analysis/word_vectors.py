@@ -29,17 +29,15 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError, counted
-from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
-from elmo_cli.inference.memory import result_or_raise
-from elmo_cli.inference.precision import compute_types
-from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
+from elmo_cli.inference.encoder import prepare_token_encoder
+from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
+from elmo_cli.language_model.scoring import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
-from elmo_cli.pretrained.domains import warn_about_domain
-from elmo_cli.pretrained.loading import choose_model, load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import choose_model, load_bilm
+from elmo_cli.pretrained.registry import warn_about_domain
 from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.records import Sentence
 

@@ -1,4 +1,4 @@
-"""Command `elmo`: its commands are in `commands`, the options they share in `options`.
+"""Command `elmo`: its commands are in modules of this package, the options they share in `options`.
 
 Only this package imports click. A command parses, makes one library call and prints. Heavy
 packages (torch, h5py) are imported when a command runs.
@@ -51,13 +51,17 @@ COMMAND_GROUPS = {
 }
 """Description of each command, by heading, common ones first.
 
-A command is in the module of `commands` that `_MODULES` names, or of its own name. The module is
-imported when the command runs, which halves the time of `--help`.
+A module is imported when its command runs, which halves the time of `--help`.
 """
 _MODULES = {
-    **dict.fromkeys(("cosine", "neighbours"), "similarity"),
-    **dict.fromkeys(("plot", "word-vectors"), "words"),
-    **dict.fromkeys(("info", "download", "convert"), "models"),
+    **dict.fromkeys(("embed", "usages"), "embed_commands"),
+    **dict.fromkeys(("cosine", "neighbours"), "similarity_commands"),
+    **dict.fromkeys(("change", "plot", "word-vectors"), "word_commands"),
+    **dict.fromkeys(("perplexity", "surprisal"), "score_commands"),
+    **dict.fromkeys(("models", "info", "download", "convert", "completion"), "model_commands"),
+    "predict": "predict_command",
+    "train": "train_command",
+    "distribute": "distribute_command",
 }
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
 _DESCRIPTIONS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
@@ -136,7 +140,7 @@ def _interrupts() -> Iterator[None]:
 
 def find_command(name: str) -> click.Command:
     """Return the command with a name in `COMMANDS`."""
-    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, name)}")
+    module = import_module(f"elmo_cli.cli.{_MODULES[name]}")
     command: click.Command = getattr(module, name.replace("-", "_"))
     return command
 
@@ -159,7 +163,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.memory import is_out_of_memory
+        from elmo_cli.inference.precision import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     return None

@@ -1,11 +1,110 @@
-"""Queries on standard input, in lists of those that can be read without waiting."""
+"""Queries on standard input, in lists of those that can be read without waiting.
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+Rows on standard output, and the records of a text that commands score.
 
-from elmo_cli.errors import InputError
-from elmo_cli.text.lines import open_lines
-from elmo_cli.text.pipes import STANDARD_INPUT
+Queries of `elmo neighbours` in a table.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import click
+
+from elmo_cli.cli import messages
+from elmo_cli.errors import InputError, counted
+from elmo_cli.outputs.printed import RowWriter
+from elmo_cli.settings import TextSettings
+from elmo_cli.text.records import Record
+from elmo_cli.text.sources import STANDARD_INPUT, name_of, open_lines
+from elmo_cli.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.cosine import Occurrence
+    from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
+    from elmo_cli.text.records import Record
+    from elmo_cli.text.tokenizers import Tokenizer
+
+
+_Result = TypeVar("_Result")
+_MAX_EXAMPLES = 3
+
+
+@contextmanager
+def print_rows(
+    row_format: str | None, columns: Sequence[str], *, as_json: bool = False
+) -> Iterator[RowWriter]:
+    """Open a writer of rows to standard output, by the options --format and --json; TSV by default.
+
+    At the end, warn about texts that pandas or R would read as missing.
+    """
+    row_format = "json" if as_json else row_format or "tsv"
+    rows = RowWriter(partial(click.echo, nl=False), row_format, columns)
+    yield rows
+    rows.finish()
+    _warn_about_missing(rows.like_missing)
+
+
+def _warn_about_missing(texts: Counter[str]) -> None:
+    if not texts:
+        return
+    examples = " and ".join(repr(text) for text, _ in texts.most_common(_MAX_EXAMPLES))
+    messages.say(
+        f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as {examples} as "
+        'missing. Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
+        'na.strings="" in R, or --format json.'
+    )
+
+
+class ScoredText(NamedTuple):
+    """Records of an open text, for a language model."""
+
+    columns: Sequence[str]
+    """Names of the columns that name a record."""
+    records: "Iterator[Record]"
+    is_ready: Callable[[], bool]
+    """Function that returns whether the next record can be read without a long wait."""
+    show_rate: Callable[[int], None]
+    """Function that shows the rate after a number of tokens."""
+
+    def counted(
+        self, scored_records: "Iterable[ScoredRecord[_Result]]"
+    ) -> "Iterator[ScoredRecord[_Result]]":
+        """Yield scored records, and show the number of their tokens per second."""
+        n_tokens = 0
+        for scored_record in scored_records:
+            yield scored_record
+            n_tokens += len(scored_record.record.tokens)
+            self.show_rate(n_tokens)
+
+
+@contextmanager
+def open_scored_text(
+    text: str,
+    settings: TextSettings,
+    tokenizer: "Tokenizer",
+    model: "LanguageModel",
+    *,
+    ignores_ids: bool = False,
+) -> Iterator[ScoredText]:
+    """Open a text whose sentences a language model scores, with a progress bar."""
+    from elmo_cli.cli.progress import progress_bar, show_rate
+    from elmo_cli.language_model.scoring import name_columns
+    from elmo_cli.pretrained.registry import warn_about_domain
+
+    limit = model.engine.options.token_limit
+    options = settings.read_options(limit, ignores_ids=ignores_ids)
+    with (
+        progress_bar(source=text) as bar,
+        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
+    ):
+        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
+        checked = warn_about_domain(records, model.files.name)
+        yield ScoredText(columns, checked, is_ready, partial(show_rate, bar))
+
 
 _Item = TypeVar("_Item")
 _Query = TypeVar("_Query")
@@ -57,3 +156,40 @@ def in_chunks(
         raise
     if chunk:
         yield chunk
+
+
+_WORD: Final = "word"
+
+
+def read_query_table(
+    path: str, settings: TextSettings, tokenizer: Tokenizer, *, pooled: bool
+) -> "Iterator[list[Occurrence]]":
+    """Yield the queries of a table, in lists of rows that are ready together.
+
+    A row has a sentence, and in the column `word` the word to search for. Where tokens are
+    pooled, the sentence itself is the query.
+
+    Raises:
+        InputError: The file is no table, or a row is no query.
+    """
+    from elmo_cli.analysis.cosine import Occurrence, find_occurrence
+
+    input_format = settings.find_format(path, tokenizer)
+    if not input_format.has_columns:
+        raise InputError(
+            f"{name_of(path)}: expected a table, found {input_format.name}. Name its format with "
+            "--input-format, or pipe lines of a word, a tab and a sentence into "
+            "`elmo neighbours -`."
+        )
+
+    def parse(record: Record) -> "Occurrence":
+        if not record.tokens:
+            raise InputError("expected a sentence, found an empty text")
+        if pooled:
+            return Occurrence(record.tokens, 0)
+        return find_occurrence(record.tokens, str(record.columns[_WORD] or ""))
+
+    settings = replace(settings, keep_columns=() if pooled else (_WORD,))
+    options = settings.read_options(ignores_ids=True)
+    with settings.open_records(path, tokenizer, options) as (records, is_ready, _):
+        yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {input_format.unit}")

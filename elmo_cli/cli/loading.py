@@ -16,7 +16,7 @@ from elmo_cli.settings import ModelSettings, TextSettings
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.language_model.scoring import LanguageModel
-    from elmo_cli.pretrained.model_files import ModelFiles
+    from elmo_cli.pretrained.files import ModelFiles
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -78,7 +78,7 @@ def choose_tokenizer(
         model: Options of the model.
         source: Input file, whose format may have tokens. None is typed text.
     """
-    from elmo_cli.pretrained.loading import trained_tokenizer
+    from elmo_cli.pretrained.find import trained_tokenizer
 
     name = None if model.model is None else str(model.model)
     trained = trained_tokenizer(name, model.options_file)
@@ -113,7 +113,7 @@ def model_language(settings: ModelSettings) -> str | None:
     """Return the language of a published model by its name, without a download."""
     options_file = settings.options_file
     model = None if settings.model is None else str(settings.model)
-    from elmo_cli.pretrained.loading import language_of
+    from elmo_cli.pretrained.find import language_of
 
     return language_of(model, None if options_file is None else str(options_file))
 

@@ -2,32 +2,209 @@
 
 A part is a stretch of bytes between line ends, or of rows of Parquet. The records of lines are
 counted by the function that reads them later, so that the numbers agree for every content.
+
+Types of the ids and kept columns of a folder: one type per column, in all parts.
+
+Lines of an open file, read, counted and hashed by one class for planning and for embedding.
 """
 
+import base64
 import fnmatch
 import glob
+import hashlib
 import io
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
-from elmo_cli.distributed.column_types import ColumnTypes
-from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
-from elmo_cli.outputs.folder import Folder, check_name, open_location
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs.parts import Folder, Part, check_name, open_location
+from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.entries import LINE, Entry
-from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, InputFormat, find_format
-from elmo_cli.text.parquet import parquet_entries, parquet_size
-from elmo_cli.text.record_checks import checked_records
-from elmo_cli.text.records import Record, Sentence
-from elmo_cli.text.tables import TableError
+from elmo_cli.text.input_formats import (
+    FASTA,
+    PARQUET,
+    TEXT,
+    InputFormat,
+    checked_records,
+    find_format,
+)
+from elmo_cli.text.parsers import LINE, Entry
+from elmo_cli.text.records import Record, Sentence, id_value
+from elmo_cli.text.sources import LineReader
+from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
+
+_BATCH_ROWS: Final = 1024
+
+
+class ColumnTypes:
+    """Types of columns by their names in the output, from the inputs as far as they are read.
+
+    A column with values of several types gets texts, as in `ArrowColumns.kept_column`.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+        self._ids: list[str] = []
+        self._rows: list[Mapping[str, object]] = []
+
+    def add(self, record: Record) -> None:
+        """Add the id and the columns of a record."""
+        if record.id is not None:
+            self._ids.append(record.id)
+        if record.columns:
+            self._rows.append(record.columns)
+        if _BATCH_ROWS in (len(self._ids), len(self._rows)):
+            self._merge_batch()
+
+    def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
+        """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
+        self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
+        self._merge({new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()})
+
+    def encode(self) -> str:
+        """Return the types as a text, which is empty without columns."""
+        import pyarrow
+
+        self._merge_batch()
+        if not self._types:
+            return ""
+        types = {
+            name: pyarrow.string() if pyarrow.types.is_null(column_type) else column_type
+            for name, column_type in self._types.items()
+        }
+        return base64.b64encode(pyarrow.schema(types).serialize()).decode()
+
+    def _merge_batch(self) -> None:
+        if self._ids:
+            self._merge({"id": type_of(list(map(id_value, self._ids)))})
+        names = kept_names(dict.fromkeys(name for row in self._rows for name in row))
+        types = {new: type_of([row.get(old) for row in self._rows]) for old, new in names.items()}
+        self._merge(types)
+        self._ids, self._rows = [], []
+
+    def _merge(self, types: Mapping[str, Any]) -> None:
+        for name, column_type in types.items():
+            self._types[name] = _common_type(self._types.get(name, column_type), column_type)
+
+
+def decode_types(text: str) -> dict[str, Any]:
+    """Return the types by their columns; see `ColumnTypes.encode`."""
+    import pyarrow
+
+    if not text:
+        return {}
+    schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(text)))
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _type_of_ids(id_type: Any) -> Any:
+    """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
+    import pyarrow
+
+    id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
+    if not pyarrow.types.is_integer(id_type):
+        return pyarrow.string()
+    return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
+
+
+def _common_type(first: Any, second: Any) -> Any:
+    """Return the type for the values of two types."""
+    import pyarrow
+
+    if first == second:
+        return first
+    schemas = [pyarrow.schema({"": each}) for each in (first, second)]
+    try:
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pyarrow.ArrowException:
+        return pyarrow.string()
+
+
+class HashingReader:
+    """Reader that knows its position in a file, and hashes the lines that it has read."""
+
+    def __init__(
+        self,
+        path: str,
+        file: BinaryIO,
+        *,
+        start: int = 0,
+        number: int = 1,
+        splits_at_cr: bool = False,
+    ) -> None:
+        """Read lines from a position in the file.
+
+        Args:
+            path: Path of the file, for messages.
+            file: Open file, at its beginning.
+            start: Offset of the first line, in decompressed bytes.
+            number: Number of the first line, from 1.
+            splits_at_cr: End a line at a lone CR too, as in FASTA.
+        """
+        self._lines = LineReader(path, file, first=number, splits_at_cr=splits_at_cr)
+        self._lines.seek(start)
+        self.number = number
+        """Number of the next line."""
+        self.position = start
+        """Offset of the next line, in decompressed bytes."""
+        self.is_compressed = self._lines.is_compressed
+        """True if the file is decompressed."""
+        self._digest = hashlib.sha256()
+        self._next: bytes | None = None
+
+    @property
+    def is_at_end(self) -> bool:
+        """True after the last line."""
+        return not self._peek()
+
+    def take_sha256(self) -> str:
+        """Return the hash of the lines since the last call."""
+        sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
+        return sha256
+
+    def take_lines(self, n_lines: int, *, skip_errors: bool) -> Iterator[str]:
+        """Yield the next lines without the whitespace at their ends; see `LineReader.decode`."""
+        for _ in range(n_lines):
+            line = self._peek()
+            if not line:
+                return
+            text = self._lines.decode(line, skip_errors=skip_errors)
+            self._advance(line)
+            yield text
+
+    def take_bytes(self, n_bytes: float, starts_record: Callable[[str], bool]) -> Iterator[str]:
+        """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
+        end = self.position + n_bytes
+        while line := self._peek():
+            text = self._lines.decode(line, skip_errors=True)
+            if self.position >= end and starts_record(text):
+                return
+            self._advance(line)
+            yield text
+
+    def pass_bytes(self, n_bytes: float) -> None:
+        """Read lines of at least `n_bytes` without decoding them."""
+        end = self.position + n_bytes
+        while self.position < end and (line := self._peek()):
+            self._advance(line)
+
+    def _peek(self) -> bytes:
+        if self._next is None:
+            self._next = self._lines.next_line()
+        return self._next
+
+    def _advance(self, line: bytes) -> None:
+        self._next = None
+        self._digest.update(line)
+        self.position += len(line)
+        self.number += 1
+
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 _TOKEN_BYTES: Final = 6

@@ -8,8 +8,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, Final, NamedTuple
 
-from elmo_cli.distributed.column_types import decode_types
-from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
+from elmo_cli.distributed.inputs import check_unchanged, decode_types, find_input_format, read_part
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
@@ -20,17 +19,24 @@ from elmo_cli.errors import (
     OutputError,
     WeightsError,
 )
-from elmo_cli.inference.device import Device
-from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.outputs.folder import TEMPORARY, Folder
-from elmo_cli.outputs.formats import KEYS, OutputFormat, as_dtype
-from elmo_cli.outputs.parts import PART, PLAN_SHA256, has_part, part_name
-from elmo_cli.outputs.plan_file import Part, Plan, read_plan_sha256
-from elmo_cli.outputs.streams import ParquetWriter
-from elmo_cli.outputs.writer import end_attributes
+from elmo_cli.inference.precision import Device
+from elmo_cli.outputs.output_formats import KEYS, OutputFormat, as_dtype
+from elmo_cli.outputs.parts import (
+    PART,
+    PLAN_SHA256,
+    TEMPORARY,
+    Folder,
+    Part,
+    Plan,
+    has_part,
+    part_name,
+    read_plan_sha256,
+)
+from elmo_cli.outputs.vector_rows import ParquetWriter
+from elmo_cli.outputs.writer import FiniteCheck, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.text.input_formats import FASTA
-from elmo_cli.text.shards import ShardReader
+from elmo_cli.text.records import ShardReader
 
 MAX_SHOWN_SKIPPED: Final = 20
 """Maximum number of skipped records whose reasons are shown."""

@@ -18,13 +18,12 @@ import torch
 from elmo_cli.distributed.inputs import find_inputs, split_inputs
 from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
-from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.formats import DTYPES, KEYS
-from elmo_cli.outputs.plan_file import Plan, next_subfolder, plan_name, read_plan
+from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.outputs.output_formats import DTYPES, KEYS
+from elmo_cli.outputs.parts import Folder, Plan, next_subfolder, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.content_hash import content_sha256
-from elmo_cli.pretrained.loading import default_model
+from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.find import default_model
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 from elmo_cli.version import __version__

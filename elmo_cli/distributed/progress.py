@@ -12,9 +12,8 @@ from typing import Final
 from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult
 from elmo_cli.errors import ElmoError, counted
 from elmo_cli.json_form import parse_json
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import Plan, plan_name
-from elmo_cli.text.shards import WHOLE, Shard
+from elmo_cli.outputs.parts import Folder, Plan, plan_name
+from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 

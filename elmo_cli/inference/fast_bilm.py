@@ -3,25 +3,101 @@
 Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
 (see `trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
 elementwise work are prepared for the processor (`fast_lstm`, `linear`).
+
+Decorator that leaves a method out of `torch.compile`.
+
+Detection of weights that a user has changed after they were copied.
+
+Torch counts changes of a tensor, but not those through `parameter.data` or NumPy. Values show them.
 """
 
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from typing import Any, Final, TypeAlias, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial, wraps
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.inference.changed_weights import sample
+from elmo_cli.inference.batching import Trie, build_trie
 from elmo_cli.inference.fast_lstm import FastLstm, StepGates
 from elmo_cli.inference.precision import ComputeTypes
-from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Leave a method, and all that it calls, out of compiled models.
+
+    The shapes of ELMo's batches change, and it makes decisions by their values: compiling it takes
+    a minute per shape and saves no time.
+    """
+    disabled: list[Callable[_Parameters, _Result]] = []
+
+    @wraps(method)
+    def call(*args: _Parameters.args, **settings: _Parameters.kwargs) -> _Result:
+        if not torch.compiler.is_compiling():
+            return method(*args, **settings)
+        # The decorator of torch itself would import torch's compiler with this package, for 1 s.
+        if not disabled:
+            disabled.append(torch.compiler.disable(method))  # type: ignore[no-untyped-call]
+        return disabled[0](*args, **settings)
+
+    return call
+
+
+_SAMPLED_ROWS = 32
+"""Number of indices per dimension of a tensor that `sample` reads."""
+
+
+def fingerprint(module: nn.Module) -> Tensor:
+    """Return the products of all weights of a module with fixed numbers, float32, shape (n,).
+
+    The change of any single value changes them. It takes as long as reading all weights.
+    """
+    products = []
+    for values in module.state_dict().values():
+        rows = values.flatten(1) if values.dim() > 1 else values.reshape(1, -1)
+        columns = torch.arange(rows.shape[1], dtype=torch.float32, device=rows.device)
+        products.append((rows.float() @ columns.cos()).cpu())
+    return torch.cat(products)
+
+
+def sample(weights: Iterable[Tensor]) -> Tensor:
+    """Return some values of each weight, float32, shape (n,).
+
+    It takes no time, and misses the change of a few values.
+    """
+    sampled = []
+    for weight in weights:
+        steps = [slice(None, None, max(1, size // _SAMPLED_ROWS)) for size in weight.shape]
+        sampled.append(weight.detach()[tuple(steps)].flatten().float())
+    return torch.cat(sampled)
+
+
+def are_equal(one: nn.Module, other: nn.Module) -> bool:
+    """Return whether two modules have equal weights, on the CPU."""
+    first, second = one.state_dict(), other.state_dict()
+    return first.keys() == second.keys() and all(
+        torch.equal(values, second[name]) for name, values in first.items()
+    )
+
+
+def weights_sha256(module: nn.Module, start: str) -> str:
+    """Return the SHA-256, in hexadecimal, of a text and all weights of a module."""
+    digest = hashlib.sha256(start.encode())
+    for name, values in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(values.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
 
 MAX_ROWS: Final = 256
 """Rows of a matrix product that several steps share. A product of more rows is no faster, and its

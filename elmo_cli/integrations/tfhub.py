@@ -9,11 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError, check_choice
-from elmo_cli.inference.compilation import uncompiled
-from elmo_cli.inference.fast_bilm import BiLmRunner
-from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.pretrained.loading import find_model, load_bilm
+from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
+from elmo_cli.model.bilm import BiLm, ScalarMix
+from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.text.records import Sentence, check_batch, check_sentences, kind_of
 
 

@@ -15,11 +15,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.scored_records import record_names, score_keyed
-from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.scoring import LanguageModel, record_names, score_keyed
 from elmo_cli.language_model.surprisal import DirectedSurprisals, Direction, measure_directions
 from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, TextSettings
-from elmo_cli.text.entries import DEFAULT_FIELDS
+from elmo_cli.text.parsers import DEFAULT_FIELDS
 from elmo_cli.text.records import Record, Sentence
 
 LABELS: Final = {"good": True, "bad": False, "1": True, "0": False, "true": True, "false": False}

@@ -9,6 +9,8 @@ The two log probabilities are added, the log probability of the word by itself i
 the result is normalized over the vocabulary. The model does not know p(w). A vocabulary by falling
 count approximates it: p(w) is taken to be log-uniform in the word's rank, as in the sampled softmax
 of training.
+
+Rows of `elmo predict`: one per predicted word.
 """
 
 import re
@@ -23,7 +25,13 @@ from elmo_cli.errors import InputError, check_at_least
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
-from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
+from elmo_cli.model.vocabulary import (
+    END_TOKEN,
+    SPECIAL_TOKENS,
+    START_TOKEN,
+    UNKNOWN_TOKEN,
+    Vocabulary,
+)
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, check_sentence
 
@@ -266,3 +274,34 @@ def _draw(
     # With Gumbel noise, each word is the largest with its probability.
     index = np.argmax(scaled.numpy() + random.gumbel(size=len(scaled)))
     return model.vocabulary.words[index]
+
+
+PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
+"""Columns of a word that is predicted after a text, before it or in its gap; ranks are from 1."""
+SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
+"""Columns of a substitute for the token at a position, from 0."""
+SAMPLE_COLUMNS: Final = ("sample_number", "text")
+"""Columns of a sampled sentence; numbers are from 1, and spaces separate the tokens."""
+
+
+def rows_of(prediction: Prediction | Substitutes, vocabulary: Vocabulary) -> Iterator[list[object]]:
+    """Yield the rows of predicted words, the most probable word first."""
+    if isinstance(prediction, Prediction):
+        yield from _candidate_rows(prediction.candidates)
+        return
+    tokens = zip(prediction.tokens, prediction.candidates, strict=True)
+    for position, (token, candidates) in enumerate(tokens):
+        known = token in vocabulary and token != UNKNOWN_TOKEN
+        for row in _candidate_rows(candidates):
+            yield [position, token, known, *row]
+
+
+def _candidate_rows(candidates: Sequence[Candidate]) -> Iterator[list[object]]:
+    for rank, (word, probability) in enumerate(candidates, start=1):
+        yield [rank, word, probability]
+
+
+def sample_rows(samples: Sequence[Sequence[str]]) -> Iterator[list[object]]:
+    """Yield the row of each sample."""
+    for number, sample in enumerate(samples, start=1):
+        yield [number, " ".join(sample)]

@@ -2,20 +2,190 @@
 
 The surprisal of a token is -log2 of its probability in its context. A token that is not in the
 vocabulary has the surprisal of `<UNK>`, which covers all unknown words.
+
+Units of a sentence whose surprisals are added: its tokens, its words or its regions.
+
+words      separated by white space in the text: `didn` and `'t` are the word `didn't`
+regions    separated by `|` in the text: `The horse | raced past the barn | fell.`
+
+Log frequencies of words: by the counts in a file, or estimated from a vocabulary.
+
+A log frequency is log2 of the share of the word among all words. Minus it is the surprisal of the
+word without a context, in bits.
+
+Rows of `elmo surprisal`: one per token, word or region of each sentence.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import csv
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.errors import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.records import Sentence
+from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.sources import open_lines
+from elmo_cli.text.tokenizers import Tokenizer
+
+UnitKind = Literal["token", "word", "region"]
+UNIT_KINDS: Final = get_args(UnitKind)
+REGION_MARK: Final = "|"
+
+
+class Unit(NamedTuple):
+    """Part of a sentence."""
+
+    number: int
+    """Position of a token, from 0; or number of a word or region, from 1."""
+    text: str
+    tokens: slice
+    """Positions of its tokens."""
+
+
+def without_marks(text: str) -> str:
+    """Return a text with a space in place of each mark of a region."""
+    return text.replace(REGION_MARK, " ")
+
+
+def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer for texts with marks of regions, which are no tokens."""
+    tokenize = tokenizer.tokenize
+    return replace(tokenizer, tokenize=lambda text: tokenize(without_marks(text)))
+
+
+def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
+    """Split the tokens of a sentence into units, none of which is empty.
+
+    Args:
+        kind: One of `UNIT_KINDS`.
+        text: Text of the sentence, with the marks of its regions.
+        tokens: Its tokens.
+
+    Raises:
+        InputError: A token belongs to two units, or differs from the text.
+    """
+    if kind == "token":
+        return [
+            Unit(position, token, slice(position, position + 1))
+            for position, token in enumerate(tokens)
+        ]
+    parts = text.split() if kind == "word" else map(str.strip, text.split(REGION_MARK))
+    return _align(kind, parts, tokens)
+
+
+def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
+    """Find the tokens of each part of a text, by their visible characters."""
+    units: list[Unit] = []
+    stop = 0
+    for number, part in enumerate(parts, start=1):
+        start, rest = stop, _visible(part)
+        while rest:
+            token = tokens[stop] if stop < len(tokens) else None
+            if token is None or not rest.startswith(_visible(token)):
+                raise _not_aligned(kind, f"{kind} {number}, {part!r}", token)
+            rest, stop = rest[len(_visible(token)) :], stop + 1
+        if stop > start:
+            units.append(Unit(number, part, slice(start, stop)))
+    if left := "".join(map(_visible, tokens[stop:])):
+        raise _not_aligned(kind, "the end of the text", left)
+    return units
+
+
+def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
+    actual = "none" if token is None else repr(token)
+    return InputError(
+        f"{location}: expected the tokens of the {kind}, found {actual}. "
+        f"Choose a --tokenizer that changes no characters and joins no {kind}s."
+    )
+
+
+def _visible(text: str) -> str:
+    """Return a text without white space and control characters, which tokenizers remove."""
+    return "".join(
+        char for char in text if not char.isspace() and unicodedata.category(char) != "Cc"
+    )
+
+
+_DELIMITERS: Final = "\t,; "
+
+
+def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
+    """Estimate the log frequency of each word of a vocabulary from its rank.
+
+    The words of a vocabulary are in the order of their counts. A share that is log-uniform in the
+    rank r, from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, from which the sampled
+    softmax of the training draws too.
+    """
+    total = math.log(len(vocabulary) + 1)
+    return {
+        word: math.log2(math.log1p(1 / (rank + 1)) / total)
+        for rank, word in enumerate(vocabulary.words)
+        if word not in SPECIAL_TOKENS
+    }
+
+
+def read_frequencies(path: str | Path) -> dict[str, float]:
+    """Read the log frequencies of words from a file of counts.
+
+    Each line has a word and its count, separated by a tab, a comma, a semicolon or a space; the
+    first line may be a header. A count can be any number, such as one per million words. A word
+    with the count 0 has no log frequency.
+
+    Raises:
+        InputError: The file cannot be read, or has no counts.
+    """
+    counts: dict[str, float] = {}
+    for word, number in _read_counts(path):
+        counts[word] = counts.get(word, 0.0) + number
+    total = sum(counts.values())
+    if not total:
+        raise InputError(f"{path}: expected words with counts, found none")
+    return {word: math.log2(number / total) for word, number in counts.items() if number}
+
+
+def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
+    delimiter = None
+    with open_lines(path) as (lines, _):
+        for number, line in enumerate(lines, start=1):
+            if not line:
+                continue
+            delimiter = delimiter or next((each for each in _DELIMITERS if each in line), "\t")
+            cells = next(csv.reader([line], delimiter=delimiter))
+            if len(cells) == 1:  # A quote that is a word.
+                cells = line.split(delimiter)
+            try:
+                word, value = cells[0], float(cells[1])
+                if not (value >= 0 and math.isfinite(value)):
+                    raise ValueError
+            except (IndexError, ValueError):
+                if number == 1:  # The first line may be a header.
+                    continue
+                raise InputError(
+                    f"{path}, line {number}: expected a word and its count, found {line[:60]!r}"
+                ) from None
+            yield word, value
+
+
+def sum_frequencies(words: list[str], frequencies: Mapping[str, float]) -> float | None:
+    """Return the sum of the log frequencies of words; None if one of them has none.
+
+    A word that is missing has the log frequency of its lower case.
+    """
+    values = [frequencies.get(word, frequencies.get(word.lower())) for word in words]
+    present = [value for value in values if value is not None]
+    return sum(present) if len(present) == len(values) else None
+
 
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
@@ -120,3 +290,130 @@ def _in_bits(
     bits = np.stack(scores) / np.log(2)  # (D, 1 or 2, T)
     entropy = bits[:, 1] if bits.shape[1] > 1 else bits[:0, 0]
     return DirectedSurprisals(tokens, known, -bits[:, 0], entropy)
+
+
+class UnitSurprisal(NamedTuple):
+    """Surprisal of a token, word or region, and what predicts its reading time."""
+
+    number: int
+    """Position of a token, from 0; or number of a word or region, from 1."""
+    text: str
+    n_tokens: int
+    n_unknown: int
+    """Number of its tokens that are not in the vocabulary."""
+    surprisal: Sequence[float]
+    """Sum over its tokens in each direction, in bits."""
+    entropy: Sequence[float]
+    """Entropy in each direction where the unit begins in that direction; empty if not computed."""
+    log_frequency: float | None
+    """Sum over its tokens; None if one of them has none."""
+
+    @property
+    def known(self) -> bool:
+        """True if the vocabulary contains all its tokens."""
+        return self.n_unknown == 0
+
+
+@dataclass(frozen=True)
+class SurprisalTable:
+    """Table of surprisals: which rows and columns it has."""
+
+    unit: UnitKind = "token"
+    direction: Direction = "forward"
+    with_entropy: bool = False
+    frequencies: Mapping[str, float] | None = None
+    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from the
+    ranks in the vocabulary; the name of their column says so."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of `row`."""
+        if self.unit == "token":
+            names = ["position", "token"]
+        else:
+            names = [f"{self.unit}_number", self.unit, "tokens"]
+        return [
+            *names,
+            *self._directed("surprisal"),
+            *(["surprisal_average"] if self.direction == "both" else []),
+            *(self._directed("entropy") if self.with_entropy else []),
+            "log_frequency_by_rank" if self.frequencies is None else "log_frequency",
+            *("length", "known"),
+        ]
+
+    def _directed(self, name: str) -> list[str]:
+        """Return the names of a column of each direction."""
+        both = self.direction == "both"
+        return [f"{name}_forward", f"{name}_backward"] if both else [name]
+
+    def row(self, unit: UnitSurprisal) -> list[object]:
+        """Return the row of a unit: the length is the number of characters of its text."""
+        average = sum(unit.surprisal) / 2
+        return [
+            *(unit.number, unit.text),
+            *([] if self.unit == "token" else [unit.n_tokens]),
+            *unit.surprisal,
+            *([average] if self.direction == "both" else []),
+            *unit.entropy,
+            *(unit.log_frequency, len(unit.text), unit.known),
+        ]
+
+    def measure(
+        self,
+        model: LanguageModel,
+        records: Iterable[Record],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
+        """Measure the units of a stream of records.
+
+        Args:
+            model: Model of the words.
+            records: Records. Their texts have the words or the marked regions.
+            batch_size, is_ready: As in `LanguageModel.score`.
+
+        Raises:
+            InputError: The tokens of a record do not fit its words or regions.
+        """
+        measure = partial(
+            measure_directions,
+            model,
+            batch_size=batch_size,
+            is_ready=is_ready,
+            direction=self.direction,
+            with_entropy=self.with_entropy,
+        )
+        frequencies = self.frequencies
+        if frequencies is None:
+            frequencies = estimate_frequencies(model.vocabulary)
+        for scored in score_records(records, measure):
+            units = self._units(scored, frequencies)
+            yield ScoredRecord(scored.names, scored.record, units)
+
+    def _units(
+        self, scored: ScoredRecord[DirectedSurprisals], frequencies: Mapping[str, float]
+    ) -> list[UnitSurprisal]:
+        """Add the surprisals of the tokens of each unit of a sentence."""
+        surprisals = scored.result
+        try:
+            units = find_units(self.unit, scored.record.text, surprisals.tokens)
+        except InputError as error:
+            raise InputError(f"record {scored.names[-1]}: {error}") from None
+        return [self._add(unit, surprisals, frequencies) for unit in units]
+
+    def _add(
+        self, unit: Unit, surprisals: DirectedSurprisals, frequencies: Mapping[str, float]
+    ) -> UnitSurprisal:
+        """Add the surprisals of the tokens of a unit."""
+        tokens = unit.tokens
+        # The backward direction meets the last token of the unit first.
+        begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
+        return UnitSurprisal(
+            unit.number,
+            unit.text,
+            tokens.stop - tokens.start,
+            int((~surprisals.known[tokens]).sum()),
+            surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
+            [float(row[begin]) for row, begin in zip(surprisals.entropy, begins, strict=False)],
+            sum_frequencies(surprisals.tokens[tokens], frequencies),
+        )

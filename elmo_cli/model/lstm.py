@@ -7,21 +7,180 @@ padding is computed.
     step 0   a0 b0 c0       sizes = [3, 2, 1]
     step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
     step 2   a2
+
+Fast, differentiable LSTM layer: the function of `Lstm.by_steps`, with its gradients.
+
+The forward pass stores the gates after sigmoid and tanh. In the backward pass, each step computes
+the gradients of its gates. The gradient of a weight is one product over the rows of all steps:
+
+    m = sigmoid(o) * tanh(c)
+    dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
+
+Compiled kernels, if there are any, compute the products that each step repeats with one weight,
+and the elementwise work.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.model.options import LstmOptions
-from elmo_cli.model.packed_lstm import PackedLstm, autocast_dtype
+from elmo_cli.compiled.kernels import find_kernel, make_linear
+from elmo_cli.errors import ElmoError
+from elmo_cli.model.model_options import LstmOptions
+
+
+class PackedLstm(Function):
+    """LSTM over packed sequences. It can be differentiated once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,  # packed, (N, P)
+        hidden: Tensor,  # initial hidden states, (B, P)
+        cell: Tensor,  # initial cells, (B, D)
+        weight: Tensor,  # W_ih and W_hh side by side, (4 D, 2 P)
+        bias: Tensor,  # including FORGET_BIAS, (4 D,)
+        projection: Tensor | None,  # W_hr, (P, D)
+        sizes: Sequence[int],  # number of sequences at each step, in descending order from B
+        clips: tuple[float, float],  # maximum of a cell, and of a hidden state
+    ) -> tuple[Tensor, Tensor]:
+        """Return the hidden states of all steps, (N, P), and their cells, (N, D).
+
+        All arguments are float. All except the cells have the type of the inputs.
+        """
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
+        cells = cell.new_empty(len(inputs), cell.shape[1])
+        memory = inputs.new_empty(cells.shape)  # m
+        outputs = memory if projection is None else torch.empty_like(inputs)
+        hidden_gates = make_linear(weight_hh)
+        project = None if projection is None else make_linear(projection)
+        kinds = memory.dtype, memory.dtype, cells.dtype, float, cells.dtype, memory.dtype
+        step = _find_step("training_cells", memory, cells, *kinds) or _next_cells
+        workspace = gates.new_empty(sizes[0], gates.shape[1])
+        before, cells_before = hidden, cell.contiguous()
+        for rows in _steps(sizes):
+            size = rows.stop - rows.start
+            added = hidden_gates(before[:size], workspace)
+            step(gates[rows], added, cells_before[:size], clips[0], cells[rows], memory[rows])
+            if project is not None:
+                outputs[rows] = project(memory[rows])
+            before, cells_before = outputs[rows].clamp_(-clips[1], clips[1]), cells[rows]
+        ctx.save_for_backward(
+            inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
+        )
+        ctx.sizes, ctx.clips = sizes, clips
+        ctx.set_materialize_grads(False)
+        return outputs, cells
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
+        """Return the gradients of the float arguments of `forward`."""
+        if torch.is_grad_enabled():  # A second derivative would treat these tensors as constants.
+            raise ElmoError(
+                "the LSTM: gradients cannot be differentiated again. Remove create_graph=True."
+            )
+        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
+        d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        hidden_gates = make_linear(weight_hh.t())
+        project = None if projection is None else make_linear(projection.t())
+        kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
+        step = _find_step("training_gradients", memory, cells, *kinds) or _gradients
+        clipped = outputs.abs() >= ctx.clips[1]  # Clipped values have no gradient.
+        d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
+        steps = _steps(ctx.sizes)
+        cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
+        for rows, before in zip(reversed(steps), reversed(cells_before), strict=True):
+            size = rows.stop - rows.start
+            d_output = d_outputs[rows]
+            d_output[: len(d_hidden)] += d_hidden
+            d_output.masked_fill_(clipped[rows], 0)
+            if d_cells is not None:
+                d_cell[:size] += d_cells[rows]
+            d_memory = d_output if project is None else project(d_output)
+            values = before[:size].contiguous(), ctx.clips[0], cells[rows]
+            step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
+            d_hidden = hidden_gates(d_gates[rows])  # gradient of the previous step
+        hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
+        parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
+        columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
+        # Without the memory layout of the weights, autograd would copy their gradients.
+        d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
+        d_projection = None
+        if projection is not None:
+            d_projection = torch.mm(d_outputs.t(), memory, out=torch.empty_like(projection))
+        floats = d_gates @ weight_ih, d_hidden, d_cell, d_weight, d_gates.sum(dim=0), d_projection
+        return *floats, None, None
+
+
+def autocast_dtype(values: Tensor) -> torch.dtype:
+    """Return the data type in which products of these values are computed, also under autocast."""
+    kind = values.device.type
+    if torch.is_autocast_enabled(kind) and values.dtype != torch.float64:
+        return torch.get_autocast_dtype(kind)
+    return values.dtype
+
+
+def _steps(sizes: Sequence[int]) -> list[slice]:
+    """Return the rows of each step."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _find_step(
+    name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
+) -> Callable[..., None] | None:
+    """Return the kernel that replaces `_next_cells` or `_gradients` for these types, or None."""
+    function = find_kernel(f"{name}_{memory.dtype}", int, int, *types)
+    if function is None or memory.device.type != "cpu" or cells.dtype != torch.float32:
+        return None
+    return lambda *values: function(*values[2].shape, *values)
+
+
+def _next_cells(
+    gates: Tensor,
+    hidden_gates: Tensor,
+    cells: Tensor,
+    clip: float,
+    new_cells: Tensor,
+    memory: Tensor,
+) -> None:
+    """Compute one step in place: gates, (n, 4 D), after sigmoid and tanh; cells, (n, D); and m."""
+    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
+    new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
+    memory.copy_(o.sigmoid_() * new_cells.tanh())
+
+
+def _gradients(
+    gates: Tensor,
+    d_memory: Tensor,
+    cells: Tensor,
+    clip: float,
+    new_cells: Tensor,
+    d_cells: Tensor,
+    d_gates: Tensor,
+) -> None:
+    """Compute one backward step: turn gradients of new cells into gradients of the old cells."""
+    (i, j, f, o), (d_i, d_j, d_f, d_o) = gates.chunk(4, dim=1), d_gates.chunk(4, dim=1)
+    shown = new_cells.tanh()
+    d_cells += d_memory * o * (1 - shown * shown)
+    d_cells.masked_fill_(new_cells.abs() >= clip, 0)
+    d_i.copy_(d_cells * j * i * (1 - i))
+    d_j.copy_(d_cells * i * (1 - j * j))
+    d_f.copy_(d_cells * cells * f * (1 - f))
+    d_o.copy_(d_memory * shown * o * (1 - o))
+    d_cells *= f
+
 
 FORGET_BIAS = 1.0
 """Number that is added to the forget gate at run time. The bias in the file excludes it."""

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from elmo_cli.errors import MissingWeightsError, ModelError, WeightsError, missing_if
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.options import LstmOptions, ManyLangsOptions
+from elmo_cli.model.model_options import LstmOptions, ManyLangsOptions
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 from elmo_cli.model.vocabulary import read_words
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite

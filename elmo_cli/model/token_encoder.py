@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_cli.model.options import CharacterOptions
-from elmo_cli.model.packed_lstm import autocast_dtype
+from elmo_cli.model.lstm import autocast_dtype
+from elmo_cli.model.model_options import CharacterOptions
 from elmo_cli.model.vocabulary import (
     END_TOKEN,
     N_CHARACTERS,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, MissingInputError, missing_if
-from elmo_cli.text.lines import not_utf8, read_text
+from elmo_cli.text.sources import not_utf8, read_text
 
 MAX_CHARACTERS: Final = 50
 """Number of ids per token, including its two end marks."""

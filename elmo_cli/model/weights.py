@@ -46,7 +46,7 @@ from elmo_cli.errors import (
     system_reason,
 )
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
 
 Array = NDArray[Any]

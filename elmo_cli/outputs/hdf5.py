@@ -1,13 +1,41 @@
-"""Base of both layouts of HDF5: compression, reopening after a checkpoint, damaged files."""
+"""Base of both layouts of HDF5: compression, reopening after a checkpoint, damaged files.
 
+AllenNLP's layout: one dataset per line of the input, named by the line's number from "0".
+
+The dataset of a record with an id is named by the id, and has the attributes of the record. Where
+white space does not separate the tokens, the attribute `tokens` lists them as JSON.
+docs/output.md describes the shapes, `sentence_to_index`, and what HDF5 keeps in memory.
+
+Packed layout: the activations of all records one after another, in one dataset.
+
+docs/output.md describes the datasets. Those of texts exist where a record has a text. All are
+chunked and grow only at their end, so that memory and time per record stay constant.
+"""
+
+import json
+import logging
+import math
 from functools import cached_property
 from typing import Any, Final
 
 import h5py
+import numpy as np
+from h5py import h5d, h5p, h5s, h5t
+from numpy.typing import NDArray
 
-from elmo_cli.errors import first_line
-from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
+from elmo_cli.errors import InputError, first_line
+from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.output_formats import (
+    KEYS,
+    Attributes,
+    FormatWriter,
+    OutputFormat,
+    as_text,
+    has_own_tokens,
+    with_types,
+)
 from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.text.records import Record, shard_of
 
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
@@ -92,3 +120,380 @@ def check_count(n_found: int, n_expected: int) -> None:
     """Raise a `DamagedError` unless a file contains the expected number of records."""
     if n_found != n_expected:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")
+
+
+logger = logging.getLogger(__name__)
+
+SENTENCE_TO_INDEX: Final = "sentence_to_index"
+TOKENS: Final = "tokens"
+"""Attribute of a dataset that lists its tokens as JSON."""
+MANY_RECORDS: Final = 2_000_000
+"""Number of records from which `--layout packed` is recommended."""
+
+_CREATION: Final = h5p.create(h5p.DATASET_CREATE)
+_CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.
+_LINK: Final = h5p.create(h5p.LINK_CREATE)
+_LINK.set_create_intermediate_group(True)  # A "/" in a sentence makes a group.
+
+
+class AllenNlpWriter(Hdf5Writer):
+    """Writer that adds one dataset per record to an open file."""
+
+    def __init__(
+        self,
+        file: ResumableFile,
+        output_format: OutputFormat,
+        attributes: Attributes,
+        n_records: int,
+    ) -> None:
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
+        super().__init__(file, output_format, attributes)
+        by_text = output_format.use_sentence_keys
+        self._has_index = not (output_format.forget_sentences or by_text)
+        self._index: dict[str, str] = {}
+        self._n_records = n_records
+        if not by_text:  # Blank lines have no dataset there.
+            with self._open("r") as hdf5_file:
+                check_count(len(hdf5_file), n_records)
+
+    def skip(self, number: int, record: Record) -> None:
+        """Index the sentence of a record that the file contains already."""
+        if record.id is not None:
+            self._has_index = False
+        elif self._has_index and record.text:
+            self._index[record.text] = str(number)
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
+        self._n_records += 1
+        if self._n_records == MANY_RECORDS:
+            logger.warning(
+                "Warning: HDF5 keeps the name of every line in memory. For more than %s "
+                "lines, use --layout packed.",
+                f"{MANY_RECORDS:,}",
+            )
+        name = record.id or str(number)
+        if record.id is None and self._format.use_sentence_keys:
+            if not record.text:  # A blank line has no name.
+                return
+            name = record.text
+        try:
+            self._create(name, values)
+        except (
+            TypeError,
+            ValueError,
+        ):  # h5py raises it if a part of the name is a dataset already.
+            if not self._format.use_sentence_keys:
+                raise
+            raise InputError(
+                f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
+                "one that is there already; leave out --use-sentence-keys"
+            ) from None
+        if record.attributes:
+            self._hdf5[name].attrs.update(as_text(record.attributes))
+        if self.keeps_tokens:
+            self._hdf5[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
+        self.skip(number, record)
+
+    def finish(self, attributes: Attributes) -> None:
+        """Add `sentence_to_index` and these attributes, and close the file."""
+        if self._has_index:
+            string = h5py.string_dtype(encoding="utf-8")
+            dataset = self._hdf5.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
+            dataset[0] = json.dumps(self._index)
+        super().finish(attributes)
+
+    def _create(self, name: str, values: NDArray[Any]) -> None:
+        """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
+        if "\0" in name:
+            raise ValueError("HDF5 ends a name there")
+        if self._settings and values.size:  # HDF5 has no empty chunks.
+            self._hdf5.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
+            return
+        # These calls take two thirds of the time of `create_dataset`.
+        kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
+        dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK)
+        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
+
+
+def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
+    """Return a chunk shape of about as many bytes as HDF5's cache holds."""
+    if values.ndim == 1:
+        return values.shape
+    n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
+    return (*values.shape[:-2], min(n_rows, values.shape[-2]), values.shape[-1])
+
+
+class AllenNlpFile:
+    """Reader of an open file; see `reader.LayoutFile`."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self._file = file
+        self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
+        self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
+        self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
+        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP's files do not say.
+        # An id or a sentence may have the name of the index; the file has no index then.
+        self._has_index = SENTENCE_TO_INDEX in file and not (self.has_keys or is_by_text)
+        n_names = len(file) - self._has_index
+        self._shard = shard_of(file.attrs)
+        ends = {str(self._shard.number_in_input(number)) for number in (0, n_names - 1)}
+        is_numbered = self._has_index or n_names == 0 or all(name in file for name in ends)
+        self._is_by_text = is_by_text or not (self.has_keys or is_numbered)
+        self.n_records = len(self._names) if self._is_by_text else n_names
+        self.has_sentences = self._has_index or self._is_by_text
+        self.is_ordered = not (self.has_keys or self._is_by_text)
+
+    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """Read the activations of one record."""
+        return [self._dataset(start)[()]]
+
+    def records(self, start: int, stop: int) -> list[Record]:
+        """Return records without their activations."""
+        records = []
+        for number in range(start, stop):
+            key = self._names[number] if self.has_keys else None
+            attributes: dict[str, Any] = {}
+            if self._has_attributes:  # Reading attributes takes time.
+                attributes = with_types(self._dataset(number).attrs)
+            text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
+            name = f"{self._file.filename}: record {number + 1}, tokens"
+            sentence = text.split() if tokens is None else parse_json(tokens, list[str], name)
+            records.append(Record(text, sentence, key, attributes))
+        return records
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a record by its id; without ids, the last one with that text."""
+        return self._numbers.get(name)
+
+    def _dataset(self, number: int) -> h5py.Dataset:
+        name = str(self._shard.number_in_input(number)) if self.is_ordered else self._names[number]
+        return checked_dataset(self._file, name, "f", self._n_axes)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """Names of all datasets of a file without numbers, which has no other order."""
+        if self.has_keys:
+            return list(self._file)
+        names: list[str] = []
+
+        def note(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset):
+                names.append(name)
+
+        self._file.visititems(note)  # A "/" in a sentence makes a group.
+        return names
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Number of each id or sentence."""
+        if not self.is_ordered:
+            return {name: number for number, name in enumerate(self._names)}
+        if not self._has_index:
+            return {}
+        dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
+        # bilm-tf wrote numbers, AllenNLP their names.
+        try:
+            names = json.loads(dataset.asstr()[0])
+            return {text: int(name) // self._shard.total for text, name in names.items()}
+        except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
+            raise DamagedError(f"{SENTENCE_TO_INDEX}: {first_line(error)}") from None
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """Sentence of each number that has one."""
+        return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
+
+
+Array = NDArray[Any]
+
+BLOCK_BYTES: Final = 1 << 22
+"""Bytes that are written together, and read together in order, about."""
+BLOCK_RECORDS: Final = 1024
+_ARRAY_BYTES: Final = 150
+"""Bytes of an array in memory in addition to its values, about."""
+
+PREFIXES: Final = {
+    "activations": "",
+    "sentences": "sentence_",
+    "keys": "key_",
+    "tokens": "token_",
+    "attributes": "attribute_",
+}
+"""Datasets of a file, with the prefix of the names of their offsets."""
+
+
+class PackedWriter(Hdf5Writer):
+    """Writer that adds records to an open file, some MB at a time."""
+
+    def __init__(
+        self,
+        file: ResumableFile,
+        output_format: OutputFormat,
+        attributes: Attributes,
+        n_records: int,
+    ) -> None:
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
+        super().__init__(file, output_format, attributes)
+        with self._open("r") as hdf5_file:
+            if n_records:
+                check_count(PackedFile(hdf5_file).n_records, n_records)
+            # End of the rows of the last record in each dataset.
+            self._ends = {name: len(hdf5_file[name]) for name in PREFIXES if name in hdf5_file}
+        self._held: dict[str, list[Array]] = {}  # rows that are not written yet
+        self._n_bytes, self._n_records = 0, n_records
+        if not output_format.forget_sentences:
+            self._begin("sentences", np.empty(0, np.uint8))
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the rows and the texts of a record."""
+        rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
+        self._add("activations", rows)  # (T, ..., W)
+        attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
+        sentence = "" if self._format.forget_sentences else record.text
+        texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
+        if self.keeps_tokens:
+            texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
+        for name, text in texts.items():
+            if text or name in self._ends:
+                content = text.encode("utf-8", "surrogatepass")
+                self._add(name, np.frombuffer(content, np.uint8))
+        self._n_records += 1
+        if self._n_bytes >= BLOCK_BYTES:
+            self._write_held()
+
+    def flush(self) -> None:
+        """Write what is buffered, and close the file until the next record."""
+        self._write_held()
+        super().flush()
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write what is buffered and these attributes, and close the file."""
+        if "activations" not in self._ends:  # Without any record the file still has offsets.
+            self._held["offsets"] = [np.zeros(1, np.int64)]
+        self._write_held()
+        super().finish(attributes)
+
+    def _begin(self, name: str, rows: Array) -> None:
+        """Begin a dataset for rows like these; the previous records have no rows in it."""
+        if name not in self._ends:
+            self._ends[name] = 0
+            self._held[name] = [rows[:0]]
+            self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(self._n_records + 1, np.int64)]
+
+    def _add(self, name: str, rows: Array) -> None:
+        self._begin(name, rows)
+        self._ends[name] += len(rows)
+        offsets = np.array([self._ends[name]])
+        self._held.setdefault(name, []).append(rows)
+        self._held.setdefault(f"{PREFIXES[name]}offsets", []).append(offsets)
+        self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
+
+    def _write_held(self) -> None:
+        for name, parts in self._held.items():
+            rows = np.concatenate(parts)
+            if name not in self._hdf5:
+                row_shape = rows.shape[1:]
+                n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize))
+                self._hdf5.create_dataset(
+                    name,
+                    shape=(0, *row_shape),
+                    maxshape=(None, *row_shape),
+                    dtype=rows.dtype,
+                    chunks=(n_rows, *row_shape),
+                    **self._settings,
+                )
+            dataset = self._hdf5[name]
+            start = len(dataset)
+            dataset.resize(start + len(rows), axis=0)
+            dataset[start:] = rows
+        self._held, self._n_bytes = {}, 0
+
+
+class PackedFile:
+    """Reader of an open file; see `reader.LayoutFile`."""
+
+    is_ordered = True
+
+    def __init__(self, file: h5py.File) -> None:
+        """Check that the datasets fit together; raise a `DamagedError` if they do not."""
+        self._path, self.pooled = file.filename, "pooling" in file.attrs
+        offsets = checked_dataset(file, "offsets", "i8", (1,))
+        self._offsets = {"activations": offsets}
+        self._rows: dict[str, h5py.Dataset] = {}
+        self.n_records = len(offsets) - 1
+        for name, prefix in PREFIXES.items():
+            if name in file:
+                kind, n_axes = ("u1", (1,)) if prefix else ("f", (2, 3))
+                self._rows[name] = checked_dataset(file, name, kind, n_axes)
+                self._offsets[name] = checked_dataset(file, f"{prefix}offsets", "i8", (1,))
+                check_count(len(self._offsets[name]) - 1, self.n_records)
+        for name, ends in self._offsets.items():
+            n_rows = len(self._rows[name]) if name in self._rows else 0
+            if not len(ends) or (ends[0], ends[-1]) != (0, n_rows):
+                raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
+        self.has_keys = "keys" in self._rows
+        self.has_sentences = "sentences" in self._rows
+        self._names = "keys" if self.has_keys else "sentences"
+
+    def values(self, start: int, stop: int) -> list[Array]:
+        """Read the activations of some records, a few MB."""
+        stop = min(start + BLOCK_RECORDS, stop)
+        rows = self._rows["activations"]
+        max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
+        offsets = self._offsets["activations"][start : stop + 1]
+        n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
+        parts = self._read("activations", offsets[: max(1, n_fit) + 1])
+        return [
+            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
+            for part in parts
+        ]
+
+    def records(self, start: int, stop: int) -> list[Record]:
+        """Return records without their activations."""
+        names = ("sentences", "keys", "attributes", "tokens")
+        columns = [self._texts(name, start, stop) for name in names]
+        records = []
+        rows = enumerate(zip(*columns, strict=True), start + 1)
+        for number, (text, key, attributes, tokens) in rows:
+            name = f"{self._path}: record {number}"
+            sentence = parse_json(tokens, list[str], f"{name}, tokens") if tokens else text.split()
+            typed: dict[str, Any] = {}
+            if attributes:
+                content = parse_json(attributes, dict[str, str], f"{name}, attributes")
+                typed = with_types(content)
+            records.append(Record(text, sentence, key or None, typed))
+        return records
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a record by its id; without ids, the last one with that text."""
+        numbers = np.flatnonzero(self._hashes == hash(name)) if name else np.empty(0, int)
+        for number in map(int, reversed(numbers)):
+            if self._texts(self._names, number, number + 1)[0] == name:
+                return number
+        return None
+
+    @cached_property
+    def _hashes(self) -> NDArray[np.int64]:
+        """Hash of the name of each record."""
+        n_names = self.n_records if self._names in self._rows else 0
+        hashes = np.empty(n_names, np.int64)
+        for start in range(0, n_names, BLOCK_RECORDS):
+            stop = min(start + BLOCK_RECORDS, n_names)
+            hashes[start:stop] = [hash(text) for text in self._texts(self._names, start, stop)]
+        return hashes
+
+    def _texts(self, name: str, start: int, stop: int) -> list[str]:
+        """Read the texts of some records in a column. A missing column has "" for each."""
+        if name not in self._rows:
+            return [""] * (stop - start)
+        parts = self._read(name, self._offsets[name][start : stop + 1])
+        try:
+            return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
+        except UnicodeDecodeError as error:
+            raise DamagedError(f"{name}: {error}") from None
+
+    def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
+        """Read the rows of some records, split at their ends."""
+        rows = self._rows[name][offsets[0] : offsets[-1]]
+        return np.split(rows, offsets[1:-1] - offsets[0])

@@ -21,14 +21,17 @@ from elmo_cli.errors import (
     shown,
     system_reason,
 )
-from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.outputs.attributes import check_attributes
-from elmo_cli.outputs.formats import with_types
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count
-from elmo_cli.outputs.packed import PackedFile
+from elmo_cli.outputs.hdf5 import (
+    CHUNK_BYTES,
+    SENTENCE_TO_INDEX,
+    AllenNlpFile,
+    DamagedError,
+    PackedFile,
+    check_count,
+)
+from elmo_cli.outputs.output_formats import check_attributes, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
-from elmo_cli.text.records import Record
-from elmo_cli.text.shards import Shard, shard_of
+from elmo_cli.text.records import Record, Shard, shard_of
 
 Array = NDArray[Any]
 

@@ -2,9 +2,12 @@
 
 The writers of the formats know how records are stored. This module has what all formats share: the
 name of the file until it is complete, checkpoints, and errors.
+
+Check of activations for NaN and infinity, which finite weights can give.
 """
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,13 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
-from elmo_cli.outputs import streams, tables
-from elmo_cli.outputs.allennlp import AllenNlpWriter
-from elmo_cli.outputs.formats import (
+from elmo_cli.outputs import vector_rows
+from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
+from elmo_cli.outputs.output_formats import (
     KEYS,
     STANDARD_OUTPUT,
     Attributes,
@@ -26,24 +30,70 @@ from elmo_cli.outputs.formats import (
     OutputFormat,
     as_dtype,
 )
-from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.records import Progress, Record
-from elmo_cli.text.shards import shard_of
+from elmo_cli.text.records import Progress, Record, shard_of
+
+logger = logging.getLogger(__name__)
+
+_FLOAT16_LIMIT: Final = 65520
+"""Smallest number that float16 rounds to infinity."""
+
+
+def warn(message: str) -> None:
+    """Log a warning."""
+    logger.warning("Warning: %s", message)
+
+
+class FiniteCheck:
+    """Check of the activations that an output gets. It reports the first that are not finite."""
+
+    def __init__(
+        self, output: object, unit: str, dtype: str, report: Callable[[str], object] = warn
+    ) -> None:
+        """Check nothing yet.
+
+        Args:
+            output: Name of the output, for the report.
+            unit: Word for a record, such as `line`.
+            dtype: Data type of the stored values.
+            report: Function that is called once, with a sentence.
+        """
+        self._output, self._unit, self._report = output, unit, report
+        self._is_half = dtype == "float16"
+        self._has_reported = False
+
+    def add(self, values: NDArray[Any], number: int) -> None:
+        """Check the float32 values of a record, given by its number from 1."""
+        if not self._has_reported and not _is_finite(values, is_half=self._is_half):
+            self._has_reported = True
+            advice = "Check the weights of the model."
+            if self._is_half:
+                advice = "Use --dtype float32, and check the weights of the model."
+            self._report(
+                f"{self._output}: activations are not finite (NaN or infinity), the first in "
+                f"{self._unit} {number:,}. {advice}"
+            )
+
+
+def _is_finite(values: NDArray[Any], *, is_half: bool) -> bool:
+    if is_half:
+        return bool((np.abs(values) < _FLOAT16_LIMIT).all())
+    return bool(np.isfinite(values).all())
+
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 """Attributes that are known only at the end."""
 _TABLE_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
-    "jsonl": tables.JsonlTableWriter,
-    "parquet": tables.ParquetTableWriter,
+    "jsonl": vector_rows.JsonlTableWriter,
+    "parquet": vector_rows.ParquetTableWriter,
 }
 """Writers of one row per token."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
-    "jsonl": streams.JsonlWriter,
-    "npz": streams.NpzWriter,
-    "npy": streams.NpyWriter,
-    "parquet": streams.ParquetWriter,
+    "jsonl": vector_rows.JsonlWriter,
+    "npz": vector_rows.NpzWriter,
+    "npy": vector_rows.NpyWriter,
+    "parquet": vector_rows.ParquetWriter,
 }
 
 

@@ -1,4 +1,9 @@
-"""Input formats: how the format of a file is found, and how its records are read."""
+"""Input formats: how the format of a file is found, and how its records are read.
+
+Options for reading records.
+
+Checks of the records of an input: their errors, their ids, and the lengths of their tokens.
+"""
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
@@ -9,39 +14,216 @@ from pathlib import Path
 from typing import IO, BinaryIO, Final, Literal, NamedTuple, Protocol
 
 from elmo_cli.errors import InputError, check_choice
-from elmo_cli.text.advice import warn_about_tokenizer
-from elmo_cli.text.compression import decompressed
-from elmo_cli.text.entries import (
+from elmo_cli.text.parsers import (
     DEFAULT_FIELDS,
     Entry,
     Fields,
     conllu_entries,
     fasta_entries,
+    join_paragraphs,
     json_entries,
     text_entries,
+    warn_about_wrapping,
 )
-from elmo_cli.text.file_types import (
+from elmo_cli.text.records import Record
+from elmo_cli.text.report import (
+    LongTokens,
+    TokenLimit,
+    warn_about_blank_lines,
+    warn_about_tokenizer,
+)
+from elmo_cli.text.sources import (
     HEAD_BYTES,
+    LATIN1_ADVICE,
     begins_fasta,
+    binary_error,
+    check_input,
+    decompressed,
+    name_of,
+    open_lines,
+    open_text,
     text_type,
     unread_suffix,
     without_compression,
 )
-from elmo_cli.text.lines import (
-    LATIN1_ADVICE,
-    binary_error,
-    check_input,
-    name_of,
-    open_lines,
-    open_text,
+from elmo_cli.text.tables import (
+    TableError,
+    csv_entries,
+    json_array_entries,
+    parquet_entries,
+    tsv_entries,
 )
-from elmo_cli.text.paragraphs import join_paragraphs, warn_about_wrapping
-from elmo_cli.text.parquet import parquet_entries
-from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
-from elmo_cli.text.record_checks import checked_records
-from elmo_cli.text.records import Record
-from elmo_cli.text.tables import csv_entries, json_array_entries, tsv_entries
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options for reading records."""
+
+    text_column: str | None = None
+    """Column of a table, or field of its rows, with the text; by default `tokens` or `text`."""
+    id_column: str | None = None
+    """Column of a table with the ids; by default `id`, if there is one."""
+    keep_columns: tuple[str, ...] | None = ()
+    """Columns that go into `Record.columns`; None for all others."""
+    paragraphs: bool = False
+    """True if the lines of a text until a blank line belong together."""
+    token_limit: TokenLimit | None = None
+    """Length of a token that the model reads; a warning counts longer tokens."""
+    ids_name_datasets: bool = True
+    """True if an id that cannot name a dataset of HDF5 is an error."""
+    has_integer_ids: bool = False
+    """True if the ids of CSV or TSV are the texts of integers."""
+    ignores_ids: bool = False
+    """True if ids are ignored, because nothing is named after them."""
+    compares_ids: bool = True
+    """True if a repeated id is an error, and an id if other records have none."""
+    is_quiet: bool = False
+    """True if no warning is logged, because the text has been read before."""
+
+    @property
+    def fields(self) -> Fields:
+        """Columns that are read."""
+        text = DEFAULT_FIELDS.text if self.text_column is None else (self.text_column,)
+        is_required = self.id_column is not None and not self.ignores_ids
+        identifier = None if self.ignores_ids else self.id_column or DEFAULT_FIELDS.id
+        return Fields(text, identifier, is_required, self.keep_columns, self.has_integer_ids)
+
+    def check(self, format_name: str, *, has_columns: bool) -> None:
+        """Raise an `InputError` if an option has no effect with a format."""
+        is_chosen = {
+            "--text-column": self.text_column is not None,
+            "--id-column": self.id_column is not None,
+            "--keep-columns": self.keep_columns != (),
+        }
+        for option in is_chosen:
+            if is_chosen[option] and not has_columns:
+                raise InputError(f"{option} has no effect with {format_name}: it has no columns")
+        if self.paragraphs and format_name != "text":
+            raise InputError(f"--paragraphs requires text, found {format_name}")
+
+
+DEFAULT_OPTIONS: Final = ReadOptions()
+
+
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of a name, and `.npy` is part of it."""
+
+
+def checked_records(
+    entries: Iterable[Entry],
+    name: str,
+    skip_errors: bool,
+    *,
+    number_unit: str = "line",
+    options: ReadOptions = DEFAULT_OPTIONS,
+) -> Iterator[Record]:
+    """Yield the records of entries after checking their ids.
+
+    Args:
+        entries: Entries of an input.
+        name: Name of the input for error messages.
+        skip_errors: Yield an invalid record with its error and without tokens and id.
+        number_unit: Unit that the numbers of entries count in error messages.
+        options: Options for ids and long tokens.
+
+    Raises:
+        InputError: an entry is invalid. The records before it have been yielded.
+    """
+    numbers: dict[str | None, int] = {}
+    counts = _Counts(options)
+    try:
+        for entry in entries:
+            number, record, error, _ = entry
+            if options.ignores_ids:
+                record = record._replace(id=None)
+            if error is None and (record.error is None or record.id is not None):
+                error = _invalid_id(record.id, names_datasets=options.ids_name_datasets)
+                if error is None and options.compares_ids:
+                    error = _other_id(record.id, number, numbers, number_unit)
+            if error is not None:
+                error = f"{name}, {number_unit} {number}: {error}"
+                if not skip_errors:
+                    raise InputError(error)
+                record = Record(record.text, [], error=error)
+            counts.add(entry)
+            yield record
+    except TableError as error:
+        raise InputError(f"{name}: {error}") from None
+    finally:  # Only the beginning of a text may be read.
+        counts.warn(number_unit)
+
+
+class _Counts:
+    """Counts of what the records are warned about."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        limit = options.token_limit
+        self._is_quiet = options.is_quiet
+        self._long_tokens = None if limit is None else LongTokens(limit)
+        self._n_joined = self._first_joined = 0
+        """Sentences of CoNLL-U without a blank line before them."""
+
+    def add(self, entry: Entry) -> None:
+        """Count what is found in an entry."""
+        if self._long_tokens is not None:
+            self._long_tokens.add(entry.record.tokens, entry.line)
+        if entry.has_no_blank_line:
+            self._first_joined = self._first_joined or entry.line
+            self._n_joined += 1
+
+    def warn(self, number_unit: str) -> None:
+        """Log the warnings, once for all records. The numbers count `number_unit`s."""
+        if self._is_quiet:
+            return
+        if self._long_tokens is not None:
+            self._long_tokens.warn(number_unit)
+        if self._n_joined:
+            warn_about_blank_lines(self._first_joined, self._n_joined)
+
+
+def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
+    """Return the error of an id alone, if any."""
+    if identifier is None or not names_datasets:
+        return None
+    if "\0" in identifier:
+        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
+    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
+        return (
+            f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
+        )
+    if not _can_name_dataset(identifier):
+        return (
+            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
+            "packed, Parquet or JSON lines."
+        )
+    return None
+
+
+def _other_id(
+    identifier: str | None, number: int, numbers: dict[str | None, int], number_unit: str
+) -> str | None:
+    """Return the error of an id among others, if any, and store its number in `numbers`.
+
+    All records have an id, or none has. Ids are unique.
+    """
+    if numbers and (identifier is None) != (None in numbers):
+        if identifier is None:
+            return "expected an id, as before, found none"
+        return f"expected no id, as before, found {identifier[:60]!r}"
+    first = numbers.setdefault(identifier, number)
+    if identifier is not None and first != number:
+        return (
+            f"the id {identifier[:60]!r} is that of {number_unit} {first} already. Make the ids "
+            "unique."
+        )
+    return None
+
+
+def _can_name_dataset(identifier: str) -> bool:
+    return identifier not in ("", ".") and "/" not in identifier
+
 
 _CHUNK_BYTES: Final = 1 << 16
 

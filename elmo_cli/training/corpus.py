@@ -32,12 +32,18 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, MissingInputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.input_formats import TEXT, InputFormat, Records, find_format, open_records
-from elmo_cli.text.lines import LineReader, check_input, open_text
-from elmo_cli.text.read_options import ReadOptions
+from elmo_cli.text.input_formats import (
+    TEXT,
+    InputFormat,
+    ReadOptions,
+    Records,
+    find_format,
+    open_records,
+)
 from elmo_cli.text.records import Sentence
+from elmo_cli.text.sources import LineReader, check_input, open_text
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
-from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.training_options import TrainingOptions
 
 _Item = TypeVar("_Item")
 

@@ -11,17 +11,17 @@ import torch
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError, ModelError, OptionsError, counted
-from elmo_cli.language_model.softmax import check_softmax, read_rows
+from elmo_cli.language_model.scoring import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
+from elmo_cli.model.model_options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words
 from elmo_cli.model.weights import WEIGHTS_SUFFIXES
-from elmo_cli.pretrained.loading import choose_model, load_bilm, with_own_softmax
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
 from elmo_cli.text.records import Sentence
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
-from elmo_cli.training.options import PRESETS, StartOptions, TrainingOptions
+from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOptions
 
 logger = logging.getLogger(__name__)
 

@@ -12,29 +12,19 @@ from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.card import find_finished_run
 from elmo_cli.training.checkpoint import (
+    Identity,
     Signature,
     check_same_run,
     damage_error,
+    identify,
     load_checkpoint,
     own_folder,
     remove_checkpoint,
     save_checkpoint,
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
-from elmo_cli.training.identity import Identity, identify
-from elmo_cli.training.options import (
-    GivenOptions,
-    RunOptions,
-    StartOptions,
-    TextOptions,
-    TrainingOptions,
-    complete_options,
-)
-from elmo_cli.training.processes import Processes, join_processes
-from elmo_cli.training.report import Report, load_summary_writer, measure
-from elmo_cli.training.run import Run
+from elmo_cli.training.run_report import Report, find_finished_run, load_summary_writer, measure
 from elmo_cli.training.start import (
     Start,
     TextCounts,
@@ -44,6 +34,15 @@ from elmo_cli.training.start import (
     start_weights,
     validation_name,
 )
+from elmo_cli.training.training_options import (
+    GivenOptions,
+    RunOptions,
+    StartOptions,
+    TextOptions,
+    TrainingOptions,
+    complete_options,
+)
+from elmo_cli.training.training_run import Processes, Run, join_processes
 
 logger = logging.getLogger(__name__)
 

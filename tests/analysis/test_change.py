@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import Change, adjust_p, measure_change, read_occurrences
-from elmo_cli.analysis.target_words import read_targets
+from elmo_cli.analysis.targets import read_targets
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ import pytest
 from commands import assert_fails, elmo
 
 from elmo_cli import ElmoError, plot_changes
-from elmo_cli.analysis import change_plot
+from elmo_cli.analysis import pictures as change_plot
 from elmo_cli.analysis.change import Change
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')

@@ -15,7 +15,7 @@ from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import word_neighbours
-from elmo_cli.analysis.sources import check_pooling
+from elmo_cli.analysis.occurrences import check_pooling
 from elmo_cli.engine import load_engine
 from elmo_cli.settings import ModelSettings
 

@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_cli.analysis import surprisal_plot
-from elmo_cli.analysis.surprisal_plot import Measured, plot_surprisals
+from elmo_cli.analysis import pictures as surprisal_plot
+from elmo_cli.analysis.pictures import Measured, plot_surprisals
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.text.records import Record
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')

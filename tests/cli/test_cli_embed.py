@@ -27,7 +27,7 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.runs import progress_bar, show_summary
+from elmo_cli.cli.progress import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
 TINY_MODEL = ("--model", str(TINY))
@@ -317,7 +317,7 @@ def test_a_device_is_never_replaced() -> None:
 def test_a_device_that_is_not_there_is_an_error(
     option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.inference.device._list_devices", lambda: ["cpu"])
+    monkeypatch.setattr("elmo_cli.inference.precision._list_devices", lambda: ["cpu"])
     result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
     name = "tpu" if option[1] == "tpu" else "cuda:0"
     message = f"device {name!r}: expected auto or a device of this machine, found only cpu"

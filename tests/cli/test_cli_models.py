@@ -6,10 +6,10 @@ from click.testing import CliRunner, Result
 from commands import assert_fails, assert_misused, elmo
 from website import weights_file
 
-from elmo_cli.cli.commands.models import download, info, models
+from elmo_cli.cli.model_commands import download, info, models
 from elmo_cli.errors import ModelError, size_text
-from elmo_cli.pretrained import download as downloads
-from elmo_cli.pretrained.model_files import sha256
+from elmo_cli.pretrained import cache as downloads
+from elmo_cli.pretrained.files import sha256
 from elmo_cli.pretrained.registry import MODELS
 
 OPTIONS = {

@@ -26,8 +26,7 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import read_plan
+from elmo_cli.outputs.parts import Folder, read_plan
 
 N_TIMINGS = os.environ.get("FUZZ_TIMINGS")
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -79,7 +78,7 @@ def forks() -> Any:
     """Return a context whose processes are forked from one that has imported the command."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["elmo_cli.distributed.run", "elmo_cli.cli.commands.distribute", "elmo_cli.cli.runs"]
+        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "elmo_cli.cli.progress"]
     )
     return context
 

@@ -14,10 +14,9 @@ from pyarrow import parquet
 
 from elmo_cli.distributed.inputs import find_inputs, read_part, split_inputs
 from elmo_cli.errors import InputError, OtherInputError
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs.parts import Part
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import find_format, open_records
-from elmo_cli.text.read_options import ReadOptions
+from elmo_cli.text.input_formats import ReadOptions, find_format, open_records
 from elmo_cli.text.records import Record
 
 NO_BREAK_SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()

@@ -12,7 +12,7 @@ from commands import TINY, elmo
 from pyarrow import parquet
 
 from elmo_cli import open_activations
-from elmo_cli.distributed import column_types
+from elmo_cli.distributed import inputs as column_types
 
 RUN = ("--engine", "none", "--part-size", "0.0002", "--model", TINY)
 Row = dict[str, Any]

@@ -15,9 +15,8 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from elmo_cli import open_activations
 from elmo_cli.distributed.plan import open_plan
 from elmo_cli.errors import OutputError
-from elmo_cli.outputs import folder as module
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs import parts as module
+from elmo_cli.outputs.parts import Folder, Part
 
 OUT = "memory://bucket/out"
 distribute = partial(distributed_runs.distribute, location=OUT)

@@ -15,11 +15,9 @@ from elmo_cli import open_activations
 from elmo_cli.distributed import finish
 from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import open_plan
-from elmo_cli.distributed.run import run_parts
+from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors import InputError, OtherInputError, OutputError
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.parts import find_done
-from elmo_cli.outputs.plan_file import PLAN, SEAL, Part, read_plan, read_seal
+from elmo_cli.outputs.parts import PLAN, SEAL, Folder, Part, find_done, read_plan, read_seal
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)

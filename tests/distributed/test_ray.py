@@ -48,10 +48,10 @@ cluster.shutdown()
 
 TWO_GPUS = """
 import os, sys, time
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs.parts import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.distributed.run import AtWork
+from elmo_cli.distributed.workers import AtWork
 def embed(part, device, on_tokens):
     time.sleep(0.5)
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
@@ -66,8 +66,8 @@ import os, sys
 from functools import partial
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.distributed.run import run_parts
-from elmo_cli.outputs.folder import Folder
+from elmo_cli.distributed.workers import run_parts
+from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 def deadly(embed, part, **options):
     if part.number == 2:
@@ -84,10 +84,10 @@ print(run_parts(folder, plan, settings, engine).failed)
 HUNG = """
 import logging, os, subprocess, sys, time
 from elmo_cli.distributed import ray_engine
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs.parts import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.distributed.run import AtWork
+from elmo_cli.distributed.workers import AtWork
 # A slow worker gets little of a busy machine, and one that sleeps uses nearly nothing.
 ray_engine._SILENT_SECONDS, ray_engine._BUSY_SECONDS = 8, 0.3
 logging.basicConfig(stream=sys.stdout, format="%(message)s")

@@ -20,16 +20,15 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.cli import runs
+from elmo_cli.cli import progress as runs
 from elmo_cli.distributed import progress
-from elmo_cli.distributed.batches import EmbedBatch
 from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.progress import Note, read_note
-from elmo_cli.distributed.run import AtWork, run_parts
+from elmo_cli.distributed.ray_engine import EmbedBatch
+from elmo_cli.distributed.workers import AtWork, run_parts
 from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
-from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import Part
+from elmo_cli.outputs.parts import Folder, Part
 from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -305,7 +304,7 @@ def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyP
     def import_ray(*arguments: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("elmo_cli.cli.commands.distribute._workers", import_ray)
+    monkeypatch.setattr("elmo_cli.cli.distribute_command._workers", import_ray)
     result = elmo(*RUN)
     assert result.exit_code == 143
     assert result.stderr.endswith("\nStopped before the first part.\n")

@@ -13,7 +13,7 @@ from torch import Tensor
 from elmo_cli import batch_to_ids
 from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.find import load_bilm
 
 SENTENCES = [["the", "cat", "sat"], [], ["the", "dog"]]
 IDS = batch_to_ids(SENTENCES)

@@ -3,7 +3,7 @@ import torch
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import DeviceError
-from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import Device, choose_device
 
 
 def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:

@@ -28,7 +28,7 @@ from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm, group_by_tokens
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.find import load_bilm
 
 CPU = torch.device("cpu")
 ALICE = Path(__file__).parents[2] / "examples" / "alice.txt"

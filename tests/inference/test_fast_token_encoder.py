@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import random_tensor
 
-from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
+from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import ComputeTypes
-from elmo_cli.model.options import CharacterOptions
+from elmo_cli.model.model_options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 
 CPU = torch.device("cpu")

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from strategies import random_tensor, seeds
 from torch import Tensor
 
-from elmo_cli.compiled import linear
-from elmo_cli.compiled.kernels import has_tiles
-from elmo_cli.compiled.linear import CompiledLinear, Linear, find_product, make_linear
-from elmo_cli.inference import int8
-from elmo_cli.inference.int8 import Int8Linear
+from elmo_cli.compiled import kernels as linear
+from elmo_cli.compiled.kernels import CompiledLinear, Linear, find_product, has_tiles, make_linear
+from elmo_cli.inference import precision as int8
+from elmo_cli.inference.precision import Int8Linear
 
 TOLERANCE = 1e-5
 MAX_ROWS = int8._MAX_ROWS

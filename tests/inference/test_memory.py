@@ -17,9 +17,9 @@ from strategies import make_language_model, small_architecture
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
-from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import load_bilm
 
 Array = NDArray[np.float32]
 

@@ -18,10 +18,9 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.errors import InputError
-from elmo_cli.inference.int8 import has_int8
-from elmo_cli.inference.precision import compute_types
-from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
+from elmo_cli.inference.precision import compute_types, has_int8
+from elmo_cli.pretrained.find import load_bilm
 from elmo_cli.settings import InitialState
 
 SENTENCES = [["the", "cat", "sat"], ["the", "dog"], ["naïve", "cat", "the", "cat"]]

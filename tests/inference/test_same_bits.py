@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 from strategies import RandomModel, models, sentences
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.linear import find_product
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.compiled.kernels import find_product
+from elmo_cli.inference.precision import has_int8
 
 PRECISIONS = [
     ("float32", True),

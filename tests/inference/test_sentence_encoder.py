@@ -15,13 +15,13 @@ from numpy.testing import assert_allclose
 from states import carried_layers
 from strategies import WORDS, RandomModel, batches, models, sentences
 
-from elmo_cli.inference.precision import compute_types
-from elmo_cli.inference.sentence_encoder import (
+from elmo_cli.inference.encoder import (
     WARM_TEXT,
     CarriedStateEncoder,
     FixedStateEncoder,
 )
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.inference.precision import compute_types
+from elmo_cli.pretrained.find import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -93,7 +93,7 @@ import os
 import pytest
 import torch
 from elmo_cli import ElmoEmbedder
-from elmo_cli.inference import sentence_encoder as sentence_states
+from elmo_cli.inference import encoder as sentence_states
 torch.set_num_threads(2)
 embedders = [ElmoEmbedder(precision=precision) for precision in ("float32", "bfloat16")]
 sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
-from elmo_cli.inference.fast_token_encoder import MAX_CACHED_CHARACTERS, TokenCache
+from elmo_cli.inference.encoder import MAX_CACHED_CHARACTERS, TokenCache
 from elmo_cli.model import token_encoder
 from elmo_cli.model.token_encoder import encode_in_chunks
 

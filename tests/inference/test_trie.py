@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import padded
 
-from elmo_cli.inference.trie import Trie, build_trie
+from elmo_cli.inference.batching import Trie, build_trie
 
 CPU = torch.device("cpu")
 many_sentences = st.lists(

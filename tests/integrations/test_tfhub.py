@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.find import load_bilm
 
 TOLERANCE = 1e-5
 TINY = GOLDEN / "relu"

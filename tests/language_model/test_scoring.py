@@ -24,8 +24,8 @@ from elmo_cli import ElmoEmbedder, LanguageModel
 from elmo_cli.errors import InputError, WeightsError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import SentenceScore
-from elmo_cli.pretrained.convert_weights import convert_weights
-from elmo_cli.pretrained.loading import describe_model
+from elmo_cli.pretrained.find import describe_model
+from elmo_cli.pretrained.manage import convert_weights
 
 SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 

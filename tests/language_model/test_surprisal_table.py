@@ -14,10 +14,8 @@ from strategies import WORDS, make_language_model, odd_tokens, seeds, small_arch
 
 from elmo_cli import LanguageModel, tokenize
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.frequencies import estimate_frequencies
-from elmo_cli.language_model.surprisal_table import SurprisalTable
-from elmo_cli.language_model.units import UnitKind
-from elmo_cli.text.entries import LINE
+from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind, estimate_frequencies
+from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 
 

@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from elmo_cli import tokenize
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.frequencies import (
+from elmo_cli.language_model.surprisal import (
+    Unit,
+    UnitKind,
     estimate_frequencies,
+    find_units,
     read_frequencies,
     sum_frequencies,
+    without_marks,
 )
-from elmo_cli.language_model.units import Unit, UnitKind, find_units, without_marks
 from elmo_cli.model.vocabulary import Vocabulary
 
 

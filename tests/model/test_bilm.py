@@ -13,8 +13,8 @@ from strategies import WORDS, RandomModel, batches, models, small_architecture
 
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import LstmState
-from elmo_cli.model.options import parse_options
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.model.model_options import parse_options
+from elmo_cli.pretrained.find import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 

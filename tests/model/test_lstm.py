@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.model.lstm import Lstm, LstmState, clip, pack
-from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.model_options import LstmOptions
 
 
 def sigmoid(x: float) -> float:

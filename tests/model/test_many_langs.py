@@ -14,14 +14,14 @@ from website import zip_with
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.many_langs import Lexicon, LexiconEncoder, Lexicons
-from elmo_cli.model.options import (
+from elmo_cli.model.model_options import (
     CharacterOptions,
     LstmOptions,
     ManyLangsOptions,
     parameters_by_part,
     read_options,
 )
-from elmo_cli.pretrained.loading import find_model, load_bilm
+from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.settings import InitialState
 
 MANY_LANGS = GOLDEN / "many-langs"

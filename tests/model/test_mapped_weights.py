@@ -15,8 +15,8 @@ from strategies import make_model, small_architecture
 
 from elmo_cli.errors import WeightsError
 from elmo_cli.model.weights import TensorFile, write_weights
-from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import load_bilm
 
 CONTENT = small_architecture()
 

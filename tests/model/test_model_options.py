@@ -8,7 +8,7 @@ from conftest import GOLDEN
 from strategies import small_architecture
 
 from elmo_cli.errors import OptionsError
-from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options, read_options
+from elmo_cli.model.model_options import CharacterOptions, LstmOptions, parse_options, read_options
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.model_options import LstmOptions
 
 clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
 all_sizes = st.lists(st.integers(1, 5), min_size=1, max_size=6).map(

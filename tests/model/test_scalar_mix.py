@@ -5,7 +5,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.model.bilm import ScalarMix
 
 
 def test_layer_norm_of_padding_alone_is_finite() -> None:

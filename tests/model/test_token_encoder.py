@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 from strategies import WORDS, RandomModel, models, sentences, small_architecture
 
 from elmo_cli.model import token_encoder
-from elmo_cli.model.options import parse_options
+from elmo_cli.model.model_options import parse_options
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.find import load_bilm
 
 
 def small_encoder(filters: list[list[int]], activation: str = "relu") -> CharacterEncoder:

@@ -57,6 +57,6 @@ def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
 
 
 def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.text.lines.MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr("elmo_cli.text.sources.MAX_TEXT_BYTES", 1000)
     with pytest.raises(InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"):
         read_vocabulary("/dev/zero")

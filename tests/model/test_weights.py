@@ -17,10 +17,10 @@ from strategies import WORDS, RandomModel, make_model, models, small_architectur
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ModelError, OutputError, WeightsError
-from elmo_cli.model.options import read_options
+from elmo_cli.model.model_options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
-from elmo_cli.pretrained.loading import describe_model, find_model, load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
 MODEL = GOLDEN / "tanh-clip"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from commands import TINY, elmo
 
-from elmo_cli.outputs.finite import FiniteCheck
+from elmo_cli.outputs.writer import FiniteCheck
 
 LINES = "\n" + "The cat sat\n" * 3
 

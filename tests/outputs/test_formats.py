@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import ElmoError, InputError, OutputError
-from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS
+from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 
@@ -109,7 +109,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
 ) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 20_000)
+    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.rows import LIKE_MISSING, RowWriter, cell
+from elmo_cli.outputs.printed import LIKE_MISSING, RowWriter, cell
 
 HARD = [
     *('"', '""', "'", '"a', 'a"b', ",", "\t", "\n", "a\nb", "\\", '\\"', "#", "# a", " ", " a "),

@@ -17,7 +17,7 @@ from layouts import line_record
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.shards import Shard, ShardReader, parse_shard
+from elmo_cli.text.records import Shard, ShardReader, parse_shard
 
 embed = partial(runs.embed, skip_errors=True, checkpoint_tokens=1)
 

@@ -152,7 +152,7 @@ def test_columns_of_parquet_keep_their_types() -> None:
 
 
 def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 1)
     rows: list[Row] = [{"text": "a", "n": None}, {"text": "b", "n": 1}, {"text": "c", "n": "x"}]
 
     def embed_column_n(*rows: Row) -> list[object]:

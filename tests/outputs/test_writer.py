@@ -111,7 +111,7 @@ def test_a_run_that_resumes_writes_the_same_bytes(
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     options: dict[str, Any] = {"compression": compression, "checkpoints": checkpoints}
-    with patch("elmo_cli.outputs.packed.BLOCK_BYTES", block_bytes):
+    with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block_bytes):
         write_corpus(corpus, folder / "whole", layout, **options)
         write_corpus(corpus, folder / "parts", layout, stops=stops, **options)
     assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
@@ -208,7 +208,7 @@ def test_errors_of_other_kinds_are_not_called_damage(
     def bug(*_: object) -> None:
         raise AttributeError("of a bug")
 
-    monkeypatch.setattr("elmo_cli.outputs.allennlp.AllenNlpWriter.write", bug)
+    monkeypatch.setattr("elmo_cli.outputs.hdf5.AllenNlpWriter.write", bug)
     with pytest.raises(AttributeError, match="of a bug"), open_writer(tmp_path / "out") as writer:
         writer.write(line_record("b"), values())
     monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_an_unfinished_file_that_is_damaged_is_reported(tmp_path: Path) -> None:
 def test_many_lines_log_one_hint_at_the_packed_layout(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.allennlp.MANY_RECORDS", 3)
+    monkeypatch.setattr("elmo_cli.outputs.hdf5.MANY_RECORDS", 3)
     write(tmp_path / "out", *"abcdef", layout=layout)
     warnings = [message for message in caplog.messages if "use --layout packed" in message]
     assert len(warnings) == (layout == "allennlp")

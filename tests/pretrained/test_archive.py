@@ -10,9 +10,9 @@ import pytest
 from website import OPTIONS, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import download
-from elmo_cli.pretrained.download import unpack
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained import cache as download
+from elmo_cli.pretrained.cache import unpack
+from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.registry import PublishedModel
 
 pytestmark = pytest.mark.usefixtures("cache")

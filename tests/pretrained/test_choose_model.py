@@ -4,8 +4,8 @@ import pytest
 from website import folder_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import download as downloads
-from elmo_cli.pretrained.loading import choose_model, find_model
+from elmo_cli.pretrained import cache as downloads
+from elmo_cli.pretrained.find import choose_model, find_model
 
 MODEL = ("options.json", "weights.hdf5")
 pytestmark = pytest.mark.usefixtures("cache")

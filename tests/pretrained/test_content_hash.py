@@ -9,11 +9,10 @@ import pytest
 from conftest import GOLDEN
 from website import folder_with
 
-from elmo_cli.pretrained import content_hash
-from elmo_cli.pretrained.content_hash import content_sha256, recorded_sha256
-from elmo_cli.pretrained.download import cache_folder
-from elmo_cli.pretrained.loading import find_model
-from elmo_cli.pretrained.model_files import sha256
+from elmo_cli.pretrained import cache as content_hash
+from elmo_cli.pretrained.cache import cache_folder, content_sha256, recorded_sha256
+from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.find import find_model
 
 HOUR_NS = 3600 * 10**9
 

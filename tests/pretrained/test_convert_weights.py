@@ -16,11 +16,11 @@ from strategies import make_language_model, small_architecture
 import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import WeightsError, install_command
-from elmo_cli.model.options import read_options
+from elmo_cli.model.model_options import read_options
 from elmo_cli.model.weights import read_weights
-from elmo_cli.pretrained.convert_weights import convert_weights
-from elmo_cli.pretrained.loading import find_model
-from elmo_cli.pretrained.model_files import sha256
+from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.manage import convert_weights
 
 safetensors = pytest.importorskip("safetensors")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")

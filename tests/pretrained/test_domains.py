@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_cli.pretrained.domains import warn_about_domain
+from elmo_cli.pretrained.registry import warn_about_domain
 from elmo_cli.text.records import Record, Sentence
 
 PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")

@@ -23,9 +23,9 @@ from website import (
 )
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.options import read_options
+from elmo_cli.model.model_options import read_options
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.pretrained.transfer import download_file
+from elmo_cli.pretrained.cache import download_file
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -142,7 +142,7 @@ def test_a_full_disk_is_a_one_line_error(
         return open("/dev/full", "wb", buffering=0)
 
     url = site.put("/file", CONTENT)
-    monkeypatch.setattr("elmo_cli.pretrained.transfer.open", full, raising=False)
+    monkeypatch.setattr("elmo_cli.pretrained.cache.open", full, raising=False)
     with pytest.raises(
         ModelError, match=rf"^{destination}: cannot be written: No space left .*ELMO_CACHE"
     ):
@@ -168,7 +168,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     url = site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n", waits)
     program = (
         "import logging, os, sys; os.environ['ELMO_CACHE'] = sys.argv[2]; "
-        "from elmo_cli.pretrained.download import local_file; "
+        "from elmo_cli.pretrained.cache import local_file; "
         "logging.basicConfig(level=logging.INFO); local_file(sys.argv[1], 'vocabulary')"
     )
     command = [sys.executable, "-c", program, url, str(tmp_path / "cache")]

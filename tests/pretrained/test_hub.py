@@ -15,8 +15,8 @@ from website import COMMIT, Site, not_on_hub, put_model_on_hub
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.pretrained.convert_weights import save_model
-from elmo_cli.pretrained.loading import choose_model, find_model
+from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.pretrained.manage import save_model
 
 constants = pytest.importorskip("huggingface_hub.constants")
 

@@ -7,10 +7,10 @@ import pytest
 from website import OPTIONS, Site, breaks_off, folder_with, status, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import download as downloads
+from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained import registry
-from elmo_cli.pretrained.download import cache_folder
-from elmo_cli.pretrained.loading import choose_model, describe_model, find_model
+from elmo_cli.pretrained.cache import cache_folder
+from elmo_cli.pretrained.find import choose_model, describe_model, find_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 pytestmark = pytest.mark.usefixtures("cache")

@@ -12,12 +12,12 @@ from conftest import GOLDEN
 from website import OPTIONS, Site, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.options import parameters_by_part, read_options
+from elmo_cli.model.model_options import parameters_by_part, read_options
 from elmo_cli.pretrained import registry
-from elmo_cli.pretrained.checksums import SUMS, read_sums, record_sums
-from elmo_cli.pretrained.importing import import_model
-from elmo_cli.pretrained.loading import find_model
-from elmo_cli.pretrained.mirror import mirror_address
+from elmo_cli.pretrained.cache import mirror_address
+from elmo_cli.pretrained.files import SUMS, read_sums, record_sums
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.manage import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 TINY = GOLDEN / "relu"
@@ -41,7 +41,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
         weights=(f"{GONE}/weights.hdf5",),
     )
     monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
-    monkeypatch.setattr("elmo_cli.pretrained.verification.MODELS", (*MODELS, model))
+    monkeypatch.setattr("elmo_cli.pretrained.manage.MODELS", (*MODELS, model))
     return model
 
 
@@ -212,7 +212,7 @@ def test_download_from_refuses_other_and_incomplete_models(
 def test_download_from_refuses_another_number_of_parameters(
     published: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.importing.check_file", lambda *arguments: None)
+    monkeypatch.setattr("elmo_cli.pretrained.manage.check_file", lambda *arguments: None)
     result = elmo("download", "small", "--from", TINY)
     assert "small: expected 13,593,296 parameters" in result.stderr
     assert result.stderr.endswith("These are the files of another model.\n")

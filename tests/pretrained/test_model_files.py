@@ -7,7 +7,7 @@ from conftest import GOLDEN
 from website import folder_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained.loading import describe_model, find_model
+from elmo_cli.pretrained.find import describe_model, find_model
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.text.advice import TokenLimit
-from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, open_records
-from elmo_cli.text.read_options import ReadOptions
+from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, ReadOptions, open_records
+from elmo_cli.text.report import TokenLimit
 
 CHINESE = "今天天气很好我们一起去公园散步吧然后再去吃饭。"
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FORMATS, find_format, open_records
-from elmo_cli.text.record_checks import checked_records
+from elmo_cli.text.input_formats import FORMATS, checked_records, find_format, open_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 

@@ -16,8 +16,8 @@ import pytest
 
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.text.input_formats import find_format, open_records
-from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Record
+from elmo_cli.text.sources import open_lines
 
 TEXT = "The cat sat .\n\nThe end .\n"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import (
+from elmo_cli.text.sources import (
     LineReader,
     check_input,
     open_lines,

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FASTA, TEXT, open_records
-from elmo_cli.text.read_options import ReadOptions
+from elmo_cli.text.input_formats import FASTA, TEXT, ReadOptions, open_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 

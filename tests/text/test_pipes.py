@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.lines import LineReader, check_input, open_lines, read_lines
-from elmo_cli.text.pipes import Pipe
+from elmo_cli.text.sources import LineReader, Pipe, check_input, open_lines, read_lines
 
 
 @contextmanager

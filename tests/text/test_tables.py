@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import FORMATS, find_format, open_records
-from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
+from elmo_cli.text.input_formats import (
+    DEFAULT_OPTIONS,
+    FORMATS,
+    ReadOptions,
+    find_format,
+    open_records,
+)
 from elmo_cli.text.records import Record, renamed_columns
 
 NAMES = ("csv", "tsv", "json", "parquet")

@@ -21,7 +21,7 @@ from elmo_cli.training.corpus import (
     read_batches,
     split_into_blocks,
 )
-from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.training_options import TrainingOptions
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 ZERO = TrainingOptions(state="zero", batch_tokens=9, max_length=5)

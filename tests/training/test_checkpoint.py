@@ -22,8 +22,7 @@ from strategies import small_architecture
 from training_runs import assert_same_weights, content, log_entries, prepare_folder, train
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
-from elmo_cli.training.checkpoint import own_folder
-from elmo_cli.training.identity import fingerprint
+from elmo_cli.training.checkpoint import fingerprint, own_folder
 
 
 @pytest.fixture(autouse=True)
@@ -159,8 +158,8 @@ def test_resume_recognizes_text_by_its_content() -> None:
 
 @pytest.mark.parametrize("position", [0, -1, 40, 50])
 def test_fingerprint_samples_large_files(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.training.identity._SAMPLES", 3)
-    monkeypatch.setattr("elmo_cli.training.identity._SAMPLE_BYTES", 10)
+    monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLES", 3)
+    monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLE_BYTES", 10)
     path = Path("large.bin")
     content = bytearray(range(99))
     path.write_bytes(content)
@@ -213,7 +212,7 @@ def test_first_checkpoint_comes_before_all_other_files() -> None:
         written.append(path.name)
         raise KilledError
 
-    for target in ("train.save_checkpoint", "report.write_lines"):
+    for target in ("train.save_checkpoint", "run_report.write_lines"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(f"elmo_cli.training.{target}", kill)
             with pytest.raises(KilledError):
@@ -314,7 +313,7 @@ def test_infinite_loss_keeps_the_last_checkpoint(
 ) -> None:
     train("model", steps=2)
     before = content("model")["checkpoint.pt"]
-    monkeypatch.setattr("elmo_cli.training.run.learning_rate_at", lambda *_: float("nan"))
+    monkeypatch.setattr("elmo_cli.training.training_run.learning_rate_at", lambda *_: float("nan"))
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, so training has failed"):
         train("model", steps=5)
     assert content("model")["checkpoint.pt"] == before

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import architectures, random_tensor, small_architecture
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import parse_options
+from elmo_cli.model.model_options import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import Piece, Row, make_batch
 from elmo_cli.training.loss import (
@@ -21,9 +21,10 @@ from elmo_cli.training.loss import (
     Softmax,
     _log_expected_count,
     draw_words,
+    learning_rate_at,
+    make_optimizer,
 )
-from elmo_cli.training.optimizers import learning_rate_at, make_optimizer
-from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.training_options import TrainingOptions
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]

@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 
 from elmo_cli.training.corpus import TextProgress, TrainingText, read_batches
-from elmo_cli.training.options import StartOptions, TrainingOptions
-from elmo_cli.training.processes import join_processes
-from elmo_cli.training.run import Run
+from elmo_cli.training.training_options import StartOptions, TrainingOptions
+from elmo_cli.training.training_run import join_processes
+from elmo_cli.training.training_run import Run
 from elmo_cli.training.start import choose_start, start_weights
 from elmo_cli.model.vocabulary import Vocabulary
 

@@ -24,7 +24,7 @@ from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import open_tensors
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.processes import Processes
+from elmo_cli.training.training_run import Processes
 
 WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
 

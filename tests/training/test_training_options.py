@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from elmo_cli.errors import OptionsError
-from elmo_cli.training.options import GivenOptions, TrainingOptions, complete_options
+from elmo_cli.training.training_options import GivenOptions, TrainingOptions, complete_options
 
 
 def test_given_options_have_the_fields_of_training_options() -> None:

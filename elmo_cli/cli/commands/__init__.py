@@ -1,1 +1,0 @@
-"""The commands: each parses, makes one library call and prints."""

@@ -1,0 +1,219 @@
+"""`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.errors import StoppedError, counted
+from elmo_cli.outputs.printed import json_line
+from elmo_cli.settings import ModelSettings, Selection, TextSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.distributed.progress import RunCounts
+    from elmo_cli.distributed.ray_engine import Resources
+    from elmo_cli.distributed.workers import Workers
+
+
+@command()
+@click.argument("inputs", metavar="INPUT...", type=options.PATH, nargs=-1)
+@click.argument("folder", metavar="FOLDER", type=options.PATH)
+@option_group(
+    "Workers",
+    choice(
+        "--engine",
+        ["ray", "none"],
+        default="ray",
+        help="What runs the workers: Ray, or none, which is this process.",
+    ),
+    option(
+        "--address",
+        metavar="HOST:PORT",
+        requires="--engine ray",
+        help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
+    ),
+    count(
+        "--workers",
+        requires="--engine ray",
+        help="Maximum number of workers. [default: as many as the cluster has room for]",
+    ),
+    option(
+        "--cpus-per-worker",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1,
+        metavar="C",
+        requires="--engine ray",
+        help="CPUs of a worker, which are its threads.",
+    ),
+    option(
+        "--gpus-per-worker",
+        type=click.FloatRange(min=0),
+        default=0,
+        metavar="G",
+        requires="--engine ray",
+        help="GPUs of a worker: 1, or 0.5 for two workers per GPU; 0 runs on the CPU.",
+    ),
+    count(
+        "--attempts",
+        default=5,
+        requires="--engine ray",
+        help="Number of worker deaths before a part is given up.",
+    ),
+    option(
+        "--shard",
+        metavar="I/N",
+        requires="--engine none",
+        help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
+    ),
+    flag("--status", help="Print the status of FOLDER and change nothing."),
+    flag("--json", "as_json", requires="--status", help="Print the status as JSON."),
+)
+@option_group(
+    "Input",
+    choice(
+        "--input-format",
+        ["text", "fasta", "jsonl", "parquet"],
+        help="Format of every INPUT. [default: by its suffix, else text]",
+    ),
+    options.text_column_option(),
+    options.tokenizer_options("whitespace"),
+    options.id_column_option("--key-column"),
+    options.keep_columns_option,
+    flag(
+        "--skip-errors",
+        help="Give a record that cannot be read, or is too long for memory, no tokens.",
+    ),
+)
+@options.model_options
+@options.selection_options
+@option_group(
+    "Output",
+    option(
+        "--part-size",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MB",
+        help="Approximate size of a part before compression. [default: 1000, or a million "
+        "tokens if that is less]",
+    ),
+    flag(
+        "--overwrite",
+        help="Replace parts of other inputs or options, when all new parts are complete.",
+    ),
+)
+@option_group(
+    "Speed",
+    options.device_option(requires="--engine none"),
+    options.precision_option,
+    options.batch_tokens_option,
+)
+@receives(model_settings=ModelSettings, text_settings=TextSettings, selection=Selection)
+def distribute(
+    inputs: tuple[str, ...],
+    folder: str,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    cpus_per_worker: float,
+    gpus_per_worker: float,
+    attempts: int,
+    status: bool,
+    as_json: bool,
+    dtype: str,
+    part_size: float | None,
+    overwrite: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
+) -> None:
+    """Embed every INPUT to FOLDER, Parquet in parts, with many workers.
+
+    INPUT is text (one sentence per line), FASTA, JSON lines or Parquet: a path, a
+    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all
+    inputs. FOLDER is a path that all workers see, or a URI. The same command resumes
+    after any interruption. The exit status is 1 if parts are missing at the end.
+    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed
+    every 30 seconds.
+
+    \b
+    $ elmo distribute corpus.txt vectors --layers average --dtype float16
+    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
+    $ elmo distribute --status vectors
+    """
+    if status:
+        _print_status(folder, as_json=as_json)
+        return
+    if not inputs:
+        raise click.UsageError("Missing argument 'INPUT...'.")
+
+    from elmo_cli.cli.progress import PartLines, progress_bar, show_parts, stop_on_signal
+
+    with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
+        from elmo_cli.distributed.plan import CorpusSettings, open_plan
+        from elmo_cli.distributed.ray_engine import Resources
+        from elmo_cli.distributed.workers import run_parts
+        from elmo_cli.outputs.parts import Folder
+        from elmo_cli.text.records import WHOLE
+
+        shard = text_settings.parse_shard() or WHOLE
+        resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
+        workers_of_run = _workers(engine, resources)
+    if should_stop():
+        raise StoppedError("Stopped before the first part.")
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
+    # Workers share the tokenizer by its full name, and each has its own device and part.
+    text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
+    loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
+    settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
+    parts = Folder(folder)
+    plan = open_plan(parts, inputs, settings, part_mb=part_size, overwrite=overwrite)
+    with stop_on_signal() as should_stop, progress_bar("part") as bar:
+        counts = run_parts(
+            *(parts, plan, settings, workers_of_run),
+            device=str(model_settings.device),
+            shard=shard,
+            on_progress=PartLines(folder) if bar.disable else partial(show_parts, bar),
+            should_stop=should_stop,
+        )
+    _say_end(folder, counts, is_shard=shard != WHOLE)
+
+
+def _print_status(folder: str, *, as_json: bool) -> None:
+    """Print the status. The exit status is 1 if parts are missing."""
+    from elmo_cli.distributed.finish import read_status
+    from elmo_cli.outputs.parts import Folder
+
+    status = read_status(Folder(folder))
+    if as_json:
+        click.echo(json_line({"folder": folder, **status.to_json()}))
+    else:
+        first, *rest = status.lines()
+        click.echo("\n".join([f"{folder}: {first}", *rest]))
+    if not status.is_complete:
+        click.get_current_context().exit(1)
+
+
+def _workers(engine: str, resources: "Resources") -> "Workers | None":
+    """Return the engine, or None for this process."""
+    if engine == "none":
+        return None
+    from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
+
+    load_ray()  # Ray may be missing, which is an error before anything is read.
+    return partial(embed_on_ray, resources=resources)
+
+
+def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
+    messages.say(
+        f"{folder}: {counts.n_done:,} of {counted(counts.n_parts, 'part')}, "
+        f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
+    )
+    if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
+        n_missing = counts.n_parts - counts.n_done
+        raise click.ClickException(
+            f"{folder}: {counted(n_missing, 'part')} missing. The same command tries again."
+        )

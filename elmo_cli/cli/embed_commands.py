@@ -1,0 +1,289 @@
+"""`elmo embed`: a text file to activations.
+
+`elmo usages`: the occurrences of target words in a text.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.loading import (
+    check_language,
+    choose_tokenizer,
+    load_embedder,
+    model_language,
+    usage_errors,
+)
+from elmo_cli.cli.options import choice, flag, option
+from elmo_cli.errors import counted
+from elmo_cli.outputs.output_formats import (
+    COMPRESSIONS,
+    LAYOUTS,
+    OUTPUT_FORMATS,
+    ROWS,
+    STANDARD_OUTPUT,
+    has_unknown_suffix,
+)
+from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
+from elmo_cli.text.input_formats import TEXT
+from elmo_cli.text.sources import check_input
+
+_LAYERS = "--layers or --mix or --all or --top or --average"
+
+
+@command()
+@click.argument("input_file", metavar="INPUT", type=options.PATH)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@option_group(
+    "Input",
+    options.text_options("whitespace"),
+    flag(
+        "--skip-errors",
+        help="Write an empty dataset for a line that cannot be read or does not fit into memory.",
+    ),
+    option(
+        "--shard",
+        metavar="I/N",
+        help="Embed every N-th line from the I-th. `open_activations` reads the N outputs as one.",
+    ),
+)
+@options.model_options
+@options.selection_options
+@option_group(
+    "Output",
+    flag("--normalize", help="Scale every vector to length 1."),
+    option(
+        *("--format", "file_format"),
+        type=click.Choice(OUTPUT_FORMATS),
+        help="Format of OUTPUT. [default: by its suffix, else hdf5]",
+    ),
+    choice(
+        "--layout",
+        LAYOUTS,
+        help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, for "
+        "large corpora. [default: allennlp]",
+    ),
+    choice(
+        "--rows",
+        ROWS,
+        default="sentences",
+        help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
+        "layer.",
+    ),
+    options.keep_columns_option,
+    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+    flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
+)
+@options.speed_options
+@option_group("Speed", options.batch_tokens_option)
+@option_group(
+    "AllenNLP's old flags",
+    flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
+    flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
+    flag("--average", "average_layers", excludes=_LAYERS, help="Same as --layers average."),
+    options.batch_size_option(),
+    flag("--forget-sentences", help="Omit sentence_to_index from the file."),
+    flag("--use-sentence-keys", help="Name datasets by their sentence instead of their number."),
+    flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
+    option("--vocab-path", hidden=True, expose_value=False),
+    option("--include-package", multiple=True, hidden=True, expose_value=False),
+)
+@receives(
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+    output_settings=OutputSettings,
+)
+def embed(
+    input_file: str,
+    output_file: str,
+    all_layers: bool,
+    top_layer: bool,
+    average_layers: bool,
+    batch_size: int,
+    file_friendly_logging: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
+) -> None:
+    """Embed a text file INPUT, one sentence per line, to OUTPUT, HDF5 or another format.
+
+    White space separates tokens, unless --tokenizer names a tokenizer; in FASTA a residue is a
+    token. INPUT may be compressed, a table, or - for standard input. OUTPUT contains one
+    dataset per line, named "0", "1", ... (or by the ids of records), float32 of shape
+    (layers, tokens, width), without the axes that --layers, --mix and --pooling remove. JSON
+    lines can go to standard output: OUTPUT -, with --format jsonl. A file appears when it is
+    complete. An interrupted run to HDF5 resumes when the same command is given again; other
+    formats start over.
+
+    \b
+    $ elmo embed sentences.txt vectors.hdf5
+    $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
+    $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
+    $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
+    $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
+    $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
+    $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
+    """
+    for name in typed_options("--vocab-path", "--include-package"):
+        messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
+    old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
+    for layers in [name for name, is_set in old_flags.items() if is_set]:
+        selection = replace(selection, layers=layers)
+    check_language(text_settings)
+    text_settings = choose_tokenizer(text_settings, model_settings, input_file)
+    with usage_errors():
+        plan = plan_file(
+            *(input_file, output_file, text_settings, selection, output_settings),
+            state=model_settings.state,
+            model_language=model_language(model_settings),
+        )
+    check_input(input_file)  # Loading the model can take a while.
+    if output_settings.file_format is None and has_unknown_suffix(output_file):
+        messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
+    engine = load_embedder(model_settings).engine
+    if engine.state != "carry" and typed_options("--batch-size"):
+        messages.say(
+            "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
+        )
+
+    from elmo_cli.cli.progress import progress_bar, show_summary, stop_on_signal
+    from elmo_cli.embed_file import embed_file
+
+    with (
+        stop_on_signal() as should_stop,
+        progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+    ):
+        done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
+    if not done.was_complete:  # embed_file logs it.
+        unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
+        messages.say(
+            f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
+            f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
+            f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
+        )
+
+
+@command()
+@click.argument("text", metavar="TEXT", type=options.PATH)
+@click.argument("output_file", metavar="OUT", type=options.PATH)
+@option_group(
+    "Input",
+    option(
+        "--words",
+        metavar="FILE",
+        type=options.PATH,
+        required=True,
+        help="Target words, one per line, or with their forms: lemma,form,form; or a table with "
+        "the columns word and form.",
+    ),
+    options.text_options("whitespace"),
+    flag("--skip-errors", help="Skip a line that cannot be read, or is too long for memory."),
+    option(
+        "--shard",
+        metavar="I/N",
+        help="Read every N-th line from the I-th. `elmo change` and others read a pattern of the N "
+        "outputs as one.",
+    ),
+)
+@options.model_options
+@option_group(
+    "Output",
+    options.layer_options("top"),
+    flag("--normalize", help="Scale every vector to length 1."),
+    options.dtype_option,
+    choice(
+        "--format",
+        ("hdf5", "npz", "parquet", "jsonl"),
+        help="Format of OUT. [default: by its suffix, else hdf5]",
+    ),
+    choice(
+        "--layout",
+        LAYOUTS,
+        help="Layout of HDF5: one dataset per line, or one for all lines. [default: allennlp]",
+    ),
+    options.keep_columns_option,
+    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+    flag("--overwrite", help="Replace OUT if it exists, or an unfinished run that differs."),
+)
+@options.speed_options
+@option_group("Speed", options.batch_tokens_option)
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def usages(
+    text: str,
+    output_file: str,
+    words: str,
+    layers: str | None,
+    mix: tuple[float, ...] | None,
+    gamma: float | None,
+    normalize: bool,
+    dtype: str,
+    format: str | None,
+    layout: str | None,
+    compression: str | None,
+    overwrite: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Write the vectors of target words in TEXT, one sentence per line, to OUT.
+
+    Only sentences with a target word are computed. OUT is by its suffix: a table with one
+    row per occurrence (.parquet, .jsonl): word, form, line (from 1), id, position (from 0),
+    sentence and vector; .npz with one matrix per word; or HDF5 with one record per line, as
+    of `elmo embed`, which resumes after an interruption. TEXT may be - for standard input,
+    and OUT - with --format jsonl. `elmo change`, `elmo plot` and `elmo neighbours` read all
+    of these. Prints the number of occurrences of each word on standard error; the exit
+    status is 1 if no word occurs.
+
+    \b
+    $ elmo usages corpus.txt usages.parquet --words targets.txt
+    $ elmo usages corpus.txt usages.npz --words targets.txt --tokenizer moses
+    $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --cuda 0
+    $ zcat corpus.gz | elmo usages - - --words targets.txt --format jsonl | jq .word
+    """
+    from elmo_cli.analysis.targets import read_targets
+    from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
+
+    targets = read_targets(words)
+    check_language(text_settings)
+    text_settings = choose_tokenizer(text_settings, model_settings, text)
+    with usage_errors():
+        default = DEFAULT_LAYERS if mix is None else "all"
+        plan = plan_usages(
+            *(text, output_file, text_settings),
+            Selection(layers or default, mix, gamma, normalize=normalize),
+            OutputSettings(format, layout, compression, dtype, overwrite=overwrite),
+            state=model_settings.state,
+            model_language=model_language(model_settings),
+        )
+    check_input(text)  # Loading the model can take a while.
+    engine = load_embedder(model_settings).engine
+
+    from elmo_cli.cli.progress import progress_bar, show_summary, stop_on_signal
+
+    with stop_on_signal() as should_stop, progress_bar(source=text) as bar:
+        counts, summary = embed_usages(
+            engine, plan, targets, partial(show_summary, bar), should_stop
+        )
+    _show_counts(counts)
+    if not summary.was_complete:  # embed_file logs it.
+        name = "standard output" if output_file == STANDARD_OUTPUT else output_file
+        messages.say(
+            f"{name}: {counted(sum(counts.values()), 'occurrence')} in "
+            f"{counted(summary.n_sentences, plan.input_format.unit)}"
+        )
+
+
+def _show_counts(counts: dict[str, int]) -> None:
+    """Print the number of occurrences of each word, and the words that never occur."""
+    for word, count in counts.items():
+        if count:
+            messages.say(f"{word}: {counted(count, 'occurrence')}")
+    missing = [word for word, count in counts.items() if not count]
+    if missing:
+        number = "" if len(missing) == 1 else f"{len(missing):,} words: "
+        messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")

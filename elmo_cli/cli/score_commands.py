@@ -1,0 +1,353 @@
+"""`elmo surprisal`: how unexpected words are, and which sentence of a pair is more probable.
+
+`elmo perplexity`: perplexity of a text under a model.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import open_scored_text, print_rows
+from elmo_cli.cli.command import command, is_set, option_group, receives
+from elmo_cli.cli.options import PATH, choice, flag, option
+from elmo_cli.errors import counted
+from elmo_cli.outputs.printed import RowWriter, json_line
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings, TextSettings
+from elmo_cli.text.input_formats import find_format
+from elmo_cli.text.sources import check_input
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.pictures import Measured
+    from elmo_cli.language_model.perplexity import Perplexity
+    from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore
+    from elmo_cli.language_model.surprisal import Direction, UnitKind
+    from elmo_cli.text.tokenizers import Tokenizer
+
+
+@command()
+@click.argument("text", metavar="FILE", type=options.PATH)
+@option_group(
+    "Output",
+    options.flag("--per-sentence", excludes="--per-token", help="Print a row per sentence."),
+    options.flag("--per-token", help="Print a row per token."),
+    options.format_option(requires="--per-sentence or --per-token"),
+    options.json_option("an object, or one per row"),
+    options.keep_columns_option,
+)
+@options.score_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def perplexity(
+    text: str,
+    per_sentence: bool,
+    per_token: bool,
+    row_format: str | None,
+    as_json: bool,
+    batch_size: int,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Measure the perplexity of FILE: text, one sentence per line.
+
+    White space separates tokens, unless --tokenizer names another tokenizer.
+
+    FILE may be compressed, a table, or - for standard input. The forward direction predicts
+    every token and the end of the sentence. The backward direction predicts every token and
+    the start of the sentence. Both predict over the whole vocabulary. The average is over both log
+    probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank lines are not
+    predicted.
+
+    Log probabilities are natural. Rows begin with the id of the record, or with its line
+    number from 1. With --per-token, tokens have positions from 0. Only the backward direction
+    predicts <S>, at -1. Only the forward direction predicts </S>, after the last token.
+
+    \b
+    $ elmo perplexity test.txt
+    $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
+    $ elmo perplexity test.txt --per-token --json
+    """
+    check_input(text)  # Loading the model can take a while.
+    has_rows = per_sentence or per_token
+    if text_settings.keep_columns and not has_rows:
+        raise click.UsageError("--keep-columns requires --per-sentence or --per-token")
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    model = loading.load_language_model(model_settings)
+
+    from elmo_cli.language_model import perplexity as rows
+    from elmo_cli.language_model.scoring import score_records
+
+    own_columns = rows.TOKEN_COLUMNS if per_token else rows.SENTENCE_COLUMNS
+    rows_of = rows.token_rows if per_token else rows.sentence_rows
+    with open_scored_text(text, text_settings, tokenizer, model) as opened:
+        score = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
+        scores = opened.counted(score_records(opened.records, score))
+        if has_rows:
+            columns = [*opened.columns, *own_columns]
+            scores = _print_perplexity_rows(
+                scores, "json" if as_json else row_format, columns, rows_of
+            )
+        result = rows.perplexity_of_scores(score.result for score in scores)
+    if has_rows:
+        average = result.all_words.average
+        messages.say(
+            f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
+        )
+    else:
+        click.echo(json_line(asdict(result)) if as_json else _table(result))
+
+
+def _print_perplexity_rows(
+    scores: "Iterator[ScoredRecord[SentenceScore]]",
+    row_format: str | None,
+    columns: Sequence[str],
+    rows_of: "Callable[[SentenceScore], Iterator[Sequence[object]]]",
+) -> "Iterator[ScoredRecord[SentenceScore]]":
+    """Print the rows of each score, and yield the score."""
+    with print_rows(row_format, columns) as rows:
+        for score in scores:
+            rows.write(([*score.names, *row] for row in rows_of(score.result)), score.kept_columns)
+            yield score
+
+
+def _table(text_perplexity: "Perplexity") -> str:
+    lines = [
+        f"sentences    {text_perplexity.sentences:>12,}",
+        f"tokens       {text_perplexity.tokens:>12,}",
+        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
+        "",
+        f"perplexity   {'all words':>12}  {'known words':>12}",
+    ]
+    all_words, known_words = asdict(text_perplexity.all_words), asdict(text_perplexity.known_words)
+    for name, value in all_words.items():
+        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+    return "\n".join(lines)
+
+
+_MAX_LINES = 100
+"""Maximum number of groups whose accuracy is printed."""
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Options for what is measured and printed."""
+
+    direction: "Direction" = "forward"
+    with_entropy: bool = False
+    words_by: str | None = None
+    regions: str | None = None
+    frequencies: str | None = None
+    pairs: tuple[str, ...] | None = None
+    group_by: str | None = None
+    plot: str | None = None
+    overwrite: bool = False
+    row_format: str | None = None
+    as_json: bool = False
+    batch_size: int = DEFAULT_BATCH_SIZE
+
+    @property
+    def unit(self) -> "UnitKind":
+        """Unit of the rows."""
+        return "region" if self.regions else "word" if self.words_by else "token"
+
+
+@command()
+@click.argument("text", metavar="FILE", type=PATH)
+@option_group(
+    "Rows",
+    choice(
+        "--direction",
+        ["forward", "backward", "both"],
+        default="forward",
+        help="Predict each token from the tokens before it, or after it, or in both ways.",
+    ),
+    flag(
+        "--entropy",
+        "with_entropy",
+        excludes="--pairs",
+        help="Print the entropy of each prediction too.",
+    ),
+    choice(
+        "--words-by",
+        ["space"],
+        excludes="--pairs or --regions",
+        help="Add the surprisals of the tokens of each word, between spaces: a row per word.",
+    ),
+    option(
+        "--regions",
+        metavar="COLUMN",
+        excludes="--pairs or --text-column",
+        help="Add the surprisals of the tokens of each region. COLUMN has the text, with `|` "
+        "between regions.",
+    ),
+    option(
+        "--frequencies",
+        metavar="FILE",
+        type=PATH,
+        excludes="--pairs",
+        help="Counts for the log frequencies: a word and its count per line. [default: estimates "
+        "from the ranks in the vocabulary]",
+    ),
+    option(
+        "--pairs",
+        metavar="GOOD,BAD|COLUMN",
+        callback=options.split_names,
+        help="Compare pairs of sentences: in the columns GOOD and BAD; or in two rows with the "
+        "same id, which COLUMN calls good and bad.",
+    ),
+    option(
+        "--group-by",
+        metavar="COLUMN",
+        requires="--pairs",
+        help="Print the accuracy of --pairs for each value of COLUMN too.",
+    ),
+)
+@option_group(
+    "Output",
+    options.format_option(),
+    options.json_option("an object per row"),
+    options.keep_columns_option,
+    option(
+        "--plot",
+        type=PATH,
+        metavar="OUT",
+        excludes="--pairs",
+        help="Draw the surprisals of the first 50 sentences as bars to OUT: .svg, .png, .pdf or "
+        ".html.",
+    ),
+    flag("--overwrite", requires="--plot", help="Replace OUT if it exists."),
+)
+@options.score_options
+@receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
+def surprisal(
+    text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
+) -> None:
+    """Print the surprisal of each token of FILE: text, one sentence per line.
+
+    White space separates tokens, unless --tokenizer names another tokenizer. FILE may be
+    compressed, a table such as CSV, or - for standard input. The output is a table with a
+    header: the id of the record, or the number of its line from 1; the position of the token,
+    from 0; the token, its surprisal in bits, its log frequency in bits, its length in
+    characters, and whether the vocabulary contains it (1) or not (0). An unknown token has
+    the surprisal of <UNK>, which covers all unknown words and says little about this one.
+
+    --words-by and --regions print a row per word or region, numbered from 1, with the sums of
+    its tokens. --entropy adds the expected surprisal at each position, in bits. --pairs
+    prints a row per pair of sentences: their surprisals, and 1 if the good one is more
+    probable. The accuracy is printed on standard error. These texts are raw: their default
+    tokenizer is moses.
+
+    \b
+    $ elmo surprisal stimuli.csv --format csv > surprisal.csv
+    $ elmo surprisal stimuli.csv --words-by space --keep-columns all --plot words.html
+    $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
+    $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
+    """
+    check_input(text)  # Loading the model can take a while.
+    if choices.plot is not None:
+        from elmo_cli.analysis.pictures import check_figure
+
+        check_figure(choices.plot, overwrite=choices.overwrite)
+    text_settings = _adapt(text_settings, text, choices)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    if choices.pairs:
+        _print_pairs(text, choices, model_settings, text_settings, tokenizer)
+    else:
+        _print_units(text, choices, model_settings, text_settings, tokenizer)
+
+
+def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings:
+    """Return the settings of the text: where it is, and the tokenizer of words and sentences.
+
+    Words, regions and sentences of pairs are raw text, unless the format has tokens.
+    """
+    with loading.usage_errors():
+        input_format = find_format(text, settings.input_format)
+    name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
+    if name and not input_format.has_columns:
+        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
+    if choices.regions is not None:
+        settings = replace(settings, text_column=choices.regions)
+    is_raw = (name or choices.words_by) and not input_format.has_tokens
+    if is_raw and not is_set("--tokenizer"):
+        settings = replace(settings, tokenizer="moses")
+    return settings
+
+
+def _print_units(
+    text: str,
+    choices: _Choices,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    tokenizer: "Tokenizer",
+) -> None:
+    """Print a row per token, word or region, and draw them."""
+    from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
+    from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks, read_frequencies
+
+    if choices.unit == "region":
+        tokenizer = ignore_marks(tokenizer)
+    counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
+    table = SurprisalTable(choices.unit, choices.direction, choices.with_entropy, counts)
+    model = loading.load_language_model(model_settings)
+    drawn: list[Measured] = []
+    n_tokens = n_unknown = 0
+    with (
+        open_scored_text(text, text_settings, tokenizer, model) as opened,
+        _print_rows(choices, [*opened.columns, *table.columns]) as rows,
+    ):
+        measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
+        for scored_record in opened.counted(measured):
+            rows.write(
+                ([*scored_record.names, *table.row(unit)] for unit in scored_record.result),
+                scored_record.kept_columns,
+            )
+            if choices.plot and scored_record.result and len(drawn) < MAX_SENTENCES:
+                drawn.append(scored_record)
+            n_tokens += len(scored_record.record.tokens)
+            n_unknown += sum(unit.n_unknown for unit in scored_record.result)
+    messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
+    if choices.plot is not None:
+        overwrite = choices.overwrite
+        n_drawn = plot_surprisals(drawn, choices.plot, choices.direction, overwrite=overwrite)
+        messages.say(f"{choices.plot}: {counted(n_drawn, 'sentence')}")
+
+
+def _print_pairs(
+    text: str,
+    choices: _Choices,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    tokenizer: "Tokenizer",
+) -> None:
+    """Print a row per pair of sentences, and the accuracy on standard error."""
+    from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
+
+    with loading.usage_errors():
+        table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+    model = loading.load_language_model(model_settings)
+    accuracy = Accuracy(choices.direction, choices.group_by)
+    reads_rows = table.are_rows
+    with open_scored_text(text, table.reading, tokenizer, model, ignores_ids=reads_rows) as opened:
+        names = ["id"] if reads_rows else opened.columns
+        pairs = table.measure(
+            *(model, opened.records, tokenizer.tokenize, choices.batch_size, opened.is_ready),
+            direction=choices.direction,
+        )
+        with _print_rows(choices, [*names, *pair_columns(choices.direction)]) as rows:
+            for pair in pairs:
+                rows.write([pair.row], pair.columns)
+                accuracy.add(pair)
+    for line in islice(accuracy.lines(), _MAX_LINES):
+        messages.say(line)
+    unknown = f"{accuracy.n_unknown:,} of them with unknown words"
+    messages.say(f"{counted(accuracy.n_pairs, 'pair')}, {unknown}")
+
+
+def _print_rows(choices: _Choices, columns: Sequence[str]) -> AbstractContextManager[RowWriter]:
+    return print_rows(choices.row_format, columns, as_json=choices.as_json)

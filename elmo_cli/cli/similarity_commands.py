@@ -1,0 +1,356 @@
+"""`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import print_rows, read_queries, read_query_table
+from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.outputs.printed import cell, json_line
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.sources import STANDARD_INPUT
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.cosine import Occurrence, Similarity
+    from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.occurrences import VectorFiles
+    from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.text.records import Sentence
+    from elmo_cli.text.tokenizers import Tokenizer
+
+
+@command()
+@click.argument("word")
+@click.argument("sentence1")
+@click.argument("sentence2", required=False)
+@options.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
+@options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
+@options.tokenizer_options("moses")
+@options.option(
+    "--layer",
+    metavar="N|average",
+    shell_complete=options.complete_values("average"),
+    excludes="--json",
+    help="Print only the cosine of this layer, or of the average of all layers.",
+)
+@options.json_option("one object per pair")
+@options.run_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def cosine(
+    word: str,
+    sentence1: str,
+    sentence2: str | None,
+    word2: str | None,
+    occurrence1: int | None,
+    occurrence2: int | None,
+    layer: str | None,
+    as_json: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
+
+    Prints the cosine similarity for each layer (0 is the token layer, which does not depend
+    on the sentence) and for the average of all layers. With - in place of the sentences,
+    reads pairs from standard input, two sentences per line separated by a tab, and prints
+    one line per pair: the cosine of each layer and of the average, separated by tabs.
+
+    \b
+    $ elmo cosine bank "I sat by the bank." "The bank lent us money."
+    $ elmo cosine bank - --layer 2 < pairs.tsv
+    """
+    if (sentence1 == "-") == (sentence2 is not None):
+        raise click.UsageError("expected two sentences, or - for pairs from standard input")
+
+    from elmo_cli.analysis.cosine import find_pair, similarities
+
+    tokenize = loading.load_tokenizer(text_settings, model_settings).tokenize
+
+    def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
+        return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
+
+    # Find a wrong word on the command line before loading the model.
+    pair = None if sentence2 is None else find([sentence1, sentence2])
+    embedder = loading.load_embedder(model_settings)
+    layers = [*map(str, range(embedder.options.n_layers)), "average"]
+    if layer not in (None, *layers):
+        expected = f"expected a number from 0 to {layers[-2]}, or average"
+        raise click.UsageError(f"--layer {layer!r}: {expected}")
+    pairs = read_queries(lambda line: find(line.split("\t")))
+    for chunk in pairs if pair is None else [[pair]]:
+        for similarity in similarities(embedder, chunk):
+            click.echo(_shown(similarity, layer, as_json, as_table=pair is not None))
+
+
+def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
+    """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
+    if as_json:
+        pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
+        return json_line({**pair, "layers": similarity.layers, "average": similarity.average})
+    if layer is not None:
+        return cell(similarity.average if layer == "average" else similarity.layers[int(layer)])
+    if not as_table:
+        return "\t".join(map(cell, [*similarity.layers, similarity.average]))
+    lines = [similarity.first.marked, similarity.second.marked, ""]
+    lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
+    return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
+
+
+def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
+    """Return an occurrence as JSON values."""
+    return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
+
+
+@command()
+@click.argument(
+    "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
+)
+@options.count("--top", default=10, help="Number of neighbours.")
+@options.flag(
+    "--other-words", excludes="--sentence", help="Exclude other occurrences of WORD itself."
+)
+@options.count(
+    "--occurrence",
+    excludes="--sentence",
+    help="Number of the occurrence of WORD in SENTENCE, from 1.",
+)
+@options.option(
+    "--sentence",
+    metavar="TEXT",
+    help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
+)
+@options.option(
+    "--queries",
+    type=options.PATH,
+    metavar="TABLE",
+    excludes="--sentence or --occurrence",
+    help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
+    "only text, if FILE has one vector per sentence.",
+)
+@options.input_format_options("TABLE", requires="--queries")
+@options.mean_layers_option("compared")
+@options.tokenizer_options("moses")
+@options.format_option()
+@options.json_option("one object per query")
+@options.file_options
+@option_group("Speed", options.device_option())
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def neighbours(
+    arguments: tuple[str, ...],
+    top: int,
+    other_words: bool,
+    occurrence: int | None,
+    sentence: str | None,
+    queries: str | None,
+    layers: str | None,
+    row_format: str | None,
+    as_json: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Find the occurrences in FILEs nearest to WORD in SENTENCE.
+
+    FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
+    distribute`, or a pattern of such names. Several files are searched as one. SENTENCE is
+    tokenized as FILE was, and embedded by its model. Files of npz and JSON lines do not name
+    their model and layers: use --model and --layers. Prints the cosine of each occurrence, its
+    line number or id, and its sentence with the word marked. SENTENCE itself is excluded.
+
+    With - in place of WORD and SENTENCE, reads one query per line from standard input: a word, a
+    tab and a sentence. Prints a table then, as with --format. Its columns are query_number, rank,
+    cosine, file, line, id, position, token and sentence. Positions count from 0, all other numbers
+    from 1. To judge a cosine, compare it with the average for two random tokens, which is printed
+    on standard error.
+
+    \b
+    $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
+    $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
+    $ elmo neighbours - corpus.hdf5 --json < queries.tsv
+    $ elmo neighbours --queries queries.csv corpus.hdf5 --json
+    $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
+    """
+    is_option = sentence is not None or queries is not None
+    n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
+    paths = arguments[n_before:]
+    if not paths:
+        raise click.UsageError(
+            "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+            "FILE..."
+        )
+
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
+
+    with open_vectors(*paths) as files:
+        pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
+        for source in files.sources:
+            check_pooling(source, pooled=pooled)
+        if any(has_token_layer(source, layers) for source in files.sources):
+            messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
+        model_settings = _model_of(files, model_settings)
+        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        if queries is None:
+            chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
+        else:
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+        embedder = _load_embedder(files, model_settings)
+        is_one = n_before == 2 or sentence is not None
+        as_rows = row_format is not None or not (is_one or as_json)
+        columns = neighbour_columns(pooled=pooled)
+        with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
+            answers = _search(embedder, files, chunks, top, layers, other_words=other_words)
+            for number, (query, nearest, mean) in enumerate(answers, start=1):
+                if rows is not None:
+                    rows.write(neighbour_rows(number, nearest, pooled=pooled))
+                elif as_json:
+                    click.echo(_json_line(files, query, nearest, mean))
+                else:
+                    _print(files, nearest)
+
+
+def _search(
+    embedder: "ElmoEmbedder",
+    files: "VectorFiles",
+    chunks: "Iterable[list[Occurrence]]",
+    top: int,
+    layers: str | None,
+    *,
+    other_words: bool,
+) -> "Iterator[tuple[Occurrence, list[Neighbour], float | None]]":
+    """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
+    from elmo_cli.analysis.neighbours import word_neighbours
+
+    is_first = True
+    for chunk in chunks:
+        with _search_bar(files):
+            chunk_neighbours = word_neighbours(
+                *(embedder, files, chunk, top), layers=layers, other_words=other_words
+            )
+        if is_first and chunk_neighbours.mean_cosine is not None:
+            pair = "sentences" if "pooling" in files.attributes else "tokens"
+            messages.say(
+                f"Cosine of two random {pair}: {chunk_neighbours.mean_cosine:.3f} on average"
+            )
+        is_first = False
+        for query, nearest in zip(chunk, chunk_neighbours.nearest, strict=True):
+            yield query, nearest, chunk_neighbours.mean_cosine
+
+
+@contextmanager
+def _search_bar(files: "VectorFiles") -> Iterator[None]:
+    """Show how many records have been read; the bar disappears at the end."""
+    from elmo_cli.cli.progress import progress_bar
+
+    with progress_bar(" records") as bar:
+        bar.leave, files.on_progress = False, bar.update
+        yield
+
+
+def _read_queries(
+    arguments: tuple[str, ...],
+    sentence: str | None,
+    occurrence: int | None,
+    tokenize: "Callable[[str], Sentence]",
+) -> "Iterable[list[Occurrence]]":
+    """Return the query, or the queries of standard input in lists of lines that are ready."""
+    from elmo_cli.analysis.cosine import Occurrence, find_occurrence
+
+    def find(word: str, text: str) -> Occurrence:
+        return find_occurrence(tokenize(text), word, occurrence, option="--occurrence")
+
+    def find_in_line(line: str) -> Occurrence:
+        word, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError("expected a word and a sentence separated by a tab, found no tab")
+        return find(word.strip(), text)
+
+    if sentence is None:
+        from_input = arguments[0] == STANDARD_INPUT
+        return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
+    if not (tokens := tokenize(sentence)):
+        raise click.UsageError("--sentence: expected a sentence, found an empty text")
+    return [[Occurrence(tokens, 0)]]
+
+
+def _attributes(files: "VectorFiles") -> dict[str, Any]:
+    """Return the attributes of the first file that has any."""
+    return next((source.attributes for source in files.sources if source.attributes), {})
+
+
+def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
+    """Return the settings of the model that made files, unless the options name another."""
+    from elmo_cli.analysis.occurrences import is_usages_file
+
+    attributes = _attributes(files)
+    recorded = ModelSettings.from_attributes(attributes)
+    if not attributes and all(map(is_usages_file, files.paths)):
+        recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
+    if settings.model is not None or settings.options_file is not None:
+        return replace(settings, state=recorded.state)
+    if recorded.model is None:
+        raise click.UsageError(
+            f"{files.paths[0]} does not say which model made it. Name it with --model."
+        )
+    return replace(settings, model=recorded.model, state=recorded.state)
+
+
+def _make_tokenizer(
+    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
+) -> "Tokenizer":
+    """Make the tokenizer of the options, or else of the files, or else of their model."""
+    recorded = _attributes(files).get("tokenizer")
+    if recorded is None or typed_options("--tokenizer", "--language"):
+        return loading.load_tokenizer(text_settings, model_settings)
+    with loading.usage_errors():
+        return replace(text_settings, tokenizer=recorded).make_tokenizer()
+
+
+def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+    """Load the model of files; an error says that --model can name another."""
+    try:
+        return loading.load_embedder(settings)
+    except ModelError as error:
+        if typed_options("--model", "--options-file"):
+            raise
+        reason = str(error).removesuffix(".")
+        raise ModelError(
+            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
+        ) from None
+
+
+def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
+    """Print one line per neighbour for people."""
+    for neighbour in nearest:
+        name = neighbour.location.name
+        if len(files.paths) > 1:
+            name = f"{neighbour.location.path}:{name}"
+        text = " ".join(neighbour.sentence) if "pooling" in files.attributes else neighbour.marked
+        click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
+
+
+def _json_line(
+    files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
+) -> str:
+    """Return the neighbours of a query as JSON."""
+    hits = [_neighbour(files, neighbour) for neighbour in nearest]
+    return json_line({"query": _query(files, query), "mean_cosine": mean, "neighbours": hits})
+
+
+def _query(files: "VectorFiles", occurrence: "Occurrence") -> dict[str, Any]:
+    """Return an occurrence, or a pooled sentence, as JSON values."""
+    if "pooling" in files.attributes:
+        return {"tokens": occurrence.sentence}
+    return _occurrence(occurrence)
+
+
+def _neighbour(files: "VectorFiles", neighbour: "Neighbour") -> dict[str, Any]:
+    """Return a neighbour as JSON values."""
+    path, number, record_id = neighbour.location
+    name = {"line": number} if record_id is None else {"id": record_id}
+    return {"cosine": neighbour.cosine, "file": str(path)} | name | _query(files, neighbour)

@@ -1,0 +1,330 @@
+"""`elmo plot` and `elmo word-vectors`: all occurrences of words, drawn or averaged.
+
+`elmo change`: change of words between two corpora.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import print_rows
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.errors import counted
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.sources import check_input
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.change import Change
+
+
+@command()
+@click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
+@options.choice("--method", ["pca", "tsne"], default="pca", help="Projection of the vectors.")
+@options.count(
+    "--clusters",
+    least=2,
+    help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
+)
+@options.mean_layers_option("drawn")
+@options.overwrite_option
+def plot(
+    arguments: tuple[str, ...],
+    method: str,
+    clusters: int | None,
+    layers: str | None,
+    overwrite: bool,
+) -> None:
+    """Draw the occurrences of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
+
+    FILE is what `elmo usages` wrote, in any format, or what `elmo embed` wrote to HDF5, a
+    folder of `elmo distribute`, or a pattern of such names. In files of `elmo usages`, WORD
+    means all its forms. Similar occurrences are close together, and different senses of
+    a word such as "bank" are apart. Some points have a label. In SVG and HTML each point
+    shows its sentence under the mouse pointer. The legend has the FILEs in their order. At
+    most 2,000 occurrences are drawn. Needs pip install "elmo-cli[plot]".
+
+    \b
+    $ elmo plot bank corpus.hdf5 bank.svg
+    $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
+    $ elmo plot bank old.parquet new.parquet change.png
+    """
+    if len(arguments) < 3:
+        raise click.UsageError("expected WORD FILE... OUT")
+    word, *files, output = arguments
+
+    from elmo_cli.cli.progress import progress_bar
+
+    with progress_bar(" records") as bar:
+        bar.leave = False
+        bar.set_description_str("loading")
+
+        from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
+        from elmo_cli.analysis.pictures import plot_occurrences
+
+        with open_vectors(*files, on_progress=bar.update) as opened:
+            if any(has_token_layer(source, layers) for source in opened.sources):
+                messages.say(
+                    "Warning: these vectors contain layer 0, which separates words by spelling."
+                )
+            picture = plot_occurrences(
+                *(opened, word, output),
+                method=method,
+                clusters=clusters,
+                layers=layers,
+                overwrite=overwrite,
+                on_step=bar.set_description_str,
+            )
+    shares = " and ".join(f"{share:.0%}" for share in picture.variance)
+    messages.say(
+        f"{output}: {picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
+        + (f"; the axes show {shares} of the variance" if shares else "")
+    )
+
+
+@command("word-vectors")
+@click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
+@options.flag(
+    "--softmax",
+    excludes="--corpus",
+    help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
+)
+@options.overwrite_option
+@option_group(
+    "Averaging",
+    options.option(
+        "--corpus",
+        type=options.PATH,
+        metavar="TEXT",
+        help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
+        "line.",
+    ),
+    options.option(
+        "--layers",
+        metavar="CHOICE",
+        requires="--corpus",
+        help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
+    ),
+    options.count(
+        "--min-count",
+        default=5,
+        requires="--corpus",
+        help="Minimum number of occurrences of a word.",
+    ),
+    options.count(
+        "--at-most",
+        requires="--corpus",
+        help="Maximum number of occurrences of a word that are averaged, the first ones. "
+        "[default: all]",
+    ),
+)
+@options.text_options("whitespace", with_ids=False, requires="--corpus")
+@options.file_options
+@option_group("Model", options.softmax_option(requires="--softmax"))
+@option_group("Speed", options.device_option(excludes="--softmax"))
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def word_vectors(
+    arguments: tuple[str, ...],
+    softmax: bool,
+    overwrite: bool,
+    corpus: str | None,
+    layers: str | None,
+    min_count: int,
+    at_most: int | None,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Write one vector per word to OUT, for the words in VOCABULARY, one per line.
+
+    With --corpus, the vector of a word is the mean over its occurrences in a text, which
+    reflects its meaning there. Without VOCABULARY, OUT then has all words that are frequent
+    enough, the most frequent first. Without --corpus, the vectors come from the token
+    encoder, layer 0 of `elmo embed`, and reflect little more than the spelling of a word.
+
+    The suffix of OUT chooses its format: word2vec's text (.txt, .vec, .w2v, optionally
+    followed by .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for
+    the Embedding Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a
+    dataset "embedding", as in bilm-tf. OUT appears when it is complete.
+
+    \b
+    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt spelling.hdf5
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
+    """
+    if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
+        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
+    for source in filter(None, (words_file, corpus)):
+        check_input(source)  # Loading the model can take a while.
+    loading.check_language(text_settings)
+    text_settings = loading.choose_tokenizer(text_settings, model_settings, corpus)
+    language = text_settings.language or loading.model_language(model_settings)
+    text_settings = replace(text_settings, language=language)
+    with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
+        text_settings.make_tokenizer()
+
+    from elmo_cli.analysis.word_vectors import (
+        Averaging,
+        write_average_vectors,
+        write_token_vectors,
+    )
+    from elmo_cli.cli.progress import progress_bar
+
+    write: Callable[..., int]
+    if corpus is None:
+        files = loading.find_files(model_settings, with_softmax=softmax)
+        write = partial(
+            write_token_vectors,
+            *(arguments[0], output),
+            softmax=softmax,
+            model=files,
+            device=model_settings.device,
+        )
+    else:
+        embedder = loading.load_embedder(model_settings)
+        write = partial(
+            write_average_vectors,
+            *(embedder, corpus, output, words_file),
+            settings=text_settings,
+            averaging=Averaging(layers, min_count, at_most),
+        )
+    with progress_bar(" words" if corpus is None else " tokens") as bar:
+        n_words = write(overwrite=overwrite, on_progress=bar.update)
+    messages.say(f"{output}: {counted(n_words, 'word')}")
+
+
+_LEVEL = 0.05
+
+
+@command()
+@click.argument("old", type=options.PATH)
+@click.argument("new", type=options.PATH)
+@options.choice(
+    "--measure",
+    ["apd", "prt", "jsd"],
+    default="apd",
+    help="Mean cosine distance of all pairs of occurrences; inverse cosine of the means; or "
+    "Jensen-Shannon divergence over clusters.",
+)
+@options.count(
+    "--permutations",
+    help="Number of random divisions of the occurrences of a word, for p. [default: none]",
+)
+@options.choice(
+    "--correction",
+    ["bh", "bonferroni"],
+    requires="--permutations",
+    help="Adjustment of p for the number of words: bh (false discovery rate) or bonferroni. "
+    "[default: none]",
+)
+@options.option(
+    "--words",
+    type=options.PATH,
+    metavar="FILE",
+    help="Words to compare, one per line, with their forms: lemma,form,form; or a table with the "
+    "columns word and form. [default: the target words of OLD and NEW]",
+)
+@options.input_format_options("the words", "words", "word", requires="--words")
+@options.mean_layers_option("compared", "Layers")
+@options.option(
+    "--plot",
+    type=options.PATH,
+    metavar="OUT",
+    help="Draw the list to OUT: .svg, .png, .pdf or .html.",
+)
+@options.flag("--overwrite", requires="--plot", help="Replace OUT if it exists.")
+@options.format_option()
+@options.json_option("one object per word")
+def change(
+    old: str,
+    new: str,
+    measure: str,
+    permutations: int | None,
+    correction: str | None,
+    words: str | None,
+    input_format: str | None,
+    text_column: str | None,
+    layers: str | None,
+    plot: str | None,
+    overwrite: bool,
+    row_format: str | None,
+    as_json: bool,
+) -> None:
+    """Measure the change of words from OLD to NEW, and list the most changed word first.
+
+    OLD and NEW are what `elmo usages` wrote for two corpora, in any format, or patterns of
+    such names; or with --words, HDF5 of all tokens. Prints a table with a header and one row
+    per word: the word, its change, and the number of its occurrences in OLD and in NEW. With
+    --permutations also p, the share of random divisions of all its occurrences that change
+    as much; with --correction also the adjusted p, because among many words some have a small
+    p by chance. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+
+    \b
+    $ elmo usages old.txt old.parquet --words targets.txt
+    $ elmo usages new.txt new.parquet --words targets.txt
+    $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
+    $ elmo change old.npz new.npz --measure prt --plot change.svg
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --json
+    """
+    from elmo_cli.analysis.change import measure_change, read_occurrences
+    from elmo_cli.analysis.targets import read_targets
+    from elmo_cli.cli.progress import progress_bar
+
+    if plot is not None:
+        from elmo_cli.analysis.pictures import check_figure
+
+        check_figure(plot, overwrite=overwrite)
+    targets = None if words is None else read_targets(words, input_format, text_column)
+    with progress_bar(" records") as bar:
+        bar.leave = False
+        occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
+    with progress_bar(" words") as bar:
+        bar.leave = False
+        changes = measure_change(
+            *occurrences,
+            measure,
+            permutations=permutations or 0,
+            correction=correction,
+            on_progress=bar.update,
+        )
+    _print(changes, measure, row_format, as_json=as_json)
+    if correction is not None:
+        _check_permutations(changes, permutations or 0)
+    if plot is not None:
+        from elmo_cli.analysis.pictures import plot_changes
+
+        n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
+        messages.say(f"{plot}: {counted(n_drawn, 'word')}")
+
+
+def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_json: bool) -> None:
+    """Print the words with a change, and name the others on standard error."""
+    from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
+
+    measured = [change for change in changes if change.change is not None]
+    names = change_columns(measured)
+    is_json = as_json or row_format == "json"
+    constants = {"measure": measure} if is_json else {}
+    with print_rows(row_format, names, as_json=as_json) as rows:
+        rows.write(([getattr(change, name) for name in names] for change in measured), constants)
+    for change in changes[len(measured) :]:
+        numbers = f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
+        messages.say(f"{change.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
+
+
+def _check_permutations(changes: "list[Change]", permutations: int) -> None:
+    """Print a warning if a single changed word cannot have a small adjusted p."""
+    n_words = sum(change.p is not None for change in changes)
+    least = n_words / (permutations + 1)
+    if least >= _LEVEL:
+        needed = math.ceil(n_words / _LEVEL)
+        messages.say(
+            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, the "
+            f"adjusted p of a single changed word is at least {min(1.0, least):.2g}. Use "
+            f"--permutations {needed} or more."
+        )

@@ -1,0 +1,391 @@
+"""Encoders from sentences to layers, for each initial state: zero, warm or carry.
+
+`FixedStateEncoder` starts every sentence from one state. `CarriedStateEncoder` starts each from
+the state in which an earlier sentence ended.
+
+Fast token encoder with a cache: computes what `model.token_encoder` computes.
+
+Faster modules replace the parts of the encoder. With compiled kernels, the bits of a token's
+vector do not depend on the tokens that are encoded with it.
+"""
+
+import base64
+import os
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from threading import Lock
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.inference.batching import index_tokens
+from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
+from elmo_cli.inference.precision import ComputeTypes, prepare_linear
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
+from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_in_chunks
+from elmo_cli.settings import InitialState
+from elmo_cli.text.records import Sentence
+
+_FLOAT = torch.float32
+
+
+def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEncoder:
+    """Move an encoder to the device, and replace the modules for which there are faster ones."""
+    encoder = encoder.to(types.device)
+    for module in list(encoder.modules()):
+        for name, child in list(module.named_children()):
+            if replacement := _make_faster(child, types):
+                setattr(module, name, replacement)
+    return encoder
+
+
+def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
+    """Return a faster module that computes what `module` does, or None."""
+    if isinstance(module, nn.Linear):
+        return FastLinear(module, types)
+    if isinstance(module, Convolution):
+        return FastConvolution(module)
+    if isinstance(module, Highway) and types.device.type == "cpu":
+        return FastHighway(module)
+    return FastTanh() if isinstance(module, nn.Tanh) and types.device.type == "cpu" else None
+
+
+class FastLinear(nn.Module):
+    """Linear layer in a precision, with inputs and outputs in float32."""
+
+    def __init__(self, linear: nn.Linear, types: ComputeTypes) -> None:
+        """Copy the weights of a layer."""
+        super().__init__()
+        bias = None if linear.bias is None else linear.bias.detach()
+        self._layer = prepare_linear(linear.weight.detach(), bias, types.weights, _FLOAT)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Multiply float32, shape (N, in), to float32, shape (N, out)."""
+        return self._layer(inputs)
+
+
+class FastConvolution(nn.Module):
+    """Convolution by one product, in float32 in every precision."""
+
+    def __init__(self, convolution: Convolution) -> None:
+        """Copy the weights of a convolution."""
+        super().__init__()
+        assert convolution.bias is not None
+        weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
+        self._convolution = convolution
+        self._layer = prepare_linear(weight, bias, _FLOAT, _FLOAT)
+
+    def forward(self, embedded: Tensor) -> Tensor:
+        """Convolve; see `Convolution.forward`."""
+        windows = self._convolution.windows(embedded)
+        return self._layer(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
+
+
+class FastHighway(nn.Module):
+    """Highway with its elementwise part in C, if the kernel was compiled."""
+
+    def __init__(self, highway: Highway) -> None:
+        """Share the linear layers of a highway."""
+        super().__init__()
+        self._highway = highway
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
+        kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
+        if kernel is None:
+            result: Tensor = self._highway(inputs)
+            return result
+        out = torch.empty_like(inputs)
+        carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
+        kernel(*inputs.shape, inputs, carry, transform, out)
+        return out
+
+
+class FastTanh(nn.Module):
+    """Hyperbolic tangent, in C if the kernel was compiled."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Overwrite float32, shape (N, F), by its hyperbolic tangent."""
+        kernel = find_kernel("tanh_float32", int, int, _FLOAT)
+        if kernel is None:
+            return values.tanh_()
+        kernel(*values.shape, values)
+        return values
+
+
+class FastTokenEncoder:
+    """Function from tokens to token vectors, on a device and in a precision."""
+
+    def __init__(self, encoder: TokenEncoder, types: ComputeTypes) -> None:
+        """Prepare an encoder, and replace its parts; see `prepare_token_encoder`."""
+        self._encoder = prepare_token_encoder(encoder, types)
+        self._types = types
+
+    def __call__(self, tokens: Sequence[str]) -> Tensor:
+        """Encode N tokens: float, shape (N, P)."""
+        vectors: Tensor = self._encoder(self._encoder.token_ids(tokens).to(self._types.device))
+        return vectors.to(self._types.values)
+
+
+MAX_CACHED_CHARACTERS: Final = 1000
+"""Maximum length of a token in the cache. With it, `capacity` limits the memory of the tokens."""
+
+
+class TokenCache:
+    """Vectors of the most recently used tokens.
+
+    If one token of a call is longer than `MAX_CACHED_CHARACTERS`, none of its tokens is cached.
+    Copies and pickles of a cache are empty.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+        """Make an empty cache.
+
+        Args:
+            encode: Returns the vectors of tokens, float, shape (N, P).
+            capacity: Maximum number of tokens in the cache.
+        """
+        self.capacity = capacity
+        self._encode = encode
+        # Row of each token in `_vectors`. The most recently used token is last.
+        self._rows: OrderedDict[str, int] = OrderedDict()
+        self._vectors = torch.empty(0, device="cpu")
+
+    def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
+        return TokenCache, (self._encode, self.capacity)
+
+    def vectors(self, tokens: Sequence[str]) -> Tensor:
+        """Return the vectors of distinct tokens: float, shape (N, P)."""
+        longest = max(map(len, tokens), default=0)
+        if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
+            return encode_in_chunks(self._encode, tokens)
+        for token in tokens:
+            if token in self._rows:
+                self._rows.move_to_end(token)
+        if missing := [token for token in tokens if token not in self._rows]:
+            self._add(missing)
+        rows = [self._rows[token] for token in tokens]
+        return self._vectors[torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)]
+
+    def _add(self, tokens: list[str]) -> None:
+        """Encode tokens and store their vectors in place of the least recently used ones."""
+        vectors = encode_in_chunks(self._encode, tokens)
+        if not len(self._vectors):
+            self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
+        n_used = len(self._rows)
+        free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
+        try:
+            while len(free) < len(tokens):
+                free.append(self._rows.popitem(last=False)[1])
+            self._vectors[torch.tensor(free, device=vectors.device)] = vectors
+            self._rows.update(zip(tokens, free, strict=True))
+        except BaseException:  # After Ctrl-C or out of memory, rows may have wrong vectors.
+            self._rows.clear()
+            raise
+
+
+CACHED_TOKENS = 32_768
+"""Maximum number of token vectors in the cache."""
+
+_compute_lock = Lock()
+"""Lock for computations, because threads share the cache of an encoder, and the cores."""
+
+
+def _replace_lock() -> None:
+    """Replace the lock in a forked process, where no thread would release it."""
+    global _compute_lock
+    _compute_lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_replace_lock)
+
+WARM_TEXT = """\
+The committee met on Monday to discuss the report , and most of its members agreed with it .
+" I have never seen such a thing , " she said , looking out at the rain .
+In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
+"""
+"""Text that is read before a warm start. Another text would change every warm result."""
+
+
+class SentenceEncoder(ABC):
+    """Base of the encoders from sentences to layers. They can be pickled and deep-copied."""
+
+    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
+        """Prepare a biLM for inference.
+
+        Args:
+            bilm: Its LSTMs are removed and its token encoder is changed. It must not be used
+                afterwards.
+            types: Device and data types.
+            cached_tokens: Maximum number of token vectors in the cache.
+        """
+        self.boundaries = bilm.token_encoder.boundaries
+        self._cache = TokenCache(FastTokenEncoder(bilm.token_encoder, types), cached_tokens)
+        self._bilm = FastBiLm(bilm, types)
+
+    def run_from(
+        self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
+    ) -> tuple[Tensor, BiLmState]:
+        """Run sentences from a state. A boundary is run only if it is among the tokens.
+
+        Args:
+            sentences: B sentences, none empty, N tokens in total.
+            state: State in which each sentence starts, or one row for all. It is not changed.
+            directions: D directions to run, 0 forward and 1 backward.
+
+        Returns:
+            Layers, float, shape (L, N, D P), sentence after sentence, and the state in which each
+            sentence ended. In a direction that was not run, it is the state at the start.
+        """
+        tokens, rows = index_tokens(sentences)
+        with _compute_lock:
+            return self._bilm.contextualize(self._cache.vectors(tokens), rows, state, directions)
+
+    @abstractmethod
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences from the initial state, with boundaries. The result excludes these.
+
+        Args:
+            sentences: B sentences, none empty, N tokens in total.
+            slots: Index of each sentence in its window. It selects a carried state.
+
+        Returns:
+            Layers, float, shape (L, N, W), sentence after sentence.
+        """
+
+    @abstractmethod
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """Run sentences from the initial state, in D directions.
+
+        See `run` for the arguments.
+
+        Returns:
+            Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
+        """
+
+    def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Return sentences between their boundaries."""
+        start, end = self.boundaries
+        return [[start, *sentence, end] for sentence in sentences]
+
+    @abstractmethod
+    def save(self) -> dict[str, str]:
+        """Return the carried state for the checkpoint of a run, in a form for JSON."""
+
+    @abstractmethod
+    def restore(self, saved: dict[str, str]) -> None:
+        """Continue from the state that `save` returned, in a run with an equal model."""
+
+
+class FixedStateEncoder(SentenceEncoder):
+    """Encoder that starts every sentence from one state, so that sentences are independent."""
+
+    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
+        """Prepare a biLM; see `SentenceEncoder`.
+
+        Args:
+            bilm: Model that must not be used afterwards.
+            types: Device and data types.
+            cached_tokens: Maximum number of token vectors in the cache.
+            warm: Start from the state in which `WARM_TEXT` ends, not from zero.
+        """
+        super().__init__(bilm, types, cached_tokens)
+        self.start_state = self._bilm.zero_state(1)
+        """State before the first boundary of every sentence: one row."""
+        for line in WARM_TEXT.splitlines() if warm else ():
+            bounded = self._add_boundaries([line.split()])
+            self.start_state = self.run_from(bounded, self.start_state)[1]
+        # The first step of every sentence reads <S> forward and </S> backward. It is computed here
+        # once. No token depends on the boundary at the other end.
+        start, end = self.boundaries
+        _, after_start = self.run_from([[start]], self.start_state)
+        _, after_end = self.run_from([[end]], self.start_state)
+        self._inner_state = [
+            forward._replace(backward=backward.backward)
+            for forward, backward in zip(after_start, after_end, strict=True)
+        ]
+
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences; see `SentenceEncoder.run`. The slots have no effect."""
+        return self.run_from(sentences, self._inner_state)[0]
+
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """Run sentences; see `SentenceEncoder.run_bounded`."""
+        return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
+
+    def save(self) -> dict[str, str]:
+        """Return an empty dict, because no state is carried over."""
+        return {}
+
+    def restore(self, saved: dict[str, str]) -> None:
+        """Do nothing, because no state is carried over."""
+
+
+class CarriedStateEncoder(SentenceEncoder):
+    """Encoder that carries the state from batch to batch, as AllenNLP and bilm-tf do.
+
+    A slot is the index of a sentence in its batch. A sentence starts in the state in which the
+    earlier sentence in its slot ended. A slot that is missing in a batch keeps its state. New slots
+    start with zeros. `run` accepts empty sentences too: it runs their boundaries.
+    """
+
+    def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
+        """Prepare a biLM; see `SentenceEncoder`."""
+        # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a batch
+        # does not depend on earlier batches, so that a resumed run computes equal bits.
+        super().__init__(bilm, types, cached_tokens=0)
+        self._state = self._bilm.zero_state(0)
+
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences from the states of their slots; see `SentenceEncoder.run`."""
+        layers = self.run_bounded(sentences, slots)
+        lengths = [len(sentence) for sentence in sentences]
+        inner = [0 < index <= length for length in lengths for index in range(length + 2)]
+        return layers[:, torch.tensor(inner, device=layers.device)]
+
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
+        hidden = self._state[0].forward.hidden
+        missing = 1 + max(slots) - len(hidden)
+        if missing > 0:
+            self._state = map_state(
+                self._state, lambda values: functional.pad(values, (0, 0, 0, missing))
+            )
+        rows = torch.tensor(slots, device=hidden.device)
+        starts = select_state(self._state, rows)
+        layers, ended = self.run_from(self._add_boundaries(sentences), starts, directions)
+        for stored, new in zip(state_tensors(self._state), state_tensors(ended), strict=True):
+            stored[rows] = new
+        return layers
+
+    def save(self) -> dict[str, str]:
+        """Return the states of all slots, as npz in base64."""
+        buffer = BytesIO()
+        np.savez(buffer, *(values.float().cpu().numpy() for values in state_tensors(self._state)))
+        return {"npz": base64.b64encode(buffer.getvalue()).decode()}
+
+    def restore(self, saved: dict[str, str]) -> None:
+        """Restore the states of all slots; see `SentenceEncoder.restore`."""
+        with np.load(BytesIO(base64.b64decode(saved["npz"]))) as arrays:
+            saved_tensors = (torch.from_numpy(arrays[name]) for name in arrays.files)
+            self._state = map_state(self._state, lambda values: next(saved_tensors).to(values))
+
+
+def make_encoder(bilm: BiLm, types: ComputeTypes, initial_state: InitialState) -> SentenceEncoder:
+    """Create the encoder for an initial state. `bilm` must not be used afterwards."""
+    if initial_state == "carry":
+        return CarriedStateEncoder(bilm, types)
+    return FixedStateEncoder(bilm, types, CACHED_TOKENS, warm=initial_state == "warm")

@@ -1,0 +1,556 @@
+"""Download of published models, files of URLs, zip files and models of the hub, each atomically.
+
+A published model is stored in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
+of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
+$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
+
+Download of one file from the first URL that works. The file is checked before it appears.
+
+Mirror of models, at the address in the environment variable ELMO_MIRROR.
+
+A mirror has the layout of the cache folder: `<mirror>/<name>/SHA256SUMS` lists the files of a
+model, which are next to it. A copy of a cache folder is a mirror.
+
+Hash of all that a model computes with. The hashes of large files are recorded in the cache.
+
+Hashing the weights of the original model takes a quarter of a second, a tenth of a short run.
+"""
+
+import errno
+import hashlib
+import http.client
+import json
+import logging
+import os
+import shutil
+import time
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial, partialmethod
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Final
+from urllib.error import URLError
+from urllib.parse import quote, urlsplit
+
+from elmo_cli.atomic import lock, renamed, unlock
+from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, size_text, system_reason
+from elmo_cli.model.model_options import ManyLangsOptions, read_options
+from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.pretrained.files import (
+    FILE_NAMES,
+    MANY_LANGS_FILES,
+    SUMS,
+    ModelFiles,
+    candidates,
+    only_file,
+    read_folder,
+    read_sums,
+    record_sums,
+    role_of,
+    sha256,
+)
+from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
+from elmo_cli.version import __version__
+
+# Users set the level of this logger. It decides whether bars are shown, too.
+logger = logging.getLogger("elmo_cli.pretrained.cache")
+
+ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
+PIECE_BYTES: Final = 1 << 18
+
+# One of the hosts rejects the name of urllib with status 406.
+_USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+def download_file(
+    urls: Sequence[str],
+    destination: Path,
+    check: Callable[[Path], object],
+    *,
+    advice: str | None = None,
+    allow_file: bool = False,
+) -> None:
+    """Download a file from the first URL that works, into a folder that is locked.
+
+    Args:
+        urls: URLs in the order in which they are tried. URLs of http, and redirects to them, are
+            followed only if the environment variable ELMO_ALLOW_HTTP is 1.
+        destination: Path of the file.
+        check: Reads the complete file before it gets its name. Raises an `ElmoError` if the file
+            is damaged.
+        advice: Last sentence of the error if all URLs fail.
+        allow_file: Follow URLs of files on this machine, too.
+    """
+    # The name is hidden. Its suffix tells `check` the format.
+    unfinished = destination.with_name(f".partial.{destination.name}")
+    errors: list[str] = []
+    for url in urls:
+        if errors:
+            logger.info("cannot download %s; trying %s", errors[-1], urlsplit(url).netloc)
+        try:
+            with renamed(destination, unfinished):
+                _receive(url, unfinished, destination.name, allow_file=allow_file)
+                check(unfinished)
+            return
+        except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise not_written(destination, error) from None
+            reason = str(error.reason) if type(error) is URLError else first_line(error)
+            errors.append(f"{url} ({reason.removeprefix(f'{unfinished}: ')})")
+    raise ModelError(
+        f"cannot download {destination.name}, tried {', '.join(errors)}. "
+        + (advice or f"If you can get it elsewhere, save it as {destination}.")
+    )
+
+
+def not_written(path: Path, error: OSError) -> ModelError:
+    """Return the error for a file in the cache folder that cannot be written."""
+    return ModelError(
+        f"{path}: cannot be written: {error.strerror or error}. Set ELMO_CACHE to another folder "
+        "for downloads."
+    )
+
+
+def hides_bars() -> bool | None:
+    """Return the argument `disable` of tqdm: terminals show bars together with INFO messages."""
+    return None if logger.isEnabledFor(logging.INFO) else True
+
+
+def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
+    """Write the content of a URL to a file, through the proxies of the environment."""
+    from tqdm import tqdm
+
+    _check_scheme(url, allow_file=allow_file)
+    request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+        _check_scheme(response.url, allow_file=allow_file)  # Redirects may have changed it.
+        total = int(response.headers.get("Content-Length", 0))
+        bar = {"desc": name, "total": total or None, "disable": hides_bars()}
+        with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
+            shutil.copyfileobj(body, file, PIECE_BYTES)
+    if total and (n_bytes := path.stat().st_size) != total:
+        raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
+
+
+def _check_scheme(url: str, *, allow_file: bool) -> None:
+    """Raise a `ModelError` for an insecure URL, unless the user allows http."""
+    scheme = url.lower().partition(":")[0]
+    if scheme == "https" or (scheme == "file" and allow_file):
+        return
+    if os.environ.get(ALLOW_HTTP) != "1":
+        raise ModelError(f"expected an https URL; set {ALLOW_HTTP}=1 to allow http")
+
+
+VARIABLE: Final = "ELMO_MIRROR"
+
+
+def mirror_address() -> str | None:
+    """Return the URL of the mirror, or None. The path of a folder becomes a URL."""
+    address = os.environ.get(VARIABLE)
+    if not address:
+        return None
+    if "://" not in address and not address.startswith("file:"):
+        return Path(os.path.expanduser(address)).absolute().as_uri()
+    return address.rstrip("/")
+
+
+def fetch_from_mirror(
+    address: str, model: PublishedModel, folder: Path, *, with_softmax: bool
+) -> None:
+    """Get the missing files of a model from a mirror into a folder that is locked.
+
+    Raises:
+        ModelError: The mirror lacks the model, or a file of it is damaged.
+    """
+    base = f"{address}/{quote(model.name)}"
+    listed = folder / f".mirror.{SUMS}"
+    advice = f"Make sure that {base}/{SUMS} exists, or unset {VARIABLE}"
+    try:
+        download_file([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
+        sums = read_sums(listed)
+    finally:
+        listed.unlink(missing_ok=True)
+    # A model counts as complete when it has its weights, so they come last.
+    for name in sorted(sums, key=lambda name: role_of(name) == "weights"):
+        role = role_of(name)
+        if (folder / name).exists() or (role == "softmax" and not with_softmax):
+            continue
+        published_sha256 = (
+            model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
+        )
+        check = partial(check_sum, expected=published_sha256 or sums[name])
+        url = f"{base}/{quote(name)}"
+        download_file([url], folder / name, check, advice=advice, allow_file=True)
+
+
+def check_sum(path: Path, expected: str) -> None:
+    """Raise a `ModelError` if a file has another SHA-256 sum than expected."""
+    if (digest := sha256(path)) != expected:
+        raise ModelError(f"expected the sha256 {expected}, found {digest}")
+
+
+BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
+HUB_PREFIX: Final = "hf:"
+
+_FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
+UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
+"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
+
+
+_MAX_UNPACKED_BYTES: Final = 1 << 32
+"""Maximum size of an unpacked model whose size is unknown."""
+_MAX_RATIO: Final = 2
+"""Maximum size of an unpacked model of the registry, per byte of its download."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloaded models, which may not exist."""
+    if folder := os.environ.get("ELMO_CACHE"):
+        return Path(os.path.expanduser(folder))
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.path.expanduser(caches)) / "elmo-cli"
+
+
+def published_folder(model: PublishedModel) -> Path:
+    """Return the folder of a published model after its download."""
+    return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
+
+
+def n_bytes_downloaded(model: PublishedModel) -> int | None:
+    """Return the size of a published model's options and weights on this disk, or None."""
+    folder = published_folder(model)
+    files = [only_file(folder, role) for role in ("options", "weights")]
+    return sum(file.stat().st_size for file in files if file) if all(files) else None
+
+
+def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
+    """Return the files of a published model, after downloading missing ones."""
+    folder = published_folder(model)
+    if model.name != BUNDLED:
+        _try_mirror(model, folder, with_softmax=with_softmax)
+    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
+        names = [each.name for each in MODELS if each.softmax or each.name == BUNDLED]
+        raise ModelError(
+            f"{model.name}: no softmax is published for this model. Choose one of "
+            f"{', '.join(names)}, or a folder that `elmo train` wrote."
+        )
+    if model.name != BUNDLED:
+        if model.archive:
+            _fill_published(
+                folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder)
+            )
+        for role in FILE_NAMES if with_softmax else ("options", "weights"):
+            if role in ("options", "weights") or model.urls(role):
+                _published_file(model, role)
+    return replace(read_folder(folder, model.name), language=model.language_code)
+
+
+def local_file(file: str | Path, role: str) -> Path:
+    """Return a path unchanged. Download the file of an https URL once, and return its path.
+
+    If the URL belongs to a published model, the other URLs of the file serve as fallbacks. The
+    role is a key of `FILE_NAMES`.
+    """
+    url = str(file)
+    if "://" not in url:
+        return Path(os.path.expanduser(file))
+    model = model_of_url(url)
+    if model and url in model.urls(role):
+        with_softmax = role in ("softmax", "vocabulary")
+        _try_mirror(model, published_folder(model), with_softmax=with_softmax)
+        return _published_file(model, role)
+    name = Path(urlsplit(url).path).name or FILE_NAMES[role]
+    path = cache_folder() / "urls" / cache_key(url) / name
+    _fill(
+        path.parent, path.exists, lambda: download_file([url], path, partial(check_file, role=role))
+    )
+    return path
+
+
+def unpacked(archive: Path) -> Path:
+    """Return the folder with the content of a zip file. Unpack each file once."""
+    status = archive.stat()
+    identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
+    folder = cache_folder() / "archives" / cache_key(identity)
+    _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
+    return folder
+
+
+def cache_key(identity: str) -> str:
+    """Return the name of an entry in the cache folder, from a URL or a path."""
+    return hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
+
+
+def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
+    """Call `get` under a lock if `find` is false, unless another process was faster."""
+    if not find():
+        with locked(folder):
+            if not find():
+                get()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create a folder, and lock it against other processes. Remove it at the end if it is empty."""
+    path = folder / ".lock"
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = lock(path)
+        except BlockingIOError:
+            logger.info("Waiting for another process that is downloading to %s", folder)
+            held = lock(path, seconds=-1)
+    except OSError as error:
+        raise not_written(path, error) from None
+    try:
+        yield
+    finally:
+        unlock(held)
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()
+
+
+def _published_file(model: PublishedModel, role: str) -> Path:
+    """Return a file of a published model, after downloading it if it is missing."""
+    folder = published_folder(model)
+    check = partial(
+        check_file, role=role, expected_sha256=model.weights_sha256 if role == "weights" else None
+    )
+    target, advice = folder / FILE_NAMES[role], _advice(model, folder / FILE_NAMES[role])
+    _fill_published(
+        folder,
+        lambda: candidates(folder, role),
+        lambda: download_file(model.urls(role), target, check, advice=advice),
+    )
+    return candidates(folder, role)[0]
+
+
+def _fill_published(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
+    """Fill a folder, see `_fill`, and record the checksums of new files."""
+
+    def get_and_record() -> None:
+        get()
+        record_sums(folder)
+
+    _fill(folder, find, get_and_record)
+
+
+def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
+    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
+    address = mirror_address()
+    roles = ("options", "weights", "softmax", "vocabulary")[: 4 if with_softmax else 2]
+    if address is None:
+        return
+    try:
+        _fill_published(
+            folder,
+            lambda: all(candidates(folder, role) for role in roles),
+            lambda: fetch_from_mirror(address, model, folder, with_softmax=with_softmax),
+        )
+    except ModelError as error:
+        reason = str(error).removesuffix(".")
+        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason)
+
+
+def _advice(model: PublishedModel, target: Path) -> str:
+    """Return the advice of the message when all addresses of a file fail."""
+    return (
+        f"Try again later, set ELMO_MIRROR to a mirror, or get {target.name} elsewhere and run "
+        f"`elmo download {model.name} --from FILE`."
+    )
+
+
+def _get_archive(model: PublishedModel, folder: Path) -> None:
+    """Download and unpack a model's archive. If that fails, its single files are tried next."""
+    archive = folder / "archive.zip"
+    try:
+        # Unpacking checks the archive. After a damaged archive, the next URL is tried.
+        advice = _advice(model, archive)
+        check = partial(unpack, folder=folder, model=model)
+        download_file(model.archive, archive, check, advice=advice)
+        archive.unlink()
+    except ModelError as error:
+        if not model.weights:
+            raise
+        logger.info("%s Trying its single files.", error)
+
+
+def check_file(path: Path, role: str, expected_sha256: str | None = None) -> None:
+    """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
+    if expected_sha256 is not None and (digest := sha256(path)) != expected_sha256:
+        raise ModelError(f"expected the sha256 {expected_sha256}, found {digest}")
+    if role == "options":
+        read_options(path)
+    elif role == "vocabulary":
+        read_vocabulary(path)
+    else:
+        from elmo_cli.model.weights import open_tensors
+
+        with open_tensors(path):
+            pass
+
+
+def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
+    """Unpack the files of a model into a folder that is `locked`. If one file fails, none appears.
+
+    Folders in the archive are ignored, so that no file is written outside of `folder`. Links
+    become files.
+
+    Args:
+        archive: Path of the zip file.
+        folder: Folder of the files.
+        model: Published model of the archive, whose size is known.
+
+    Raises:
+        ModelError: The archive is damaged, has no model, or is too large when it is unpacked.
+    """
+    try:
+        with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
+            temporary = Path(made)
+            members = [(PurePosixPath(each.filename).name, each) for each in file.infolist()]
+            members = [
+                (name, member)
+                for name, member in members
+                if name.endswith(UNPACKED) and not name.startswith(".")
+            ]
+            # A member never has more bytes than it says.
+            _check_size(archive, sum(member.file_size for _, member in members), model)
+            for name, member in members:
+                with file.open(member) as source, open(temporary / name, "xb") as target:
+                    shutil.copyfileobj(source, target, PIECE_BYTES)
+            weights = candidates(temporary, "weights")
+            if not (weights and candidates(temporary, "options")):
+                names = ", ".join(file.namelist()[:5]) or "no files"
+                raise ModelError(
+                    f"{archive}: expected options.json and a .hdf5 file, found {names}"
+                )
+            # The weights come last: a model counts as downloaded when they exist.
+            for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
+                path.replace(folder / path.name)
+    except FileExistsError as error:
+        raise ModelError(
+            f"{archive}: expected one {Path(error.filename).name}, found several. Unpack it, and "
+            "give the folder of one model."
+        ) from None
+    # NotImplementedError means a rare compression, RuntimeError an encrypted file.
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
+
+
+def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
+    """Raise a `ModelError` for an archive that is too large when it is unpacked."""
+    download_bytes = model.download_bytes if model is not None else None
+    limit = _MAX_UNPACKED_BYTES if download_bytes is None else _MAX_RATIO * download_bytes
+    if n_bytes > limit:
+        raise ModelError(
+            f"{archive}: expected at most {size_text(limit)} when it is unpacked, found "
+            f"{size_text(n_bytes)}. Unpack it, and name the folder, if you trust it."
+        )
+
+
+def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the files of a model of the hub, and download missing ones.
+
+    The hub's own package downloads them to its own cache (HF_HOME). It supports private models,
+    mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
+
+    Args:
+        name: `hf:OWNER/NAME`. `@` and a branch, a tag or a commit may follow. The default is
+            `main`.
+        with_softmax: Download the softmax, too.
+    """
+    from tqdm import tqdm
+
+    class Bars(tqdm):  # type: ignore[misc]
+        __init__ = partialmethod(tqdm.__init__, disable=hides_bars())
+
+    hub = load_extra(name, "huggingface_hub", "hub")
+    repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+    try:
+        folder = hub.snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=_FROM_HUB,
+            ignore_patterns=None if with_softmax else "*softmax*",
+            tqdm_class=Bars,
+        )
+    except hub.errors.RepositoryNotFoundError:
+        raise ModelError(
+            f"{name}: no such model on the hub. For a private model run `hf auth login` first."
+        ) from None
+    except hub.errors.RevisionNotFoundError:
+        raise ModelError(f"{name}: the model has no revision {revision}") from None
+    except Exception as error:  # The errors of the network differ between versions.
+        reason = first_line(error.__cause__ or error)
+        raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
+    return read_folder(Path(folder), name)
+
+
+_MIN_BYTES = 1 << 26
+"""Minimum size of a file whose hash is recorded. Smaller files take less than 50 ms."""
+_SETTLED_NS: Final = 2 * 10**9
+"""Nanoseconds after which a further change of a file changes its times, in every file system."""
+
+
+def content_sha256(files: ModelFiles) -> str:
+    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
+
+    For character models it is the hash of the weights file. For other models it covers the hashes
+    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
+    options, which outputs record separately.
+    """
+    options, paths = files.parsed_options, [files.weights]
+    if isinstance(options, ManyLangsOptions):
+        paths += filter(Path.exists, map(files.weights.with_name, MANY_LANGS_FILES))
+    elif options.char_cnn is None and files.vocabulary:
+        paths.append(files.vocabulary)
+    digests = list(map(recorded_sha256, paths))
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def recorded_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal, from the record of an earlier call if possible.
+
+    The record counts while the file has the size, the inode and the times that it had then.
+    """
+    stat = _read_stat(path)
+    if stat[0] < _MIN_BYTES:
+        return sha256(path)
+    record = cache_folder() / "hashes" / f"{cache_key(str(path.resolve()))}.json"
+    try:
+        stored = json.loads(record.read_bytes())
+        if stored["stat"] == stat:
+            return str(stored["sha256"])
+    except (OSError, ValueError, TypeError, KeyError):
+        pass  # There is no record, or it is damaged.
+    now = time.time_ns()
+    digest = sha256(path)
+    is_settled = max(stat[2:]) < now - _SETTLED_NS
+    if is_settled and _read_stat(path) == stat:
+        _write_record(record, {"path": str(path), "stat": stat, "sha256": digest})
+    return digest
+
+
+def _read_stat(path: Path) -> list[int]:
+    """Return the size and inode of a file, and the times of its last changes."""
+    status = path.stat()
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _write_record(record: Path, content: dict[str, object]) -> None:
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with renamed(record, record.with_name(f".{record.stem}.{os.getpid()}.partial")) as partial:
+            partial.write_text(json.dumps(content), encoding="utf-8")
+    except OSError as error:  # The next run computes the hash again.
+        logger.info("%s: cannot be written: %s", record, system_reason(error))

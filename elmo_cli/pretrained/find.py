@@ -1,0 +1,377 @@
+"""Models by name, folder, zip file or two files: their files, biLM and description.
+
+Published models are downloaded once; see `download`.
+"""
+
+import difflib
+import logging
+import os
+import re
+import shutil
+import zipfile
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
+from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part, read_training
+from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
+from elmo_cli.pretrained.cache import (
+    HUB_PREFIX,
+    download_model,
+    find_in_hub,
+    local_file,
+    n_bytes_downloaded,
+    published_folder,
+    unpacked,
+)
+from elmo_cli.pretrained.files import (
+    FILE_NAMES,
+    TOKEN_ENCODER,
+    ModelFiles,
+    has_tensor,
+    only_file,
+    read_folder,
+    sha256,
+)
+from elmo_cli.pretrained.registry import (
+    BUNDLED,
+    MANY_LANGS_PREFIX,
+    MODELS,
+    PublishedModel,
+    model_of_url,
+    published_model,
+)
+from elmo_cli.text.sources import read_text
+
+if TYPE_CHECKING:
+    from elmo_cli.model.bilm import BiLm
+
+
+logger = logging.getLogger(__name__)
+
+
+def choose_model(
+    model: str | Path | ModelFiles | None = None,
+    options_file: str | Path | None = None,
+    weight_file: str | Path | None = None,
+    vocabulary_file: str | Path | None = None,
+    softmax_file: str | Path | None = None,
+    *,
+    with_softmax: bool = False,
+) -> ModelFiles:
+    """Find the files of a model from any of the ways to give one.
+
+    Args:
+        model: Name or path as in `find_model`, or the files of a model, which are returned.
+        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
+        vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
+            the weights, else next to the softmax.
+        softmax_file: Softmax. None is the file next to the weights.
+        with_softmax: Find the softmax and its vocabulary too, for predicting words.
+
+    Raises:
+        ElmoError: The model, its softmax or its vocabulary is missing or invalid, or the
+            arguments contradict each other.
+    """
+    if isinstance(model, ModelFiles):
+        return model
+    if options_file is None and weight_file is None:
+        files = find_model(model, with_softmax=with_softmax and softmax_file is None)
+    elif options_file is None or weight_file is None or model is not None:
+        raise ModelError("expected options_file and weight_file, or model, or none of them")
+    else:
+        files = _find_two_files(options_file, weight_file)
+    if vocabulary_file is not None:
+        files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
+    if softmax_file is not None:
+        files = replace(files, softmax=local_file(softmax_file, "softmax"))
+    if with_softmax:
+        return _check_softmax(files)
+    if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
+        raise InputError(
+            f"{files.name}: the model reads characters and takes no vocabulary. Remove "
+            "--vocabulary-file."
+        )
+    return files
+
+
+def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
+    """Return the model of two files, with the vocabulary and softmax next to the weights."""
+    options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
+    models = [model_of_url(str(file)) for file in (options_file, weight_file)]
+    model = models[0] if models[0] == models[1] else None
+    return ModelFiles(
+        model.name if model else str(weight_file),
+        options,
+        weights,
+        only_file(weights.parent, "vocabulary"),
+        only_file(weights.parent, "softmax"),
+        model.language_code if model else None,
+    )
+
+
+def _check_softmax(files: ModelFiles) -> ModelFiles:
+    """Return the files. Raise a `ModelError` if the softmax or its vocabulary is missing."""
+    files = with_own_softmax(files)
+    if files.softmax is None:
+        raise MissingModelError(
+            f"{files.name}: predicting words requires a softmax. Add softmax.hdf5 next to "
+            f"{files.weights}, or give --softmax-file."
+        )
+    vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
+    if vocabulary is None:
+        raise MissingModelError(
+            f"{files.name}: the softmax requires its vocabulary. Add vocab.txt next to "
+            f"{files.softmax}, or give --vocabulary-file."
+        )
+    return replace(files, vocabulary=vocabulary)
+
+
+def with_own_softmax(files: ModelFiles) -> ModelFiles:
+    """Return the files with the weights as the softmax, if one file has both."""
+    if files.softmax is not None or files.weights.suffix == ".pkl":
+        return files
+    has_both = has_tensor(files.weights, "softmax/W")
+    return replace(files, softmax=files.weights) if has_both else files
+
+
+def load_bilm(files: ModelFiles) -> "BiLm":
+    """Build a model from its files, in float32."""
+    options = files.parsed_options
+    folder = files.weights.parent
+    if isinstance(options, ManyLangsOptions):
+        from elmo_cli.model.many_langs import read_lexicons, read_many_langs
+
+        token_encoder, lexicons = folder / TOKEN_ENCODER, read_lexicons(folder, options)
+        return read_many_langs(files.weights, token_encoder, options, lexicons)
+    from elmo_cli.model.weights import read_weights
+
+    if options.char_cnn is not None:
+        return read_weights(files.weights, options)
+    if files.vocabulary is None:
+        raise MissingModelError(
+            f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
+            f"vocab.txt next to {files.weights}."
+        )
+    return read_weights(files.weights, options, read_vocabulary(files.vocabulary))
+
+
+def default_model() -> str:
+    """Return the name or path of the default model."""
+    return os.environ.get("ELMO_MODEL") or BUNDLED
+
+
+def language_of(model: str | None, options_file: str | None = None) -> str | None:
+    """Return the language code of a published model, by its name or URL, without a download."""
+    if model is None and options_file is not None:
+        published = model_of_url(options_file)
+    else:
+        published = published_model(model or default_model())
+    return published.language_code if published else None
+
+
+def trained_tokenizer(
+    model: str | Path | None, options_file: str | Path | None = None
+) -> str | None:
+    """Return the tokenizer of a model's training text, or None if it is unknown.
+
+    It is unknown for all published models, which are therefore not downloaded here.
+    """
+    with suppress(ElmoError):  # Loading the model reports its errors.
+        if options_file is not None:
+            is_local = os.path.isfile(options_file)
+            return read_training(options_file).tokenizer if is_local else None
+        name = default_model() if model is None else model
+        if isinstance(name, str) and published_model(name):
+            return None
+        return read_training(find_model(name).options).tokenizer
+    return None
+
+
+def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the files of a model, and download them if they are missing.
+
+    Args:
+        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file. None
+            is the environment variable ELMO_MODEL, else the bundled model. A `Path` is never a
+            name.
+        with_softmax: Download the softmax of a published model and its vocabulary too.
+
+    Raises:
+        ModelError: There is no model of this name, or it cannot be downloaded or read.
+    """
+    source = ""
+    if name is None:
+        name, source = default_model(), "ELMO_MODEL: "
+    if name == "":  # Its Path would be the current folder.
+        raise ModelError("model '': expected a name, a folder or a zip file")
+    if isinstance(name, str) and (published := published_model(name)):
+        if os.path.isdir(name):
+            logger.warning(
+                "Warning: %s is the published model. Give ./%s for the folder.", name, name
+            )
+        return download_model(published, with_softmax=with_softmax)
+    if isinstance(name, str) and name.startswith(HUB_PREFIX):
+        return find_in_hub(name, with_softmax=with_softmax)
+    path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
+    if os.path.isdir(path):
+        return read_folder(path, str(name))
+    if not os.path.isfile(path):
+        raise no_such_model(name, source)
+    if not zipfile.is_zipfile(path):
+        raise ModelError(
+            f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
+            "of the model, or --options-file and --weight-file."
+        )
+    return read_folder(unpacked(path), str(name))
+
+
+def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
+    """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
+    is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
+    if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
+        in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
+        return find_model(f"{in_hub}@{revision}" if revision else in_hub)
+    if revision is not None:
+        raise ModelError(f"{name}: only models of the hub have revisions. Remove the revision.")
+    return find_model(name)
+
+
+def remove_model(name: str) -> tuple[Path, int]:
+    """Delete the files of a published model. Return their folder and size in bytes."""
+    if name.startswith(HUB_PREFIX):
+        raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
+    model = published_model(name)
+    if model is None:
+        raise no_such_model(name)
+    if model.name == BUNDLED:
+        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
+    folder = published_folder(model)
+    if not folder.is_dir():
+        raise ModelError(f"{model.name}: the model is not downloaded: {folder} is missing.")
+    n_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    shutil.rmtree(folder)
+    return folder, n_bytes
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text looks like a path of this system, such as `./a`, `~/a` or `a/b`."""
+    separators = [separator for separator in (os.sep, os.altsep) if separator]
+    has_drive = bool(os.path.splitdrive(text)[0])
+    return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
+
+
+def no_such_model(name: str | Path, source: str = "") -> ModelError:
+    """Return the error for an unknown name, with the most similar known name.
+
+    The message begins with `source`.
+    """
+    text = str(name)
+    looks_like_path = isinstance(name, Path) or _is_path(text)
+    if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
+        return MissingModelError(f"{source}{text}: no such model folder or zip file")
+    names = [model.name for model in MODELS]
+    similar = difflib.get_close_matches(text.lower(), names, n=1)
+    question = f" Did you mean {similar[0]}?" if similar else ""
+    listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+    return MissingModelError(
+        f"{source}{text}: no such model.{question} Choose one of {listed}, "
+        f"{MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder."
+    )
+
+
+_CARD_LINES: Final = 12
+
+
+def describe_models(
+    language: str | None = None, *, downloaded: bool = False
+) -> list[dict[str, Any]]:
+    """Describe the published models, English ones first.
+
+    Args:
+        language: Language code (ISO 639), for the models of one language.
+        downloaded: Describe only the models on this disk.
+    """
+    codes = sorted({model.language_code for model in MODELS if model.language_code})
+    if language is not None and language.lower() not in codes:
+        raise InputError(f"--language {language.lower()}: expected a code of {', '.join(codes)}")
+    described = [
+        _describe_published(model)
+        for model in sorted(MODELS, key=lambda model: model.language_code != "en")
+        if language is None or model.language_code == language.lower()
+    ]
+    return [model for model in described if not downloaded or model["state"] != "available"]
+
+
+def describe_model(name: str | None = None) -> dict[str, Any]:
+    """Describe a model by its name or path; see `find_model`.
+
+    A published model that is not downloaded is described by the registry alone. Only a model of
+    the hub is downloaded.
+    """
+    name_or_path = name or default_model()
+    published = published_model(name_or_path)
+    description = {"name": name_or_path} if published is None else _describe_published(published)
+    if description.get("state") == "available":
+        return description
+    return description | _describe_files(find_model(name or None))
+
+
+def _describe_published(model: PublishedModel) -> dict[str, Any]:
+    n_bytes = n_bytes_downloaded(model)
+    status = "available" if n_bytes is None else "downloaded"
+    return {
+        "name": model.name,
+        "parameters": model.parameters,
+        "language": model.language,
+        "language_code": model.language_code,
+        "bytes": n_bytes or model.download_bytes,
+        "state": "bundled" if model.name == BUNDLED else status,
+        "trained_on": model.text,
+    }
+
+
+def _projects(files: ModelFiles) -> bool:
+    """Return whether a model of characters has a projection, which bilm-tf omits if it can."""
+    options = files.parsed_options
+    characters = None if isinstance(options, ManyLangsOptions) else options.char_cnn
+    if characters is None or characters.n_filters != options.lstm.projection_dim:
+        return True
+    return has_tensor(files.weights, "CNN_proj/W_proj")
+
+
+def _describe_files(files: ModelFiles) -> dict[str, Any]:
+    files = with_own_softmax(files)
+    options = files.parsed_options
+    n_words, n_characters = None, N_CHARACTERS
+    if isinstance(options, ManyLangsOptions):
+        from elmo_cli.model.many_langs import read_lexicons
+
+        lexicons = read_lexicons(files.options.parent, options)
+        n_words = lexicons.words.n_rows if lexicons.words else None
+        n_characters = lexicons.characters.n_rows if lexicons.characters else 0
+    elif files.vocabulary and (options.char_cnn is None or files.softmax):
+        n_words = len(read_vocabulary(files.vocabulary))
+    card: list[str] = []
+    card_file = files.options.with_name("card.md")
+    with suppress(OSError, UnicodeDecodeError):
+        if card_file.is_file():
+            card = read_text(card_file).splitlines()[:_CARD_LINES]
+    parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
+    paths = {
+        role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
+        for role in FILE_NAMES
+        if (path := getattr(files, role)) is not None
+    }
+    return {
+        "layers": options.n_layers,
+        "width": options.width,
+        "words": n_words,
+        "parameters": sum(parts.values()),
+        "parts": parts,
+        "options": asdict(options),
+        "files": paths,
+        "card": card,
+    }

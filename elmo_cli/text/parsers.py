@@ -1,0 +1,332 @@
+"""Entries: the records of each format, parsed from lines.
+
+text     one sentence per line, raw or tokenized; or running text, which is split into sentences
+
+conllu   one sentence per record; its words are the tokens and its `sent_id` is the id; a blank
+         line ends it, and so does the ID 1 of the next sentence
+
+    # sent_id = fr-1
+    1-2    Du    _    ...      a multiword token, which is ignored: its words follow
+    1      De    de   ADP      fields are separated by tabs; the first two are read
+    2.1    _     _    ...      an empty node, which is ignored
+
+jsonl    one object per line, with its text or its tokens, and optionally an id
+
+    {"id": "a1", "text": "We sat by the river."}
+    {"id": "a2", "tokens": ["We", "sat", "by", "the", "river", "."]}
+
+fasta    one sequence per record, one token per residue; as in SeqVec, whitespace is removed,
+         letters become upper case, and every other character (`*`, `-`, `X`) is a token
+
+    >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id, which is required
+    MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
+    kvgahageygaealer*
+
+Paragraphs of hard-wrapped text: lines until a blank line belong together.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.text.records import NumericId, Record, Sentence
+from elmo_cli.text.sources import TO_ONE_SENTENCE_PER_LINE, InvalidLine
+from elmo_cli.text.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+_SAMPLE_LINES: Final = 200
+"""Number of lines at the beginning of a text that `warn_about_wrapping` checks."""
+_MIN_LINES: Final = 20
+"""Minimum number of these lines that another line follows in their paragraph."""
+_MIN_SHARE: Final = 0.6
+"""Minimum share of these lines that end without punctuation, and that have similar widths."""
+_MIN_WIDTH, _MAX_WIDTH = 40, 120
+_SIMILAR: Final = 0.75
+"""Minimum width of a full line, as a share of the width of the longest lines."""
+_SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
+
+
+class Paragraph(str):
+    """Paragraph as one line."""
+
+    number: int
+    """Number of its first line, from 0."""
+
+
+def join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the paragraphs of a text. Blank lines separate them.
+
+    An `InvalidLine` is a paragraph of its own.
+    """
+    parts: list[str] = []
+    start = 0
+    for number, line in enumerate(lines):
+        is_valid = not isinstance(line, InvalidLine)
+        if line and is_valid:
+            start = start if parts else number
+            parts.append(line)
+            continue
+        if parts:
+            yield _paragraph(start, parts)
+            parts = []
+        if not is_valid:
+            yield line
+    if parts:
+        yield _paragraph(start, parts)
+
+
+def _paragraph(number: int, lines: list[str]) -> Paragraph:
+    paragraph = Paragraph(" ".join(lines))
+    paragraph.number = number
+    return paragraph
+
+
+def warn_about_wrapping(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines. Log a warning if the text seems to be hard-wrapped."""
+    sample: list[str] = []
+    lines = iter(lines)
+    for line in lines:
+        yield line
+        sample.append(line)
+        if len(sample) == _SAMPLE_LINES:
+            break
+    if is_wrapped(sample):
+        logger.warning(
+            "Warning: the text seems to be hard-wrapped: most lines end within a sentence. Use "
+            "--paragraphs to join the lines until a blank line."
+        )
+    yield from lines
+
+
+def is_wrapped(lines: list[str]) -> bool:
+    """Return whether the lines of a text seem to end where a maximum width is reached."""
+    followed = [line for line, following in pairwise(lines) if line and following]
+    if len(followed) < _MIN_LINES:
+        return False
+    widths = sorted(map(len, followed))
+    width = widths[len(widths) * 9 // 10]  # Single longer lines do not count.
+    n_open = sum(not line.endswith(_SENTENCE_ENDS) for line in followed)
+    n_full = sum(_SIMILAR * width <= each <= width * 1.1 for each in widths)
+    is_usual = _MIN_WIDTH <= width <= _MAX_WIDTH
+    return is_usual and min(n_open, n_full) >= _MIN_SHARE * len(followed)
+
+
+LINE: Final = "line"
+"""Attribute of a sentence that was split from a line: the number of the line, from 0."""
+ORIGINAL_ID: Final = "original_id"
+"""Attribute of a sequence: its whole header. bio_embeddings uses the same name."""
+
+_SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
+_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")  # a multiword token, or an empty node
+_READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
+
+
+class Entry(NamedTuple):
+    """Record of an input, with its line number."""
+
+    line: int
+    """Number of its first line, or of the line with the error, from 1."""
+    record: Record
+    error: str | None = None
+    """Error in the format of the record."""
+    has_no_blank_line: bool = False
+    """True if a sentence of CoNLL-U begins without a blank line before it."""
+
+
+class Fields(NamedTuple):
+    """Names of the columns of a table, or the fields of its rows, that are read."""
+
+    text: tuple[str, ...] = ("tokens", "text")
+    """Columns with a text or a list of tokens. The first one that a row has is read."""
+    id: str | None = "id"
+    is_id_required: bool = False
+    """True if a row without the id is an error."""
+    kept_columns: tuple[str, ...] | None = ()
+    """Columns that go into `Record.columns`; None for all others."""
+    has_integer_ids: bool = False
+    """True if the ids are the texts of integers."""
+
+
+DEFAULT_FIELDS: Final = Fields()
+
+
+def text_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the sentences of raw or tokenized text."""
+    for number, line in enumerate(lines):
+        number = line.number if isinstance(line, Paragraph) else number
+        attributes = {} if tokenizer.splits_by is None else {LINE: number}
+        if isinstance(line, InvalidLine):
+            yield Entry(number + 1, Record("", [], None, attributes, line.error))
+            continue
+        for sentence in tokenizer.split_sentences(line):
+            record = Record(sentence, tokenizer.tokenize(sentence), None, attributes)
+            yield Entry(number + 1, record)
+
+
+_NumberedLines = list[tuple[int, str]]
+
+
+def conllu_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the sentences of CoNLL-U, which is tokenized."""
+    for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
+        for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
+            for entry in _conllu_entry(sentence):
+                yield entry._replace(has_no_blank_line=index > 0)
+
+
+def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
+    """Split numbered lines before the first ID of each sentence, or before its comments."""
+    sentence: _NumberedLines = []
+    comments: _NumberedLines = []
+    has_words = False
+    for number, line in lines:
+        identifier = line.partition("\t")[0]
+        if has_words and line.startswith("#"):
+            comments.append((number, line))
+            continue
+        if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
+            yield sentence
+            sentence, has_words = [], False
+        sentence += [*comments, (number, line)]
+        comments = []
+        has_words = has_words or identifier.isdecimal()
+    yield sentence + comments
+
+
+def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
+    """Yield the entry of numbered lines. Comments alone have none."""
+    tokens: Sentence = []
+    identifier = unreadable = wrong = None
+    for number, line in lines:
+        if isinstance(line, InvalidLine):
+            unreadable = unreadable or line.error
+        elif line.startswith("#"):
+            match = _SENT_ID.match(line)
+            identifier = match[1] if match else identifier
+        elif not unreadable and not wrong:
+            columns = line.split("\t")
+            error = _conllu_error(columns, len(tokens))
+            wrong = (number, error) if error else None
+            if not error and columns[0].isdecimal():
+                tokens.append(columns[1])
+    number, error = wrong or (lines[0][0], None)
+    if tokens or error or unreadable:
+        text = " ".join(tokens)
+        record = Record(text, [] if unreadable else tokens, identifier, error=unreadable)
+        yield Entry(number, record, error)
+
+
+def _conllu_error(columns: list[str], n_words: int) -> str | None:
+    """Return the error of a line, if any. The sentence has `n_words` words before it."""
+    identifier = columns[0]
+    if len(columns) < 2:
+        return f"expected 10 fields separated by tabs, found {identifier[:60]!r}. {_READ_AS_TEXT}"
+    if _IGNORED_ID.fullmatch(identifier):
+        return None
+    if not identifier.isdecimal():
+        return (
+            f"field 1 (ID): expected a number such as 3, 3-4 or 3.1, found {identifier[:60]!r}. "
+            f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
+        )
+    if int(identifier) != n_words + 1:
+        return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
+    return None if columns[1] else "field 2 (FORM): expected a word, found none"
+
+
+def fasta_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the sequences of FASTA, which is tokenized."""
+    start, group = 0, list[str]()
+    for number, line in enumerate(lines, start=1):
+        if group and line.startswith(">"):
+            yield _fasta_entry(start, group)
+            group = []
+        if line:
+            start = start if group else number
+            group.append(line)
+    if group:
+        yield _fasta_entry(start, group)
+
+
+def _fasta_entry(start: int, lines: list[str]) -> Entry:
+    """Return the entry of a header and its sequence, which begin in line `start`."""
+    has_header = lines[0].startswith(">")
+    header = lines[0][1:].strip() if has_header else ""
+    identifier = header.split(maxsplit=1)[0] if header else ""
+    sequence = "".join("".join(lines[has_header:]).split()).upper()
+    error = None
+    if not has_header:
+        error = f"expected a header, `>` and an id, found {sequence[:60]!r}. {_READ_AS_TEXT}"
+    elif not header:
+        error = "expected an id after `>`, found none"
+    elif "\0" in header:
+        error = f"the header of {identifier[:60]!r} has a zero byte"
+    unreadable = next((line.error for line in lines if isinstance(line, InvalidLine)), None)
+    tokens = [] if unreadable else list(sequence)
+    text = f"{header}\n{sequence}"
+    return Entry(start, Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable), error)
+
+
+def json_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the records of JSON lines. Blank lines are ignored."""
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, InvalidLine):
+            yield Entry(number, Record("", [], error=line.error))
+        elif line:
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
+                row = None
+            if isinstance(row, dict):
+                yield Entry(number, *row_record(row, fields, tokenizer))
+            else:
+                error = f"expected a JSON object, found {line[:60]}"
+                yield Entry(number, Record("", []), error)
+
+
+def row_record(
+    row: Mapping[str, Any], fields: Fields, tokenizer: Tokenizer
+) -> tuple[Record, str | None]:
+    """Return the record of a row, and its error. A text that is None is empty."""
+    identifier = None if fields.id is None else row.get(fields.id)
+    if type(identifier) is int or (fields.has_integer_ids and isinstance(identifier, str)):
+        identifier = NumericId(identifier)
+    if identifier is not None and not _is_text(identifier):
+        error = f"field {fields.id!r}: expected a text, found {repr(identifier)[:60]}"
+        return Record("", []), error
+    if identifier is None and fields.is_id_required:
+        return Record("", []), f"field {fields.id!r}: expected an id, found none"
+    name = next((name for name in fields.text if name in row), None)
+    if name is None:
+        names = " or ".join(map(repr, fields.text))
+        error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
+        return Record("", [], identifier), error
+    text = row[name]
+    if text is None or _is_text(text):
+        record = Record(text or "", tokenizer.tokenize(text or ""), identifier)
+    elif isinstance(text, list) and all(map(_is_text, text)):
+        record = Record(" ".join(text), text, identifier)
+    else:
+        error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
+        return Record("", [], identifier), error
+    if fields.kept_columns == ():
+        return record, None
+    columns = [each for each in row if each not in (name, fields.id)]
+    columns = columns if fields.kept_columns is None else list(fields.kept_columns)
+    return record._replace(columns={each: row.get(each) for each in columns}), None
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a valid Unicode text. JSON can also encode lone surrogates."""
+    return isinstance(value, str) and value.encode("utf-8", "ignore").decode() == value
