@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
@@ -42,6 +43,7 @@ from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles
+    from elmo_cli.pretrained.find import ResolvedModel
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
@@ -85,14 +87,28 @@ class ModelSettings:
         if self.batch_tokens is not None:
             check_at_least("batch_tokens", self.batch_tokens, 1)
 
+    @cached_property
+    def resolved(self) -> "ResolvedModel":
+        """Language, tokenizer and local files of the model; see `resolve_model`."""
+        from elmo_cli.pretrained.find import resolve_model
+
+        return resolve_model(
+            self.model,
+            self.options_file,
+            self.weight_file,
+            self.vocabulary_file,
+            self.softmax_file,
+        )
+
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
         from elmo_cli.pretrained.find import choose_model
 
+        files = self.resolved.files
         return choose_model(
-            self.model,
-            self.options_file,
-            self.weight_file,
+            self.model if files is None else files,
+            self.options_file if files is None else None,
+            self.weight_file if files is None else None,
             self.vocabulary_file,
             self.softmax_file,
             with_softmax=with_softmax,

@@ -14,7 +14,6 @@ from elmo_cli.cli.loading import (
     check_language,
     choose_tokenizer,
     load_embedder,
-    model_language,
     usage_errors,
 )
 from elmo_cli.cli.options import choice, flag, option
@@ -140,7 +139,7 @@ def embed(
         plan = plan_file(
             *(input_file, output_file, text_settings, selection, output_settings),
             state=model_settings.state,
-            model_language=model_language(model_settings),
+            model_language=model_settings.resolved.language,
         )
     check_input(input_file)  # Loading the model can take a while.
     if output_settings.file_format is None and has_unknown_suffix(output_file):
@@ -258,7 +257,7 @@ def usages(
             Selection(layers or default, mix, gamma, normalize=normalize),
             OutputSettings(format, layout, compression, dtype, overwrite=overwrite),
             state=model_settings.state,
-            model_language=model_language(model_settings),
+            model_language=model_settings.resolved.language,
         )
     check_input(text)  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine

@@ -63,7 +63,7 @@ def load_tokenizer(text: TextSettings, model: ModelSettings, source: object = No
     check_language(text)
     text = choose_tokenizer(text, model, source)
     with usage_errors():
-        return text.make_tokenizer(model_language(model))
+        return text.make_tokenizer(model.resolved.language)
 
 
 def choose_tokenizer(
@@ -78,17 +78,14 @@ def choose_tokenizer(
         model: Options of the model.
         source: Input file, whose format may have tokens. None is typed text.
     """
-    from elmo_cli.pretrained.find import trained_tokenizer
-
-    name = None if model.model is None else str(model.model)
-    trained = trained_tokenizer(name, model.options_file)
+    trained = model.resolved.tokenizer
     if trained is None or (source is not None and _has_tokens(source, text)):
         return text
     if not is_set("--tokenizer", "--language"):
         messages.say(f"Tokenizer: {trained}, as in the training of the model")
         return replace(text, tokenizer=trained)
     with usage_errors():
-        chosen = text.make_tokenizer(model_language(model)).name
+        chosen = text.make_tokenizer(model.resolved.language).name
     if chosen != trained:
         messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {chosen}.")
     return text
@@ -107,15 +104,6 @@ def check_language(text: TextSettings) -> None:
     is_used = text.tokenizer != "whitespace" or text.split_sentences
     if text.language and (":" in text.tokenizer or not is_used):
         raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")
-
-
-def model_language(settings: ModelSettings) -> str | None:
-    """Return the language of a published model by its name, without a download."""
-    options_file = settings.options_file
-    model = None if settings.model is None else str(settings.model)
-    from elmo_cli.pretrained.find import language_of
-
-    return language_of(model, None if options_file is None else str(options_file))
 
 
 @contextmanager

@@ -211,12 +211,14 @@ def train(
     model, options_file = start_options.init_from, start_options.options_file
     if not (model or options_file or start_options.preset):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    model_settings = ModelSettings(model, options_file)
+    model_settings = (
+        ModelSettings(model) if options_file is None else ModelSettings(None, options_file, model)
+    )
     loading.check_language(text_settings)
     if model is not None:
         text_settings = loading.choose_tokenizer(text_settings, model_settings, texts[0])
     with loading.usage_errors():
-        tokenizer = text_settings.make_tokenizer(loading.model_language(model_settings))
+        tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

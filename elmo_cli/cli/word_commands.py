@@ -163,7 +163,7 @@ def word_vectors(
         check_input(source)  # Loading the model can take a while.
     loading.check_language(text_settings)
     text_settings = loading.choose_tokenizer(text_settings, model_settings, corpus)
-    language = text_settings.language or loading.model_language(model_settings)
+    language = text_settings.language or model_settings.resolved.language
     text_settings = replace(text_settings, language=language)
     with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
         text_settings.make_tokenizer()

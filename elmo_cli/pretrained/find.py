@@ -10,12 +10,12 @@ import re
 import shutil
 import zipfile
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
-from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part, read_training
+from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.cache import (
     HUB_PREFIX,
@@ -64,7 +64,7 @@ def choose_model(
     """Find the files of a model from any of the ways to give one.
 
     Args:
-        model: Name or path as in `find_model`, or the files of a model, which are returned.
+        model: Name or path as in `find_model`, or the files of a model.
         options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
         vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
             the weights, else next to the softmax.
@@ -76,8 +76,8 @@ def choose_model(
             arguments contradict each other.
     """
     if isinstance(model, ModelFiles):
-        return model
-    if options_file is None and weight_file is None:
+        files = model
+    elif options_file is None and weight_file is None:
         files = find_model(model, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
@@ -163,31 +163,44 @@ def default_model() -> str:
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
-def language_of(model: str | None, options_file: str | None = None) -> str | None:
-    """Return the language code of a published model, by its name or URL, without a download."""
-    if model is None and options_file is not None:
-        published = model_of_url(options_file)
-    else:
-        published = published_model(model or default_model())
-    return published.language_code if published else None
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A model that a user named, as far as it is known without a download."""
+
+    language: str | None = None
+    """Language code (ISO 639) of its texts, or None if it is unknown."""
+    tokenizer: str | None = None
+    """Tokenizer of its training text, or None if it is unknown, as for published models."""
+    files: ModelFiles | None = None
+    """Its files, or None if they are not found yet."""
 
 
-def trained_tokenizer(
-    model: str | Path | None, options_file: str | Path | None = None
-) -> str | None:
-    """Return the tokenizer of a model's training text, or None if it is unknown.
+def resolve_model(
+    model: str | Path | ModelFiles | None = None,
+    options_file: str | Path | None = None,
+    weight_file: str | Path | None = None,
+    vocabulary_file: str | Path | None = None,
+    softmax_file: str | Path | None = None,
+) -> ResolvedModel:
+    """Resolve a model before its text is opened; see `choose_model` for the arguments.
 
-    It is unknown for all published models, which are therefore not downloaded here.
+    Only a model of the hub is downloaded. `choose_model` reports the errors of a model.
     """
-    with suppress(ElmoError):  # Loading the model reports its errors.
-        if options_file is not None:
-            is_local = os.path.isfile(options_file)
-            return read_training(options_file).tokenizer if is_local else None
+    if options_file is not None and model is None:
+        published = model_of_url(str(options_file))
+        is_local = os.path.isfile(options_file)
+    else:
         name = default_model() if model is None else model
-        if isinstance(name, str) and published_model(name):
-            return None
-        return read_training(find_model(name).options).tokenizer
-    return None
+        published, is_local = published_model(name) if isinstance(name, str) else None, True
+    if published is not None:
+        return ResolvedModel(published.language_code)
+    with suppress(ElmoError):
+        if is_local:
+            files = choose_model(model, options_file, weight_file, vocabulary_file, softmax_file)
+            # The softmax of a model of the hub may have to be downloaded.
+            is_complete = not str(model).startswith(HUB_PREFIX)
+            return ResolvedModel(files.language, files.tokenizer, files if is_complete else None)
+    return ResolvedModel()
 
 
 def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
