@@ -1,0 +1,86 @@
+"""Budgets of the package: lines per folder, files, names of modules, lines per function.
+
+To raise a budget, change it in a commit of its own that says why.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import elmo_cli
+
+PACKAGE = Path(elmo_cli.__file__).parent
+
+BUDGETS = {
+    "analysis": 2_400,
+    "cli": 3_250,
+    "compiled": 210,
+    "distributed": 1_100,
+    "inference": 1_600,
+    "integrations": 450,
+    "language_model": 1_400,
+    "model": 1_850,
+    "outputs": 2_650,
+    "pretrained": 1_450,
+    "text": 1_850,
+    "training": 2_150,
+    "": 2_300,
+}
+"""Lines of Python per folder; the last are the files next to the folders."""
+MAX_LINES = 22_500
+MAX_FILES = 100
+MAX_FUNCTION_LINES = 40
+"""Lines of a function, without the signature and the docstring of a public one."""
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def lines_per_folder() -> Counter[str]:
+    lines: Counter[str] = Counter()
+    for path in sources():
+        folder = path.relative_to(PACKAGE).parent.as_posix()
+        lines["" if folder == "." else folder] += len(path.read_text("utf-8").splitlines())
+    return lines
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield all functions with their places."""
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno} {node.name}", node
+
+
+def n_lines(function: ast.FunctionDef) -> int:
+    """Count the lines of a function, of a public one without its signature and docstring."""
+    first = function.lineno
+    if not function.name.startswith("_") or function.name == "__init__":
+        has_docstring = ast.get_docstring(function) is not None
+        body = function.body[1:] if has_docstring else function.body
+        first = body[0].lineno if body else (function.end_lineno or first)
+    return (function.end_lineno or first) - first + 1
+
+
+def test_folders_stay_within_their_budgets() -> None:
+    lines = lines_per_folder()
+    assert set(lines) == set(BUDGETS)
+    over = {folder: n for folder, n in lines.items() if n > BUDGETS[folder]}
+    assert over == {}
+
+
+def test_package_stays_within_its_budget() -> None:
+    assert sum(lines_per_folder().values()) <= MAX_LINES
+    assert len(sources()) <= MAX_FILES
+
+
+def test_module_names_have_one_meaning() -> None:
+    names = Counter(path.stem for path in sources() if path.stem != "__init__")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_functions_are_short() -> None:
+    long = [place for place, function in functions() if n_lines(function) > MAX_FUNCTION_LINES]
+    assert long == []
