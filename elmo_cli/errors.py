@@ -111,7 +111,7 @@ def load_extra(name: str, package: str, extra: str) -> Any:
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
-    return f'pip install "elmo-cli[{extra}]" (in a checkout: pip install ".[{extra}]")'
+    return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
 
 
 def first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from elmo_cli.training.corpus import find_text_files
 
 
 def test_install_command_names_the_extra() -> None:
-    command = 'pip install "elmo-cli[plot]" (in a checkout: pip install ".[plot]")'
+    command = 'pip install "elmo-cli[plot]", or in a checkout pip install ".[plot]"'
     assert install_command("plot") == command
 
 
