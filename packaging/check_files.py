@@ -22,6 +22,7 @@ NEEDED: Final = (
     "/licenses/LICENSE",
     "/sboms/elmo-cli.cdx.json",
     "/py.typed",
+    "/elmo_cli/__init__.pyi",
     "/weights.hdf5",
     "/models.json",
 )
