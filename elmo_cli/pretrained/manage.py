@@ -136,13 +136,16 @@ def _write_readme(files: ModelFiles, folder: Path) -> None:
     with suppress(OSError, UnicodeDecodeError):
         lines = read_text(files.options.with_name("card.md")).splitlines()
         # The card becomes a section of the page.
-        card = "\n".join(["", *(f"#{line}" if line.startswith("#") else line for line in lines)])
+        card = "\n".join(
+            ["", "", *(f"#{line}" if line.startswith("#") else line for line in lines)]
+        )
     template = Path(__file__).with_name("hub_readme.md").read_text(encoding="utf-8")
     page = template.format(
         language="" if files.language is None else f"language: {files.language}\n",
         name=folder.resolve().name,
         layers=options.n_layers,
         width=options.width,
+        shape=f"{options.n_layers}, 4, {options.width}",
         units="characters" if options.char_cnn is not None else "the words of its vocabulary",
         card=card,
     )
