@@ -32,8 +32,7 @@ from elmo_cli.inference.precision import Device, choose_device, compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.pretrained.cache import content_sha256
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,

@@ -22,7 +22,7 @@ from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.outputs.output_formats import DTYPES, KEYS
 from elmo_cli.outputs.parts import Folder, Plan, next_subfolder, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.pretrained.find import default_model
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings

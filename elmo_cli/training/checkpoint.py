@@ -29,7 +29,7 @@ from elmo_cli.errors import (
     system_reason,
 )
 from elmo_cli.inference.precision import is_out_of_memory
-from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS
