@@ -185,13 +185,10 @@ def _print_status(folder: str, *, as_json: bool) -> None:
     from elmo_cli.distributed.workers import read_status
     from elmo_cli.outputs.parts import Folder
 
-    status = read_status(Folder(folder))
-    if as_json:
-        click.echo(json_line({"folder": folder, **status.to_json()}))
-    else:
-        first, *rest = status.lines()
-        click.echo("\n".join([f"{folder}: {first}", *rest]))
-    if not status.is_complete:
+    status, (first, *rest) = read_status(Folder(folder))
+    lines = [f"{folder}: {first}", *rest]
+    click.echo(json_line({"folder": folder, **status}) if as_json else "\n".join(lines))
+    if not status["complete"]:
         click.get_current_context().exit(1)
 
 

@@ -118,7 +118,11 @@ def _results(
             heard = time.monotonic()
             if call in starting:
                 worker = starting.pop(call)
-                _check_start(ray, call)
+                try:
+                    ray.get(call)
+                except ray.exceptions.RayError as error:
+                    reason = first_line(error)
+                    raise ElmoError(f"Ray cannot start a worker: {reason}") from None
             else:
                 worker, part = at_work.pop(call)
                 yield _result_of(ray, call, part, resources.attempts)
@@ -136,13 +140,6 @@ def _results(
                 resources.gpus_per_worker,
             )
             heard = math.inf  # One warning is enough, until there is a result.
-
-
-def _check_start(ray: Any, call: Any) -> None:
-    try:
-        ray.get(call)
-    except ray.exceptions.RayError as error:
-        raise ElmoError(f"Ray cannot start a worker: {first_line(error)}") from None
 
 
 def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:

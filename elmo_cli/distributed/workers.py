@@ -57,14 +57,9 @@ class RunCounts:
     started: float = field(default_factory=time.monotonic)
 
     @property
-    def seconds(self) -> float:
-        """Seconds since the start of the run."""
-        return max(time.monotonic() - self.started, 1e-9)
-
-    @property
     def tokens_per_second(self) -> float:
         """Tokens per second of this run."""
-        return (self.n_tokens + self.n_tokens_at_work) / self.seconds
+        return (self.n_tokens + self.n_tokens_at_work) / max(time.monotonic() - self.started, 1e-9)
 
     def add(self, result: PartResult) -> None:
         """Count a part, and log why it failed or what it skipped."""
@@ -89,7 +84,7 @@ class RunCounts:
         left = ""
         if self.n_new:
             n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
-            minutes = round(self.seconds / self.n_new * n_left / 60)
+            minutes = round((time.monotonic() - self.started) / self.n_new * n_left / 60)
             left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} left"
         skipped = f", {self.n_skipped:,} skipped" if self.n_skipped else ""
         return (
@@ -182,40 +177,8 @@ def _failure_name(number: int) -> str:
     return f"{WORK}/failed-{number:08d}.txt"
 
 
-@dataclass(frozen=True)
-class Status:
-    """Status of a folder."""
-
-    n_parts: int
-    missing: dict[Part, str | None]
-    """Missing parts, with the reasons of those that failed."""
-    is_complete: bool
-    """True if no part is missing, and the run has ended."""
-
-    def lines(self) -> list[str]:
-        """Return the status as lines of text."""
-        n_done = self.n_parts - len(self.missing)
-        lines = [f"{n_done:,} of {counted(self.n_parts, 'part')}"]
-        for part, reason in self.missing.items():
-            lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
-        if not self.missing and not self.is_complete:
-            lines.append(f"Missing: {SUCCESS}, which the same command writes")
-        return lines
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the status as values of JSON."""
-        missing = [{**part._asdict(), "error": error} for part, error in self.missing.items()]
-        n_done = self.n_parts - len(missing)
-        return {
-            "complete": self.is_complete,
-            "parts": self.n_parts,
-            "done": n_done,
-            "missing": missing,
-        }
-
-
-def read_status(folder: Folder) -> Status:
-    """Read the status of a folder.
+def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
+    """Return the status of a folder as values of JSON, and as lines of text.
 
     Raises:
         InputError: There is no plan in the folder, or a damaged one.
@@ -223,9 +186,16 @@ def read_status(folder: Folder) -> Status:
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none.")
-    done, missing = find_done(folder, plan.sha256), dict[Part, str | None]()
+    done, n_parts = find_done(folder, plan.sha256), len(plan.parts)
+    lines, missing = [f"{len(done):,} of {counted(n_parts, 'part')}"], []
     for part in plan.parts:
         if part.number not in done:
-            reason = folder.read(_failure_name(part.number))
-            missing[part] = None if reason is None else reason.decode(errors="replace")
-    return Status(len(plan.parts), missing, not missing and folder.has(SUCCESS))
+            content = folder.read(_failure_name(part.number))
+            reason = None if content is None else content.decode(errors="replace")
+            lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
+            missing.append({**part._asdict(), "error": reason})
+    is_complete = not missing and folder.has(SUCCESS)
+    if not missing and not is_complete:
+        lines.append(f"Missing: {SUCCESS}, which the same command writes")
+    counts = {"complete": is_complete, "parts": n_parts, "done": len(done)}
+    return {**counts, "missing": missing}, lines

@@ -330,10 +330,7 @@ class PartsFolder:
         table = self._rows(start, stop)
         own = ("sentence", "tokens", *(["id"] if self.has_keys else []))
         rows = table.select([name for name in table.column_names if name in own]).to_pylist()
-        return [
-            Record(row.get("sentence") or "", row["tokens"], _text_of(row.get("id")))
-            for row in rows
-        ]
+        return [Record(r.get("sentence") or "", r["tokens"], _text_of(r.get("id"))) for r in rows]
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last number of its text."""
