@@ -28,7 +28,8 @@ from pathlib import Path
 from pyarrow import parquet
 
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.outputs.parts import Folder, read_plan
+from elmo_cli.distributed.plan import read_plan
+from elmo_cli.outputs.parts import Folder
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
 TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
