@@ -40,7 +40,8 @@ class Elmo(nn.Module):
     """A biLM with mixes of its layers, which are learned with a task.
 
     Every sentence starts from the zero state; nothing is kept between calls. A biLM that does not
-    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights.
+    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights. The next
+    call notices changes of the weights, except those that `reload_weights` names.
     """
 
     def __init__(
@@ -109,6 +110,18 @@ class Elmo(nn.Module):
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""
         return self.bilm.options.width
+
+    def reload_weights(self) -> None:
+        """Let the next call compute with the present weights of `bilm`.
+
+        Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
+        noticed without it. It is needed after a change that torch does not count: in place through
+        `weight.data`, as in `weight.data.add_()`, or through NumPy. With `vocab_to_cache`, it is
+        needed after all changes except `load_state_dict`.
+        """
+        self._runner.reload_weights()
+        if self.token_table is not None:
+            self.token_table.fill(self.bilm.token_encoder)
 
     @uncompiled
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:

@@ -6,6 +6,7 @@ equal sentences are computed once, and a batch that does not fit into memory is 
 halves, in the end on the CPU. It can be pickled and deep-copied.
 """
 
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +28,6 @@ from elmo_cli.inference.batching import (
     split_into_windows,
 )
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
-from elmo_cli.inference.fast_bilm import are_equal, weights_sha256
 from elmo_cli.inference.precision import Device, choose_device, compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
 from elmo_cli.model.bilm import BiLm
@@ -39,7 +39,6 @@ from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
     ModelSettings,
-    Precision,
     Selection,
 )
 from elmo_cli.text.records import Sentence
@@ -64,7 +63,6 @@ class Engine:
     files: ModelFiles
     options: ModelOptions
     state: InitialState
-    precision: Precision
     device: torch.device
     batch_tokens: int
     """Maximum number of tokens per batch."""
@@ -78,7 +76,13 @@ class Engine:
     def content_sha256(self) -> str:
         """SHA-256 of everything that the numbers of the model depend on, read on first use."""
         from_files = content_sha256(self.files)
-        return from_files if self.changed is None else weights_sha256(self.changed, from_files)
+        if self.changed is None:
+            return from_files
+        digest = hashlib.sha256(from_files.encode())
+        for name, values in self.changed.state_dict().items():
+            digest.update(name.encode())
+            digest.update(values.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def _load(self) -> BiLm:
         """Return a new copy of the model."""
@@ -86,14 +90,18 @@ class Engine:
 
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine that computes with the weights of a biLM, and continues the state."""
-        copied, from_files = _copied(bilm), load_bilm(self.files)
-        changed = None if are_equal(copied, from_files) else bilm
-        if changed is None and self.changed is None:
+        copied, stored = _copied(bilm), load_bilm(self.files).state_dict()
+        weights = copied.state_dict()
+        is_stored = weights.keys() == stored.keys() and all(
+            torch.equal(values, stored[name]) for name, values in weights.items()
+        )
+        if is_stored and self.changed is None:
             return self
-        types = compute_types(self.precision, self.device)
+        types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
         if bilm.options == self.options:
             encoder.restore(self.encoder.save())
+        changed = None if is_stored else bilm
         return replace(self, options=bilm.options, encoder=encoder, changed=changed)
 
     @cached_property
@@ -103,7 +111,8 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
             self.device,
         )
-        return make_encoder(self._load(), compute_types(self.precision, CPU), self.state)
+        types = compute_types(self.settings.precision, CPU)
+        return make_encoder(self._load(), types, self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
         """Return the engine itself if it is on `device` (None is any), else load it there."""
@@ -238,7 +247,7 @@ class Engine:
             "options": json.dumps(asdict(self.options)),
             **selection.to_attributes(),
             "state": self.state,
-            "precision": self.precision,
+            "precision": self.settings.precision,
             "elmo_cli_version": __version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
@@ -264,8 +273,5 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
     files = files or settings.find_files()
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
-    options = bilm.options
-    encoder = make_encoder(bilm, types, state)
-    return Engine(
-        files, options, state, settings.precision, types.device, batch_tokens, encoder, settings
-    )
+    options, encoder = bilm.options, make_encoder(bilm, types, state)
+    return Engine(files, options, state, types.device, batch_tokens, encoder, settings)

@@ -7,11 +7,8 @@ elementwise work are prepared for the processor (`fast_lstm`, `linear`).
 Decorator that leaves a method out of `torch.compile`.
 
 Detection of weights that a user has changed after they were copied.
-
-Torch counts changes of a tensor, but not those through `parameter.data` or NumPy. Values show them.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,50 +50,25 @@ def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
     return call
 
 
-_SAMPLED_ROWS = 32
-"""Number of indices per dimension of a tensor that `sample` reads."""
+class WeightsVersion:
+    """Addresses of weights, and torch's counters of their changes.
 
-
-def fingerprint(module: nn.Module) -> Tensor:
-    """Return the products of all weights of a module with fixed numbers, float32, shape (n,).
-
-    The change of any single value changes them. It takes as long as reading all weights.
+    The `key` changes with every operation in place, `load_state_dict`, an optimizer's step and new
+    `data`. torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an optimizer
+    with `fused=True`. Copies and pickles are versions of no weights.
     """
-    products = []
-    for values in module.state_dict().values():
-        rows = values.flatten(1) if values.dim() > 1 else values.reshape(1, -1)
-        columns = torch.arange(rows.shape[1], dtype=torch.float32, device=rows.device)
-        products.append((rows.float() @ columns.cos()).cpu())
-    return torch.cat(products)
 
+    def __init__(self, weights: Iterable[Tensor] = ()) -> None:
+        """Remember weights."""
+        # References keep the memory, so that later weights cannot get the addresses of these.
+        self._weights = [weight.detach() for weight in weights]
+        self.key = [
+            (weight.data_ptr(), -1 if weight.is_inference() else weight._version)
+            for weight in self._weights
+        ]
 
-def sample(weights: Iterable[Tensor]) -> Tensor:
-    """Return some values of each weight, float32, shape (n,).
-
-    It takes no time, and misses the change of a few values.
-    """
-    sampled = []
-    for weight in weights:
-        steps = [slice(None, None, max(1, size // _SAMPLED_ROWS)) for size in weight.shape]
-        sampled.append(weight.detach()[tuple(steps)].flatten().float())
-    return torch.cat(sampled)
-
-
-def are_equal(one: nn.Module, other: nn.Module) -> bool:
-    """Return whether two modules have equal weights, on the CPU."""
-    first, second = one.state_dict(), other.state_dict()
-    return first.keys() == second.keys() and all(
-        torch.equal(values, second[name]) for name, values in first.items()
-    )
-
-
-def weights_sha256(module: nn.Module, start: str) -> str:
-    """Return the SHA-256, in hexadecimal, of a text and all weights of a module."""
-    digest = hashlib.sha256(start.encode())
-    for name, values in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(values.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    def __reduce__(self) -> tuple[type["WeightsVersion"], tuple[()]]:
+        return WeightsVersion, ()
 
 
 MAX_ROWS: Final = 256
@@ -297,19 +269,22 @@ vectors, float, shape (N, P)."""
 class BiLmRunner:
     """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
-    The fast LSTMs have a copy of the weights. It is made on first use, and again after the weights
-    have changed. A change of a few values through `parameter.data` is missed. Copies and pickles of
-    a runner have no weights.
+    The fast LSTMs have a copy of the weights. It is made on first use, and again after a change
+    that `WeightsVersion` shows, after training, and after `reload_weights`. Copies and pickles of a
+    runner have no weights.
     """
 
     def __init__(self) -> None:
         """Make a runner without weights."""
         self._fast: FastBiLm | None = None
-        self._copied: list[Any] = []
-        self._sampled = torch.empty(0)
+        self._copied = WeightsVersion()
 
     def __reduce__(self) -> tuple[type["BiLmRunner"], tuple[()]]:
         return BiLmRunner, ()
+
+    def reload_weights(self) -> None:
+        """Forget the copy of the weights, so that the next call makes a new one."""
+        self._fast, self._copied = None, WeightsVersion()
 
     def run(
         self,
@@ -333,6 +308,8 @@ class BiLmRunner:
         """
         encode = encode or (lambda rows, columns: bilm.token_encoder(ids[rows, columns]))
         is_frozen = _is_frozen(bilm)
+        if not is_frozen:
+            self.reload_weights()  # Not all optimizers count their steps.
         if not is_frozen and (bilm.device.type != "cpu" or torch.compiler.is_compiling()):
             return bilm.run_bounded(mask, lengths, encode).layers
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
@@ -354,15 +331,15 @@ class BiLmRunner:
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
         """Run the fast LSTMs, and copy the weights first if they have changed."""
         stacks = bilm.forward_layers, bilm.backward_layers
-        weights = [weight for stack in stacks for weight in stack.parameters()]
-        present = [(weight.data_ptr(), weight._version, weight.dtype) for weight in weights]
-        values = sample(weights)
-        is_same = present == self._copied and torch.equal(values, self._sampled)
-        if self._fast is None or not is_same:
-            self._fast = None  # Free the old copy before allocating the new one.
-            types = ComputeTypes(bilm.device, *3 * (_gates_dtype(bilm),))
+        version = WeightsVersion(weight for stack in stacks for weight in stack.parameters())
+        if self._fast is None or version.key != self._copied.key:
+            self._fast, self._copied = (
+                None,
+                version,
+            )  # Free the old copy before allocating a new one.
+            dtype = _gates_dtype(bilm)
+            types = ComputeTypes(bilm.device, dtype, dtype, dtype)
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
-            self._copied, self._sampled = present, values
         with torch.autocast("cpu", enabled=False):
             return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[0]
 
