@@ -204,7 +204,7 @@ class ElmoEmbedder:
         `weight.data`, as in `weight.data.add_()`, through NumPy, or by an optimizer with
         `fused=True`.
         """
-        # The fast biLM keeps no copy, so it is read from its files again.
+        # The fast biLM keeps no copy, so that it is read from its files again.
         with torch.inference_mode(False):  # Tensors of inference mode have no counter of changes.
             bilm = load_bilm(self.files).to(self.device)
         self._copied = WeightsVersion(bilm.parameters())
@@ -447,16 +447,34 @@ class ElmoEmbedder:
         else:
             tokenizer = self._choose_tokenizer(tokenizer, language, default)
         text = TextSettings(
-            *(input_format, tokenizer, language, split_sentences, skip_errors, shard),
-            *(text_column, id_column, paragraphs, tuple(keep_columns)),
+            input_format,
+            tokenizer,
+            language,
+            split_sentences,
+            skip_errors,
+            shard,
+            text_column,
+            id_column,
+            paragraphs,
+            tuple(keep_columns),
         )
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
-            *(file_format, layout, compression, dtype),
-            *(forget_sentences, use_sentence_keys, overwrite, rows),
+            file_format,
+            layout,
+            compression,
+            dtype,
+            forget_sentences,
+            use_sentence_keys,
+            overwrite,
+            rows,
         )
         plan = plan_file(
-            *(input_file, output_file_path, text, selection, written),
+            input_file,
+            output_file_path,
+            text,
+            selection,
+            written,
             state=self.state,
             model_language=self.files.language,
         )

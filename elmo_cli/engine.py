@@ -1,9 +1,8 @@
 """A loaded model that turns windows of sentences into activations, or into anything else.
 
-An `Engine` is what every command that computes holds: the files of the model, its options, the
-initial state, the precision, the device and the batch size. It has the one loop over windows:
-equal sentences are computed once, and a batch that does not fit into memory is computed in
-halves, in the end on the CPU. It can be pickled and deep-copied.
+Every command that computes has an `Engine`, with the one loop over windows. Equal sentences are
+computed once. A batch that does not fit into memory is computed in halves, in the end on the CPU.
+An engine can be pickled and deep-copied.
 """
 
 import hashlib
@@ -35,12 +34,7 @@ from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.pretrained.cache import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    InitialState,
-    ModelSettings,
-    Selection,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Selection
 from elmo_cli.text.records import Sentence
 from elmo_cli.version import __version__
 
@@ -84,10 +78,6 @@ class Engine:
             digest.update(values.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def _load(self) -> BiLm:
-        """Return a new copy of the model."""
-        return load_bilm(self.files) if self.changed is None else _copied(self.changed)
-
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine that computes with the weights of a biLM, and continues the state."""
         copied, stored = _copied(bilm), load_bilm(self.files).state_dict()
@@ -112,7 +102,8 @@ class Engine:
             self.device,
         )
         types = compute_types(self.settings.precision, CPU)
-        return make_encoder(self._load(), types, self.state)
+        bilm = load_bilm(self.files) if self.changed is None else _copied(self.changed)
+        return make_encoder(bilm, types, self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
         """Return the engine itself if it is on `device` (None is any), else load it there."""
@@ -134,13 +125,11 @@ class Engine:
 
         Args:
             items: Read one window at a time.
-            compute_window: Returns one result per sentence; `embed_window` or `compute` of this
-                engine, with its other arguments bound.
+            compute_window: `embed_window` or `compute` of this engine, with its other arguments
+                bound.
             sentence_of: Returns the sentence of an item.
-            batch_size: Sentences per batch where the state is carried over; a window is one batch
-                then.
-            ends_window: Called with the last item that was read. True ends the window after it,
-                unless the state is carried over.
+            batch_size: Sentences per window where the state is carried over.
+            ends_window: See `split_into_windows`. It has no effect with carried state.
 
         Yields:
             The items of a window with their results, which are used before the next window.
@@ -167,9 +156,6 @@ class Engine:
             sentences: The window; one batch if the state is carried over.
             compute: Called with each batch. It changes nothing when it fails.
             empty: Result of a sentence without tokens.
-
-        Returns:
-            Results, with an error in place of each that does not fit into memory.
         """
         carried = self.state == "carry"
         if carried:
@@ -201,12 +187,7 @@ class Engine:
     def embed(
         self, sentences: list[Sentence], selection: Selection, device: torch.device = CPU
     ) -> list[Tensor | ComputationError]:
-        """Embed the sentences of a window.
-
-        Args:
-            sentences: The window; one batch if the state is carried over.
-            selection: Checked for the model; see `Selection.for_model`.
-            device: Device of the activations.
+        """Embed a window on `device`, by a selection that is checked for the model.
 
         Returns:
             float32 tensors that may share memory: see `apply_selection` for the shapes.
@@ -259,15 +240,7 @@ def _copied(bilm: BiLm) -> BiLm:
 
 
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
-    """Load a model.
-
-    Args:
-        settings: Of the model.
-        files: Files of the model, where they have been found already.
-
-    Raises:
-        ElmoError: The model, or the device, is missing or invalid.
-    """
+    """Load a model. `files` are the files of the model, if they have been found already."""
     types = compute_types(settings.precision, choose_device(settings.device))
     batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
     files = files or settings.find_files()
