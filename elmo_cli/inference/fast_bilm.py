@@ -1,12 +1,11 @@
 """Fast biLM: computes what `BiLm.run_bounded` computes, without gradients.
 
 Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
-(see `trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
-elementwise work are prepared for the processor (`fast_lstm`, `linear`).
+(see `Trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
+elementwise work are prepared for the processor (`fast_lstm`).
 
-Decorator that leaves a method out of `torch.compile`.
-
-Detection of weights that a user has changed after they were copied.
+A `BiLmRunner` uses it in a module that may train too, whose weights may change at any time, and
+which `torch.compile` leaves out (`uncompiled`).
 """
 
 import os
@@ -59,7 +58,6 @@ class WeightsVersion:
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:
-        """Remember weights."""
         # References keep the memory, so that later weights cannot get the addresses of these.
         self._weights = [weight.detach() for weight in weights]
         self.key = [
@@ -101,11 +99,8 @@ class FastBiLm:
     def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
         """Prepare the LSTMs of a biLM.
 
-        Args:
-            bilm: Its LSTMs are removed one by one, so that memory never holds all of them twice.
-                It must not be used afterwards.
-            types: Device and data types.
-            keeps_bilm: Leave `bilm` as it is.
+        Unless `keeps_bilm`, they are removed from it one by one, so that memory never holds all of
+        them twice. It must not be used afterwards.
         """
         _prepare_for_forks()
         self.options = bilm.options
@@ -120,7 +115,6 @@ class FastBiLm:
         self._stacks = prepare(bilm.forward_layers), prepare(bilm.backward_layers)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a copy or a pickle."""
         _prepare_for_forks()
         vars(self).update(state)
 
@@ -230,10 +224,7 @@ def compute_input_gates(
 def group_by_tokens(
     tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Split steps into groups of at most `max_tokens` distinct tokens, or of one step.
-
-    A group has at most `MAX_STEPS` steps.
-    """
+    """Split steps into groups of at most `max_tokens` tokens and `MAX_STEPS`, or of one step."""
     if len(tokens) <= max_tokens and len(sizes) <= MAX_STEPS:
         yield list(sizes)
         return
@@ -275,7 +266,6 @@ class BiLmRunner:
     """
 
     def __init__(self) -> None:
-        """Make a runner without weights."""
         self._fast: FastBiLm | None = None
         self._copied = WeightsVersion()
 
@@ -299,8 +289,7 @@ class BiLmRunner:
         Args:
             bilm: Model. All calls must get one model.
             ids: int64, shape (B, T + 2, C); see `BiLm.add_boundaries`.
-            mask: See `BiLm.run_bounded`.
-            lengths: See `BiLm.run_bounded`.
+            mask, lengths: See `BiLm.run_bounded`.
             encode: Encodes tokens. None is the token encoder of the biLM.
 
         Returns:
@@ -353,16 +342,13 @@ def _is_frozen(bilm: BiLm) -> bool:
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
-    """Return the data type of the gates' weights."""
     return bilm.layer_pairs()[0][0].gates.weight.dtype
 
 
 def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tuple[Tensor, Tensor]:
-    """Encode each distinct token once.
+    """Return the vectors of distinct tokens, float, shape (V, P), and the row of each token.
 
-    Returns:
-        The vectors, float, shape (V, P), and the row of each token in them, int64,
-        shape (B, T + 2), padded with -1.
+    The rows are int64, shape (B, T + 2), padded with -1.
     """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)

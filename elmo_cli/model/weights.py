@@ -199,9 +199,9 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
-        reason = first_line(error)
-        message = f"{path}: not a valid weights file: {reason}. Download it again."
-        raise WeightsError(message) from None
+        raise WeightsError(
+            f"{path}: not a valid weights file: {first_line(error)}. Download it again."
+        ) from None
 
 
 def write_tensors(
@@ -210,11 +210,9 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors, assembled in memory. It appears when it is complete.
+    """Write a file of tensors as `float32` or `float16`. It appears when it is complete.
 
-    Args:
-        dtype: Type of the values, `float32` or `float16`.
-        metadata: Metadata of safetensors, or attributes of HDF5.
+    `metadata` becomes metadata of safetensors, or attributes of HDF5.
     """
     path = Path(path)
     content: bytes | memoryview
@@ -235,9 +233,6 @@ def write_tensors(
         partial.write_bytes(content)
 
 
-# The weights of a biLM.
-
-
 Transform = Callable[[Tensor], Tensor]
 
 
@@ -251,7 +246,6 @@ class StoredParameter(NamedTuple):
 
 
 def _unchanged(dataset: str, parameter: str) -> StoredParameter:
-    """Describe a parameter that is stored in its shape in torch."""
     return StoredParameter(dataset, parameter, lambda values: values, lambda values: values)
 
 
@@ -283,13 +277,7 @@ def below_padding(table: Tensor) -> Tensor:
 def stored_parameters(
     options: ModelOptions, *, projects: bool, projects_features: bool
 ) -> Iterator[StoredParameter]:
-    """Yield all parameters of a `BiLm` that a weights file stores.
-
-    Args:
-        options: Architecture.
-        projects: True if the LSTMs have a projection; see `BiLm`.
-        projects_features: True if the features of characters have one.
-    """
+    """Yield all parameters of a `BiLm` that a weights file stores; see `BiLm` for the arguments."""
     if options.char_cnn is None:
         yield _table("embedding", "token_encoder.embedding.weight")
     else:
@@ -320,8 +308,7 @@ def read_weights(
 ) -> BiLm:
     """Build the biLM of `options` with the weights of a file, in float32.
 
-    Raises:
-        WeightsError: Tensors do not fit the options, or are not finite. All of them are named.
+    A `WeightsError` names all tensors that do not fit the options, or are not finite.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
