@@ -58,11 +58,9 @@ class Engine:
     options: ModelOptions
     state: InitialState
     device: torch.device
-    batch_tokens: int
-    """Maximum number of tokens per batch."""
+    batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
-    settings: ModelSettings
-    """Settings that the model was loaded by."""
+    settings: ModelSettings  # as given, with the precision
     changed: BiLm | None = None
     """Model whose weights differ from the files; None if they are equal."""
 
@@ -168,15 +166,14 @@ class Engine:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
             return compute(encoder, [distinct[index] for index in batch], batch)
 
+        kind = self.device.type
         results = compute_window(
             compute_batch,
             list(map(len, distinct)),
             self.batch_tokens,
-            self.device.type,
+            kind,
             carried=carried,
-            compute_on_cpu=(
-                None if self.device.type == "cpu" else partial(compute_batch, on_cpu=True)
-            ),
+            compute_on_cpu=None if kind == "cpu" else partial(compute_batch, on_cpu=True),
         )
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
         if carried and 0 < len(slots) < len(sentences):
@@ -207,8 +204,7 @@ class Engine:
     ) -> Iterator[Array | ComputationError]:
         """Yield the activations of each sentence of a window, as arrays of their own; see `embed`.
 
-        Each array is copied when it is taken, so that the copies of a window are never in memory
-        together.
+        Each array is copied when it is taken: the copies of a window are never in memory together.
         """
         return (
             values if isinstance(values, ComputationError) else values.numpy().copy()

@@ -218,14 +218,13 @@ class Trie:
 def build_trie(
     tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
 ) -> Trie:
-    """Build the trie of sentences, with int64 tensors on a device.
+    """Build the trie of sentences, read from their ends if `backward`.
 
     Args:
         tokens: Numbers of the tokens of B sentences, none empty, shape (B, T), padded with -1.
         roots: Index of the state in which each sentence starts, shape (B,). Sentences share nodes
             only if they have one root.
         device: Device of the tensors.
-        backward: Read the sentences from their end.
     """
     if len(tokens) == 1:
         return _build_path(tokens[0][tokens[0] >= 0], roots, device, backward=backward)

@@ -231,11 +231,9 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences from the initial state, with boundaries. The result excludes these.
+        """Run B sentences of N tokens, none empty, between boundaries that the result excludes.
 
-        Args:
-            sentences: B sentences, none empty, N tokens in total.
-            slots: Index of each sentence in its window. It selects a carried state.
+        `slots` are the indices of the sentences in their window. They select a carried state.
 
         Returns:
             Layers, float, shape (L, N, W), sentence after sentence.
@@ -255,12 +253,11 @@ class SentenceEncoder(ABC):
         start, end = self.boundaries
         return [[start, *sentence, end] for sentence in sentences]
 
-    @abstractmethod
     def save(self) -> dict[str, str]:
         """Return the carried state for the checkpoint of a run, in a form for JSON."""
+        return {}
 
-    @abstractmethod
-    def restore(self, saved: dict[str, str]) -> None:
+    def restore(self, saved: dict[str, str]) -> None:  # noqa: B027
         """Continue from the state that `save` returned, in a run with an equal model."""
 
 
@@ -294,13 +291,6 @@ class FixedStateEncoder(SentenceEncoder):
     ) -> Tensor:
         """Run sentences; see `SentenceEncoder.run_bounded`."""
         return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
-
-    def save(self) -> dict[str, str]:
-        """Return an empty dict, because no state is carried over."""
-        return {}
-
-    def restore(self, saved: dict[str, str]) -> None:
-        """Do nothing, because no state is carried over."""
 
 
 class CarriedStateEncoder(SentenceEncoder):

@@ -131,8 +131,7 @@ class FastBiLm:
         Args:
             vectors: Vectors of the distinct tokens, float, shape (V, P).
             tokens: Rows of `vectors` for the tokens of B sentences, shape (B, T), padded with -1.
-            state: State in which each sentence starts, or one row for all.
-            directions: D directions to run.
+            state, directions: See `SentenceEncoder.run_from`.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)

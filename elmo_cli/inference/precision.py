@@ -1,4 +1,4 @@
-"""Where and in which numbers a model computes: devices, their memory, precisions, linear layers.
+"""Devices and their memory, precisions, and the linear layers that multiply in them.
 
 `compute_types` turns the name of a precision into data types, and `prepare_linear` makes a layer
 that multiplies in one of them. Layers in int8 are by oneDNN, for processors with AVX-512 VNNI.

@@ -220,14 +220,12 @@ class BiLm(nn.Module):
         """Run each stack over packed token vectors in the order in which it reads them.
 
         Args:
-            forward: Token vectors for the forward stack, float, shape (N, P).
-            backward: Token vectors for the backward stack, float, shape (N, P).
+            forward, backward: Token vectors for each stack, float, shape (N, P).
             sizes: Number of sentences that run at each step; see `Lstm.forward`.
             state: State in which each sentence starts.
 
         Returns:
-            The layers of both stacks, shaped like the inputs, and the state at the end of each
-            sequence.
+            The layers of both stacks, shaped like the inputs, and the states at the ends.
         """
         outputs: list[tuple[Tensor, Tensor]] = []
         ended = []

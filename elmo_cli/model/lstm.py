@@ -253,7 +253,7 @@ class Lstm(nn.Module):
 
         Args:
             inputs: float, shape (N, P), packed.
-            sizes: Number of sequences that run at each step, in descending order. They sum to N.
+            sizes: See `Packing.sizes`.
             state: State in which each sequence starts. None is the zero state.
 
         Returns:
