@@ -14,7 +14,8 @@ import pickle
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypedDict, TypeGuard, cast
@@ -35,7 +36,7 @@ from elmo_cli.errors import (
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.cache import content_sha256
 from elmo_cli.training.corpus import TrainingText
-from elmo_cli.training.start import Start, validation_name
+from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
 _SAMPLES = 64
@@ -93,7 +94,8 @@ class Signature(NamedTuple):
     """Words to predict; None if the text gives them."""
 
 
-class Description(NamedTuple):
+@dataclass(frozen=True)
+class Description:
     """Everything about a run that is known before its first step."""
 
     folder: Path
@@ -102,35 +104,26 @@ class Description(NamedTuple):
     options: TrainingOptions
     validation_file: str | Path | None
     """Text to measure perplexity on."""
-    signature: Signature
 
-
-def describe_run(
-    folder: Path,
-    start: Start,
-    text: TrainingText,
-    options: TrainingOptions,
-    validation_file: str | Path | None,
-) -> Description:
-    """Describe a run. The files of its text and of its start are read."""
-    if text.validation_share:
-        validation_file = folder / validation_name(text)
-    identity: Identity = {
-        "architecture": start.content,
-        "start_sha256": None if start.files is None else content_sha256(start.files),
-        "files": list(map(fingerprint, text.paths)),
-        "text": {
-            "tokenizer": text.tokenizer.name,
-            "split_sentences": text.tokenizer.splits_by,
-            "validation_share": text.validation_share,
-            "input_format": text.input_format,
-            "text_column": text.text_column,
-        },
-        "vocabulary_size": start.n_words,
-    }
-    words = None if start.vocabulary is None else start.vocabulary.words
-    signature = Signature(identity, asdict(options), words)
-    return Description(folder, start, text, options, validation_file, signature)
+    @cached_property
+    def signature(self) -> Signature:
+        """Signature of the run. The files of its text are read at the first access."""
+        start, text = self.start, self.text
+        identity: Identity = {
+            "architecture": start.content,
+            "start_sha256": None if start.files is None else content_sha256(start.files),
+            "files": list(map(fingerprint, text.paths)),
+            "text": {
+                "tokenizer": text.tokenizer.name,
+                "split_sentences": text.tokenizer.splits_by,
+                "validation_share": text.validation_share,
+                "input_format": text.input_format,
+                "text_column": text.text_column,
+            },
+            "vocabulary_size": start.n_words,
+        }
+        words = None if start.vocabulary is None else start.vocabulary.words
+        return Signature(identity, asdict(self.options), words)
 
 
 def fingerprint(path: Path) -> FileFingerprint:

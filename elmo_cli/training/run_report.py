@@ -226,7 +226,8 @@ def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterat
 def write_record(run: Run, description: Description, perplexity: Figures | None) -> None:
     """Write training.json and card.md, for the model of the last step."""
     n_words = len(run.vocabulary)
-    _, start, text, _, validation_file, signature = description
+    start, text, signature = description.start, description.text, description.signature
+    validation_file = description.validation_file
     record = {
         "elmo_cli_version": __version__,
         "date": time.strftime("%Y-%m-%d"),

@@ -14,7 +14,6 @@ from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import (
     Description,
     damage_error,
-    describe_run,
     load_checkpoint,
     own_folder,
     remove_checkpoint,
@@ -90,7 +89,10 @@ def train_model(
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        description = describe_run(folder, start, text, options, text_options.validation_file)
+        validation = text_options.validation_file
+        if text.validation_share:
+            validation = folder / validation_name(text)
+        description = Description(folder, start, text, options, validation)
         if is_finished(description):
             logger.info("%s: training is finished, and nothing is left to train", folder)
             return measure(description, processes.device) if processes.is_first else None
@@ -151,7 +153,8 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
 
 def _start_run(description: Description, processes: Processes) -> Run:
     """Begin the run of a folder, or resume it from its last checkpoint."""
-    folder, start, text, options, *_ = description
+    folder, start, text = description.folder, description.start, description.text
+    options = description.options
     vocabulary, text_tokens = start.vocabulary, None
     checkpoint = load_checkpoint(description)
     if checkpoint is not None:

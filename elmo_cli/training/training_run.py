@@ -1,18 +1,14 @@
-"""A run: batches to trained weights, step after step.
+"""A run: batches to trained weights, step after step, in one process or several.
 
 All that a step needs beyond the weights follows from its number and the progress in the text:
 each step seeds its random numbers itself. A run that resumes from a checkpoint therefore gives
 the same bits as a run that was never stopped, on the CPU of one machine.
 
-The processes of a run: one alone, or several that train one model together.
-
-`torchrun` starts several processes. Each one takes its share of every batch, and gradients are
-averaged over all processes.
-
-Nothing may keep the group of processes beyond its end. The threads of the group release tensors
-some time after they were summed, and need Python for it. If Python ends in the meantime, they
-abort the process. Torch's `DistributedDataParallel` keeps the group, so that it must be released
-first: see `Run.close`.
+`torchrun` starts several processes that train one model together. Each one takes its share of every
+batch, and gradients are averaged over all processes. Nothing may keep the group of processes beyond
+its end: its threads release tensors some time after they were summed, and abort the process if
+Python has ended in the meantime. Torch's `DistributedDataParallel` keeps the group, so that it must
+be released first: see `Run.close`.
 """
 
 import gc
