@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypedDict, TypeGuard, cast
+from types import UnionType
+from typing import Any, NamedTuple, TypedDict, TypeGuard, cast, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -237,29 +238,10 @@ class Checkpoint(TypedDict):
     optimizer: dict[str, Any]
 
 
-_REQUIRED_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "words": list,
-    "options": dict,
-    "step": int,
-    "n_tokens": int,
-    "warmup_steps": int,
-    "text_tokens": (int, type(None)),
-    "seconds": float,
-    "progress": tuple,
-    "loss_sums": Tensor,
-    "carried": list,
-    "objective": dict,
-    "optimizer": dict,
-}
-
-
 def load_checkpoint(description: Description) -> Checkpoint | None:
     """Load the checkpoint of a run onto the CPU. Return None if its folder has no checkpoint.
 
     Torch reads tensors, numbers and text only, so that a checkpoint cannot run code.
-
-    Raises:
-        ModelError: The checkpoint is damaged, or belongs to another run.
     """
     folder = description.folder
     path = folder / CHECKPOINT_FILE
@@ -279,8 +261,9 @@ def load_checkpoint(description: Description) -> Checkpoint | None:
         raise _checkpoint_error(folder, "a checkpoint of another version of elmo-cli")
     if not is_identity(content["identity"]):
         raise damage_error(folder, "wrong form of identity")
-    for name, required in _REQUIRED_TYPES.items():
-        if not isinstance(content.get(name), required):
+    for name, form in get_type_hints(Checkpoint).items():
+        required = form if isinstance(form, UnionType) else get_origin(form) or form
+        if required is not Identity and not isinstance(content.get(name), required):
             raise damage_error(folder, f"wrong type of {name}")
     before = Signature(content["identity"], content["options"], content["words"])
     check_same_run(before, description)

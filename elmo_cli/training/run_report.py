@@ -96,10 +96,7 @@ class Report:
             )
 
     def evaluate(self, max_tokens: float = math.inf) -> Figures | None:
-        """Write the model, and measure it on the first tokens of the validation text.
-
-        See `measure`.
-        """
+        """Write the model, and measure it; see `measure`."""
         write_model(self._run, self._description)
         perplexity = measure(self._description, self._run.processes.device, max_tokens)
         if perplexity is not None:
@@ -195,14 +192,9 @@ def write_model(run: Run, description: Description) -> None:
 def measure(
     description: Description, device: Device, max_tokens: float = math.inf
 ) -> Figures | None:
-    """Measure the perplexity of the model in the folder of a run.
+    """Measure the perplexity of the model in the folder of a run, if there is validation text.
 
-    Args:
-        max_tokens: Read the first sentences of the validation text, until they have that many
-            tokens.
-
-    Returns:
-        None without a validation text.
+    The first sentences are read, until they have `max_tokens` tokens.
     """
     path = description.validation_file
     if path is None:
@@ -301,8 +293,7 @@ def _card_rows(record: Mapping[str, Any]) -> Mapping[str, Any]:
 def is_finished(description: Description) -> bool:
     """Return whether the folder has the finished model of this run, without a checkpoint.
 
-    Raises:
-        ModelError: The folder has another model, or the model of a run of another length.
+    Raise a `ModelError` if it has another model, or the model of a run of another length.
     """
     folder, signature = description.folder, description.signature
     weights = candidates(folder, "weights")

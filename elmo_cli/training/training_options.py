@@ -103,11 +103,7 @@ class RunOptions:
 
 
 def _option(default: object, description: str, **metadata: object) -> Any:
-    """Return a field of `TrainingOptions` with all that is known about the option.
-
-    Args:
-        metadata: `choices`, the allowed values; `adagrad`, the default with Adagrad.
-    """
+    """Return a field of `TrainingOptions`, with `choices` or the default with `adagrad`."""
     return field(default=default, metadata={"description": description, **metadata})
 
 
@@ -180,9 +176,7 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 def complete_options(given: Mapping[str, Any], content: Mapping[str, Any]) -> TrainingOptions:
     """Complete given options from the content of an options.json and from the defaults.
 
-    Args:
-        given: Values by the names of the fields of `TrainingOptions`. None is the default.
-        content: Content of an options.json.
+    The names of `given` are fields of `TrainingOptions`. None is the default.
     """
     values = {name: value for name, value in given.items() if value is not None}
     optimizer = values.get("optimizer", TrainingOptions.optimizer)
@@ -232,10 +226,7 @@ def _check_number(name: str, value: Any) -> None:
 def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
     """Return the options that have an effect, with the values that are in effect.
 
-    Args:
-        options: Options of a run.
-        n_words: Number of words to predict.
-        warmup_steps: Steps over which the learning rate has really risen.
+    `warmup_steps` are those over which the learning rate has really risen.
     """
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "zero":
