@@ -8,9 +8,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import DTYPES
-from elmo_cli.outputs.printed import ROW_FORMATS
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     INITIAL_STATES,

@@ -9,8 +9,6 @@ The two log probabilities are added, the log probability of the word by itself i
 the result is normalized over the vocabulary. The model does not know p(w). A vocabulary by falling
 count approximates it: p(w) is taken to be log-uniform in the word's rank, as in the sampled softmax
 of training.
-
-Rows of `elmo predict`: one per predicted word.
 """
 
 import re
