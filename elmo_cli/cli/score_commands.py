@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -86,6 +86,13 @@ def _open_text(
         yield _OpenText(columns, checked, is_ready, partial(show_rate, bar))
 
 
+def _score_options(function: Any) -> Any:
+    """Add the options of a text and of a language model that scores it, in batches."""
+    batch_size = options.batch_size_option(requires="--state carry")
+    speed = options.batch_tokens_option(batch_size(function))
+    return options.text_options("whitespace")(options.language_model_options(speed))
+
+
 def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
     if is_set:
         message = "--per-token has gone. Use `elmo surprisal`, which prints a row per token."
@@ -102,7 +109,7 @@ def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: 
     options.json_option("an object, or one per row"),
     options.keep_columns_option,
 )
-@options.score_options
+@_score_options
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
 def perplexity(
     text: str,
@@ -241,7 +248,7 @@ class _Choices:
     option(
         "--pairs",
         metavar="GOOD,BAD",
-        callback=options.split_names,
+        type=options.split_names,
         help="Compare pairs of sentences, which are in the columns GOOD and BAD of each row.",
     ),
     option(
@@ -266,7 +273,7 @@ class _Choices:
     ),
     flag("--overwrite", requires="--plot", help="Replace OUT if it exists."),
 )
-@options.score_options
+@_score_options
 @receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
 def surprisal(
     text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
