@@ -1,7 +1,4 @@
-"""`elmo embed`: a text file to activations.
-
-`elmo usages`: the occurrences of target words in a text.
-"""
+"""`elmo embed` and `elmo usages`: activations of a text, or of the target words in it."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,7 +6,7 @@ from functools import partial
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import command, is_set, option_group, receives, typed_options
 from elmo_cli.cli.loading import (
     check_language,
     choose_tokenizer,
@@ -32,6 +29,7 @@ from elmo_cli.text.input_formats import TEXT
 from elmo_cli.text.sources import check_input
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
+_USAGE_FORMATS = [name for name in OUTPUT_FORMATS if name != "npy"]  # npy cannot hold words.
 
 
 @command()
@@ -55,9 +53,10 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @option_group(
     "Output",
     flag("--normalize", help="Scale every vector to length 1."),
-    option(
-        *("--format", "file_format"),
-        type=click.Choice(OUTPUT_FORMATS),
+    choice(
+        "--format",
+        OUTPUT_FORMATS,
+        "file_format",
         help="Format of OUTPUT. [default: by its suffix, else hdf5]",
     ),
     choice(
@@ -132,13 +131,17 @@ def embed(
     for name in typed_options("--vocab-path", "--include-package"):
         messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
-    for layers in [name for name, is_set in old_flags.items() if is_set]:
+    for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
     check_language(text_settings)
     text_settings = choose_tokenizer(text_settings, model_settings, input_file)
     with usage_errors():
         plan = plan_file(
-            *(input_file, output_file, text_settings, selection, output_settings),
+            input_file,
+            output_file,
+            text_settings,
+            selection,
+            output_settings,
             state=model_settings.state,
             model_language=model_language(model_settings),
         )
@@ -162,10 +165,14 @@ def embed(
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
-            f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
-            f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
+            f"{_name_of(output_file)}: {counted(done.n_sentences, unit)}, "
+            f"{counted(done.n_tokens, 'token')}, "
             f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
         )
+
+
+def _name_of(output_file: str) -> str:
+    return "standard output" if output_file == STANDARD_OUTPUT else output_file
 
 
 @command()
@@ -198,7 +205,8 @@ def embed(
     options.dtype_option,
     choice(
         "--format",
-        ("hdf5", "npz", "parquet", "jsonl"),
+        _USAGE_FORMATS,
+        "file_format",
         help="Format of OUT. [default: by its suffix, else hdf5]",
     ),
     choice(
@@ -212,22 +220,20 @@ def embed(
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
+@receives(
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+    output_settings=OutputSettings,
+)
 def usages(
     text: str,
     output_file: str,
     words: str,
-    layers: str | None,
-    mix: tuple[float, ...] | None,
-    gamma: float | None,
-    normalize: bool,
-    dtype: str,
-    format: str | None,
-    layout: str | None,
-    compression: str | None,
-    overwrite: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
 ) -> None:
     """Write the vectors of target words in TEXT, one sentence per line, to OUT.
 
@@ -251,12 +257,15 @@ def usages(
     targets = read_targets(words)
     check_language(text_settings)
     text_settings = choose_tokenizer(text_settings, model_settings, text)
+    if selection.mix is None and not is_set("--layers"):
+        selection = replace(selection, layers=DEFAULT_LAYERS)
     with usage_errors():
-        default = DEFAULT_LAYERS if mix is None else "all"
         plan = plan_usages(
-            *(text, output_file, text_settings),
-            Selection(layers or default, mix, gamma, normalize=normalize),
-            OutputSettings(format, layout, compression, dtype, overwrite=overwrite),
+            text,
+            output_file,
+            text_settings,
+            selection,
+            output_settings,
             state=model_settings.state,
             model_language=model_language(model_settings),
         )
@@ -269,21 +278,14 @@ def usages(
         counts, summary = embed_usages(
             engine, plan, targets, partial(show_summary, bar), should_stop
         )
-    _show_counts(counts)
-    if not summary.was_complete:  # embed_file logs it.
-        name = "standard output" if output_file == STANDARD_OUTPUT else output_file
-        messages.say(
-            f"{name}: {counted(sum(counts.values()), 'occurrence')} in "
-            f"{counted(summary.n_sentences, plan.input_format.unit)}"
-        )
-
-
-def _show_counts(counts: dict[str, int]) -> None:
-    """Print the number of occurrences of each word, and the words that never occur."""
     for word, count in counts.items():
         if count:
             messages.say(f"{word}: {counted(count, 'occurrence')}")
-    missing = [word for word, count in counts.items() if not count]
-    if missing:
+    if missing := [word for word, count in counts.items() if not count]:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+    if not summary.was_complete:  # embed_file logs it.
+        messages.say(
+            f"{_name_of(output_file)}: {counted(sum(counts.values()), 'occurrence')} in "
+            f"{counted(summary.n_sentences, plan.input_format.unit)}"
+        )
