@@ -1,12 +1,13 @@
 """`elmo embed` and `elmo usages`: activations of a text, or of the target words in it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, is_set, option_group, receives, typed_options
+from elmo_cli.cli.command import Decorator, command, is_set, option_group, receives, typed_options
 from elmo_cli.cli.loading import (
     check_language,
     choose_tokenizer,
@@ -29,7 +30,32 @@ from elmo_cli.text.input_formats import TEXT
 from elmo_cli.text.sources import check_input
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
-_USAGE_FORMATS = [name for name in OUTPUT_FORMATS if name != "npy"]  # npy cannot hold words.
+
+
+def _file_options(output: str, formats: Sequence[str]) -> Decorator:
+    """Add the options of an output file, as `OutputSettings`, and --normalize."""
+    return option_group(
+        "Output",
+        flag("--normalize", help="Scale every vector to length 1."),
+        choice(
+            "--format",
+            formats,
+            "file_format",
+            help=f"Format of {output}. [default: by its suffix, else hdf5]",
+        ),
+        choice(
+            "--layout",
+            LAYOUTS,
+            help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, "
+            "for large corpora. [default: allennlp]",
+        ),
+        options.keep_columns_option,
+        choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+        flag(
+            "--overwrite",
+            help=f"Replace {output} if it exists, or an unfinished run that differs.",
+        ),
+    )
 
 
 @command()
@@ -52,19 +78,7 @@ _USAGE_FORMATS = [name for name in OUTPUT_FORMATS if name != "npy"]  # npy canno
 @options.selection_options
 @option_group(
     "Output",
-    flag("--normalize", help="Scale every vector to length 1."),
-    choice(
-        "--format",
-        OUTPUT_FORMATS,
-        "file_format",
-        help="Format of OUTPUT. [default: by its suffix, else hdf5]",
-    ),
-    choice(
-        "--layout",
-        LAYOUTS,
-        help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, for "
-        "large corpora. [default: allennlp]",
-    ),
+    _file_options("OUTPUT", OUTPUT_FORMATS),
     choice(
         "--rows",
         ROWS,
@@ -72,9 +86,6 @@ _USAGE_FORMATS = [name for name in OUTPUT_FORMATS if name != "npy"]  # npy canno
         help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
         "layer.",
     ),
-    options.keep_columns_option,
-    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-    flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)
@@ -201,22 +212,8 @@ def _name_of(output_file: str) -> str:
 @option_group(
     "Output",
     options.layer_options("top"),
-    flag("--normalize", help="Scale every vector to length 1."),
     options.dtype_option,
-    choice(
-        "--format",
-        _USAGE_FORMATS,
-        "file_format",
-        help="Format of OUT. [default: by its suffix, else hdf5]",
-    ),
-    choice(
-        "--layout",
-        LAYOUTS,
-        help="Layout of HDF5: one dataset per line, or one for all lines. [default: allennlp]",
-    ),
-    options.keep_columns_option,
-    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-    flag("--overwrite", help="Replace OUT if it exists, or an unfinished run that differs."),
+    _file_options("OUT", [name for name in OUTPUT_FORMATS if name != "npy"]),
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)

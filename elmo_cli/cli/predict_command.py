@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import RowWriter, in_chunks, json_line, print_rows, with_columns
+from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
 from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
@@ -20,7 +20,7 @@ from elmo_cli.text.records import Record
 from elmo_cli.text.sources import STANDARD_INPUT, check_input, name_of
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.prediction import Prediction, Substitutes
+    from elmo_cli.language_model.prediction import Answer
     from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
     from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
@@ -123,10 +123,7 @@ def predict(
     tokenizer = loading.load_tokenizer(text_settings, model_settings, source)
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", source, text_settings, tokenizer, each=choices.each) as texts:
-        if choices.n_samples is not None:
-            _print_samples(texts, model, choices)
-        else:
-            _print_predictions(texts, model, choices)
+        _print_answers(texts, model, choices)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -191,64 +188,59 @@ def _open_texts(
         yield _Texts(columns, chunks, True)
 
 
-def _print_samples(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print random continuations of each text: sentences, rows or JSON."""
-    from elmo_cli.language_model.prediction import SAMPLE_COLUMNS, sample_rows, sample_sentences
-
-    sample = partial(
-        sample_sentences,
-        model,
-        n_samples=choices.n_samples or 0,
-        backward=choices.backward,
-        temperature=choices.temperature,
-        seed=choices.seed,
-        max_words=choices.max_words,
-    )
-    as_rows = choices.row_format is not None
-    with _rows(choices, [*texts.columns, *SAMPLE_COLUMNS], as_rows=as_rows) as rows:
-        for scored in texts.answered(partial(map, sample)):
-            if rows is not None:
-                rows.write(sample_rows(scored.result), scored.record.columns, scored.names)
-                continue
-            for tokens in scored.result:
-                values = {"tokens": scored.record.tokens, "sample": tokens}
-                line = _json_line(texts, scored, values) if choices.as_json else " ".join(tokens)
-                click.echo(line)
-
-
-def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print the most probable words: a list for people, rows or JSON."""
+def _finder(
+    model: "LanguageModel", choices: _Choices
+) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
+    """Return the function that finds the answers to texts, and the columns of their rows."""
     from elmo_cli.language_model import prediction
 
-    find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]]
-    columns: Sequence[str]
-    if choices.each:
-        find = partial(prediction.substitute_words, model, top=choices.top)
-        columns = prediction.SUBSTITUTE_COLUMNS
-    else:
-        find = partial(
-            prediction.predict_words,
+    if choices.n_samples is not None:
+        sample = partial(
+            prediction.sample_sentences,
             model,
-            top=choices.top,
+            n_samples=choices.n_samples,
             backward=choices.backward,
-            with_unknown=choices.with_unknown,
+            temperature=choices.temperature,
+            seed=choices.seed,
+            max_words=choices.max_words,
         )
-        columns = prediction.PREDICTION_COLUMNS
-    answers: Iterator[ScoredRecord[Prediction | Substitutes]] = texts.answered(find)
+        return (
+            lambda texts: (prediction.Samples(text, sample(text)) for text in texts)
+        ), prediction.SAMPLE_COLUMNS
+    if choices.each:
+        substitute = partial(prediction.substitute_words, model, top=choices.top)
+        return substitute, prediction.SUBSTITUTE_COLUMNS
+    predict = partial(
+        prediction.predict_words,
+        model,
+        top=choices.top,
+        backward=choices.backward,
+        with_unknown=choices.with_unknown,
+    )
+    return predict, prediction.PREDICTION_COLUMNS
+
+
+def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
+    """Print the answer to each text: lines for people, rows or JSON."""
+    from elmo_cli.language_model.prediction import Prediction, rows_of
+
+    find, columns = _finder(model, choices)
+    answers: Iterator[ScoredRecord[Answer]] = texts.answered(find)
+    is_table = texts.are_from_file and choices.n_samples is None and not choices.as_json
+    as_rows = choices.row_format is not None or is_table
+    printer = print_rows(choices.row_format, [*texts.columns, *columns])
     shares = []
-    as_rows = choices.row_format is not None or (texts.are_from_file and not choices.as_json)
-    with _rows(choices, [*texts.columns, *columns], as_rows=as_rows) as rows:
+    with printer if as_rows else nullcontext() as rows:
         for scored in answers:
             answer = scored.result
             if rows is not None:
-                answer_rows = prediction.rows_of(answer, model.vocabulary)
+                answer_rows = rows_of(answer, model.vocabulary)
                 rows.write(answer_rows, scored.record.columns, scored.names)
-            elif choices.as_json:
-                click.echo(_json_line(texts, scored, _json_values(answer)))
             else:
-                for line in _lines(answer):
+                lines = _json_lines(texts, scored) if choices.as_json else _lines(answer)
+                for line in lines:
                     click.echo(line)
-            if isinstance(answer, prediction.Prediction) and answer.place != "gap":
+            if isinstance(answer, Prediction) and answer.place != "gap":
                 shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
@@ -257,25 +249,13 @@ def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices)
         )
 
 
-def _rows(
-    choices: _Choices, columns: Sequence[str], *, as_rows: bool
-) -> AbstractContextManager[RowWriter | None]:
-    """Return a writer of rows, or None if the answers are printed in another form."""
-    return print_rows(choices.row_format, columns) if as_rows else nullcontext()
-
-
-def _json_line(texts: _Texts, text: "ScoredRecord[Any]", values: dict[str, Any]) -> str:
-    """Return an answer as JSON, with the name of a text from a file and its other columns."""
-    if not texts.are_from_file:
-        return json_line(values)
-    names = dict(zip(texts.columns, text.names, strict=True))
-    return json_line(with_columns(names | values, text.record.columns))
-
-
-def _lines(answer: "Prediction | Substitutes") -> Iterator[str]:
+def _lines(answer: "Answer") -> Iterator[str]:
     """Yield the lines of an answer for people."""
-    from elmo_cli.language_model.prediction import Prediction
+    from elmo_cli.language_model.prediction import Prediction, Samples
 
+    if isinstance(answer, Samples):
+        yield from map(" ".join, answer.samples)
+        return
     lists = [answer.candidates] if isinstance(answer, Prediction) else answer.candidates
     for index, candidates in enumerate(lists):
         if not isinstance(answer, Prediction):
@@ -284,13 +264,24 @@ def _lines(answer: "Prediction | Substitutes") -> Iterator[str]:
             yield f"{probability:8.4f}  {word}"
 
 
-def _json_values(answer: "Prediction | Substitutes") -> dict[str, Any]:
-    """Return an answer as JSON values."""
-    from elmo_cli.language_model.prediction import Prediction
+def _json_lines(texts: _Texts, scored: "ScoredRecord[Answer]") -> Iterator[str]:
+    """Yield an answer as JSON, with the name of a text from a file and its other columns."""
+    for values in _objects(scored.result):
+        if texts.are_from_file:
+            names = dict(zip(texts.columns, scored.names, strict=True))
+            values = with_columns(names | values, scored.record.columns)
+        yield json_line(values)
 
+
+def _objects(answer: "Answer") -> list[dict[str, Any]]:
+    """Return an answer as JSON values."""
+    from elmo_cli.language_model.prediction import Prediction, Samples
+
+    if isinstance(answer, Samples):
+        return [{"tokens": answer.tokens, "sample": sample} for sample in answer.samples]
     if isinstance(answer, Prediction):
         words = [candidate._asdict() for candidate in answer.candidates]
         values = {"tokens": answer.tokens, "place": answer.place}
-        return {**values, "words": words, "unknown": answer.unknown}
+        return [{**values, "words": words, "unknown": answer.unknown}]
     substitutes = [[candidate._asdict() for candidate in each] for each in answer.candidates]
-    return {"tokens": answer.tokens, "words": substitutes}
+    return [{"tokens": answer.tokens, "words": substitutes}]
