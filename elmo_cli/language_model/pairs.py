@@ -87,12 +87,8 @@ class PairTable:
         good, bad = self.columns
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
-            columns = tuple(dict.fromkeys([*columns, *self._groups, bad]))
+            columns = tuple(dict.fromkeys([*columns, *filter(None, [self.group]), bad]))
         return replace(self.settings, text_column=good, keep_columns=columns)
-
-    @property
-    def _groups(self) -> list[str]:
-        return [] if self.group is None else [self.group]
 
     def measure(
         self,
@@ -107,11 +103,8 @@ class PairTable:
         """Yield the pair of each record, whose columns are those that the row repeats.
 
         Args:
-            model: Model of the words.
             records: Records that were read by `reading`.
             tokenize: Function that splits the unacceptable sentence into tokens.
-            batch_size, is_ready: As in `LanguageModel.score`.
-            direction: Directions of the predictions.
 
         Raises:
             InputError: A sentence is empty.
@@ -141,7 +134,7 @@ class PairTable:
         chosen = self.settings.keep_columns
         if chosen == ALL_COLUMNS:
             chosen = tuple(name for name in record.columns if name not in self.columns)
-        names = dict.fromkeys([*chosen, *self._groups])
+        names = dict.fromkeys([*chosen, *filter(None, [self.group])])
         return record._replace(columns={name: record.columns[name] for name in names})
 
 

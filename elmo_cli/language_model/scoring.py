@@ -35,8 +35,6 @@ from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record, Sentence, check_sentences, id_value
 
 _Result = TypeVar("_Result")
-Score = Callable[[Iterator[Sentence]], Iterator[_Result]]
-"""Function that yields one result per sentence of a stream, in its order."""
 
 SENTENCE_COLUMNS: Final = (
     *("tokens", "unknown", "log_p_forward", "log_p_backward"),
@@ -168,7 +166,6 @@ class LanguageModel:
         """Compute one result per sentence of a stream, in its order, from the top layer.
 
         Args:
-            sentences, batch_size, is_ready: As in `score`.
             compute: Function of the sentences of a batch, none empty, and their top layer with
                 boundaries, float, shape (N, D P). It returns one result per sentence.
             empty: Result of a sentence without tokens.
@@ -229,8 +226,6 @@ class LanguageModel:
         """Read texts in one direction, to predict the next word.
 
         Args:
-            texts: Lists of tokens.
-            backward: Read from the last token to the first.
             state: Initial state of each text. No text may be empty then. None starts each text
                 at the boundary of a sentence. Only the state of the direction is used.
 
@@ -360,9 +355,9 @@ def record_names(number: int, record: Record) -> tuple[str | int, ...]:
 
 
 def score_records(
-    records: Iterable[Record], score: Score[_Result]
+    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterator[_Result]]
 ) -> Iterator[ScoredRecord[_Result]]:
-    """Yield each record with the result for its tokens."""
+    """Yield each record with the result for its tokens; `score` keeps their order."""
     waiting: deque[Record] = deque()
 
     def sentences() -> Iterator[Sentence]:

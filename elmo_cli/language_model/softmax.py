@@ -37,11 +37,6 @@ LOGITS: Final = 2**23
 """Number of logits of all words in some contexts that are computed together: 64 MiB."""
 HELD_BYTES: Final = 512 * 2**20
 """Maximum size of a softmax, in float32, that is read once; a larger one is read per batch."""
-
-
-# The file.
-
-
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""
@@ -83,9 +78,6 @@ def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
 def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
     """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
-
-
-# What it computes.
 
 
 class FullSoftmax:

@@ -183,11 +183,10 @@ class Surprisals(NamedTuple):
 
 
 class DirectedSurprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence in D directions, in bits."""
+    """Surprisal of the T tokens of a sentence in D directions, in bits; see `Surprisals`."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
     """Shape (D, T); with the boundary, (D, T + 1)."""
     entropy: NDArray[np.float64]
@@ -227,12 +226,9 @@ def measure_directions(
     with_entropy: bool = False,
     with_boundary: bool = False,
 ) -> Iterator[DirectedSurprisals]:
-    """Measure the surprisal of each token in one direction, or in both.
+    """Measure the surprisal of each token in one direction, or in both; see `measure_surprisal`.
 
     Args:
-        sentences, batch_size, is_ready: As in `LanguageModel.score`.
-        direction: Directions of the predictions; both have the order forward, backward.
-        with_entropy: Compute the entropy of each prediction too.
         with_boundary: Include the surprisal of `</S>` after the tokens, which the forward
             direction predicts, or of `<S>` before them, which the backward direction predicts.
     """
