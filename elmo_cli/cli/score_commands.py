@@ -4,12 +4,12 @@
 and which sentence of a pair is more probable.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -30,17 +30,11 @@ from elmo_cli.text.sources import check_input
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
-    from elmo_cli.language_model.scoring import (
-        LanguageModel,
-        Perplexity,
-        ScoredRecord,
-        SentenceScore,
-    )
+    from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
     from elmo_cli.language_model.surprisal import UnitKind
     from elmo_cli.text.records import Record
     from elmo_cli.text.tokenizers import Tokenizer
 
-_Result = TypeVar("_Result")
 _MAX_LINES = 100
 """Maximum number of groups whose accuracy is printed."""
 
@@ -55,16 +49,6 @@ class _OpenText(NamedTuple):
     """Function that returns whether the next record can be read without a long wait."""
     show_rate: Callable[[int], None]
     """Function that shows the rate after a number of tokens."""
-
-    def with_rate(
-        self, scored_records: "Iterable[ScoredRecord[_Result]]"
-    ) -> "Iterator[ScoredRecord[_Result]]":
-        """Yield scored records, and show the rate of their tokens."""
-        n_tokens = 0
-        for scored in scored_records:
-            yield scored
-            n_tokens += len(scored.record.tokens)
-            self.show_rate(n_tokens)
 
 
 @contextmanager
@@ -143,24 +127,25 @@ def perplexity(
     tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
-    from elmo_cli.language_model.scoring import (
-        SENTENCE_COLUMNS,
-        perplexity_of_scores,
-        score_records,
-        sentence_row,
-    )
+    from elmo_cli.language_model import scoring
 
-    def print_sentences() -> Iterator["ScoredRecord[SentenceScore]"]:
-        with print_rows(row_format, [*opened.columns, *SENTENCE_COLUMNS], as_json=as_json) as rows:
-            for scored in scores:
-                rows.write([sentence_row(scored.result)], scored.record.columns, scored.names)
-                yield scored
+    def score() -> Iterator["SentenceScore"]:
+        """Yield the score of each sentence, and print its row and the rate of the tokens."""
+        n_tokens = 0
+        measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
+        for scored in scoring.score_records(opened.records, measure):
+            if rows is not None:
+                row = scoring.sentence_row(scored.result)
+                rows.write([row], scored.record.columns, scored.names)
+            yield scored.result
+            n_tokens += len(scored.record.tokens)
+            opened.show_rate(n_tokens)
 
     with _open_text(text, text_settings, tokenizer, model) as opened:
-        score = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
-        scores = opened.with_rate(score_records(opened.records, score))
-        shown = print_sentences() if per_sentence else scores
-        result = perplexity_of_scores(scored.result for scored in shown)
+        columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
+        printer = print_rows(row_format, columns, as_json=as_json)
+        with printer if per_sentence else nullcontext() as rows:
+            result = scoring.perplexity_of_scores(score())
     if per_sentence:
         average = result.all_words.average
         messages.say(
@@ -355,11 +340,12 @@ def _print_units(
         ) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
-        for scored in opened.with_rate(measured):
+        for scored in measured:
             rows.write(map(table.row, scored.result), scored.record.columns, scored.names)
             if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored)
             n_tokens += len(scored.record.tokens)
+            opened.show_rate(n_tokens)
             n_unknown += sum(unit.n_unknown for unit in scored.result)
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
     if choices.plot is not None:
