@@ -100,11 +100,7 @@ class PairTable:
         *,
         direction: Direction = "forward",
     ) -> Iterator[ScoredRecord[Pair]]:
-        """Yield the pair of each record, whose columns are those that the row repeats.
-
-        Args:
-            records: Records that were read by `reading`.
-            tokenize: Function that splits the unacceptable sentence into tokens.
+        """Yield the pair of each record of `reading`, with the columns that the row repeats.
 
         Raises:
             InputError: A sentence is empty.
