@@ -18,11 +18,11 @@ from elmo_cli.errors import ElmoError as ElmoError
 from elmo_cli.integrations.tfhub import HubElmo as HubElmo
 from elmo_cli.integrations.torch_dataset import ActivationsDataset as ActivationsDataset
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
-from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.prediction import predict_words as predict_words
 from elmo_cli.language_model.prediction import sample_sentences as sample_sentences
 from elmo_cli.language_model.prediction import substitute_words as substitute_words
 from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
+from elmo_cli.language_model.scoring import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.bilm import ScalarMix as ScalarMix

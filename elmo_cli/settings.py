@@ -50,6 +50,9 @@ InitialState = Literal["zero", "warm", "carry"]
 INITIAL_STATES: Final = get_args(InitialState)
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Final = get_args(Precision)
+Direction = Literal["forward", "backward", "both"]
+"""Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
+DIRECTIONS: Final = get_args(Direction)
 POOLINGS: Final = ("mean", "max", "first", "last")
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""

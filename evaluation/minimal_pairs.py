@@ -75,7 +75,8 @@ def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
     """Measure pairs in both directions, as `elmo surprisal --pairs good,bad` does."""
     table = PairTable(("good", "bad"), TextSettings())
     records = (Record(pair.good, tokenize(pair.good), columns=pair._asdict()) for pair in pairs)
-    return table.measure(model, records, tokenize, direction="both")
+    measured = table.measure(model, records, tokenize, direction="both")
+    return (scored.result for scored in measured)
 
 
 def evaluate(pairs: Sequence[Pair], measured: Iterable[Measured]) -> Table:

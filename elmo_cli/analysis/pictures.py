@@ -33,8 +33,9 @@ from elmo_cli.analysis.occurrences import (
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.errors import InputError, OutputError, check_choice, counted, load_extra
 from elmo_cli.language_model.scoring import ScoredRecord
-from elmo_cli.language_model.surprisal import Direction, UnitSurprisal
+from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.settings import Direction
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 POINTS: Final = "points-"

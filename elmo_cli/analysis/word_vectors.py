@@ -31,7 +31,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError, counted
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
-from elmo_cli.language_model.scoring import check_softmax, read_word_vectors
+from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors

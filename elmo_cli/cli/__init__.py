@@ -22,57 +22,50 @@ from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {
-        "embed": "Embed a text or FASTA file.",
-        "distribute": "Embed a large corpus with many workers.",
+        "embed": ("embed_commands", "Embed a text or FASTA file."),
+        "distribute": ("distribute_command", "Embed a large corpus with many workers."),
     },
     "Analysis": {
-        "cosine": "Compare the vectors of a word in two sentences.",
-        "usages": "Write the occurrences of target words in a text.",
-        "neighbours": "Find the occurrences nearest to a word in a sentence.",
-        "plot": "Draw the occurrences of a word as points.",
-        "word-vectors": "Write one vector per word.",
-        "change": "Measure how much words changed between corpora.",
+        "cosine": ("similarity_commands", "Compare the vectors of a word in two sentences."),
+        "usages": ("embed_commands", "Write the occurrences of target words in a text."),
+        "neighbours": (
+            "similarity_commands",
+            "Find the occurrences nearest to a word in a sentence.",
+        ),
+        "plot": ("word_commands", "Draw the occurrences of a word as points."),
+        "word-vectors": ("word_commands", "Write one vector per word."),
+        "change": ("word_commands", "Measure how much words changed between corpora."),
     },
     "Language models": {
-        "perplexity": "Measure the perplexity of a text.",
-        "surprisal": "Print the surprisal of each token of a text.",
-        "predict": "Predict words after a text, before it or in it.",
-        "train": "Train a model on text, or fine-tune one.",
+        "perplexity": ("score_commands", "Measure the perplexity of a text."),
+        "surprisal": ("score_commands", "Print the surprisal of each token of a text."),
+        "predict": ("predict_command", "Predict words after a text, before it or in it."),
+        "train": ("train_command", "Train a model on text, or fine-tune one."),
     },
     "Models": {
-        "models": "List the pretrained models.",
-        "info": "Show a model's size, files and card.",
-        "download": "Download a published model.",
-        "convert": "Convert weights to another format.",
+        "models": ("model_commands", "List the pretrained models."),
+        "info": ("model_commands", "Show a model's size, files and card."),
+        "download": ("model_commands", "Download a published model."),
+        "convert": ("model_commands", "Convert weights to another format."),
     },
     "Shell": {
-        "completion": "Print a script for completion with TAB.",
+        "completion": ("model_commands", "Print a script for completion with TAB."),
     },
 }
-"""Description of each command, by heading, common ones first.
+"""Module and description of each command, by heading, common ones first.
 
 A module is imported when its command runs, which halves the time of `--help`.
 """
-_MODULES = {
-    **dict.fromkeys(("embed", "usages"), "embed_commands"),
-    **dict.fromkeys(("cosine", "neighbours"), "similarity_commands"),
-    **dict.fromkeys(("change", "plot", "word-vectors"), "word_commands"),
-    **dict.fromkeys(("perplexity", "surprisal"), "score_commands"),
-    **dict.fromkeys(("models", "info", "download", "convert", "completion"), "model_commands"),
-    "predict": "predict_command",
-    "train": "train_command",
-    "distribute": "distribute_command",
-}
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
-_DESCRIPTIONS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
-COMMANDS = [*_DESCRIPTIONS]
+_COMMANDS = {name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()}
+COMMANDS = [*_COMMANDS]
 
 
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        """Read the command line and run a command; see `click.Group.main`."""
+        """Read the command line and run a command."""
         messages.prepare_streams()
         try:
             return super().main(*args, **settings)
@@ -101,13 +94,14 @@ class ElmoGroup(click.Group):
         width = max(map(len, COMMANDS))
         for heading, commands in COMMAND_GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
+                rows = [(f"{name:<{width}}", text) for name, (_, text) in commands.items()]
+                formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands with their descriptions, which click would shorten, and options."""
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in names), *options]
+        return [*(CompletionItem(name, help=_COMMANDS[name][1]) for name in names), *options]
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
@@ -140,7 +134,7 @@ def _interrupts() -> Iterator[None]:
 
 def find_command(name: str) -> click.Command:
     """Return the command with a name in `COMMANDS`."""
-    module = import_module(f"elmo_cli.cli.{_MODULES[name]}")
+    module = import_module(f"elmo_cli.cli.{_COMMANDS[name][0]}")
     command: click.Command = getattr(module, name.replace("-", "_"))
     return command
 

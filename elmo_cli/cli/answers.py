@@ -1,42 +1,58 @@
-"""Queries on standard input, in lists of those that can be read without waiting.
+"""Queries of commands, read in lists that are ready together, and answers, printed as rows or JSON.
 
-Rows on standard output, and the records of a text that commands score.
+Rows are CSV, TSV or JSON lines, for pandas, R, polars and DuckDB. CSV and TSV have a header. A cell
+with a quote, a tab, a comma or a line end is quoted, and quotes are doubled: the default readers of
+pandas (`read_csv`) and R (`read.csv`, `read.delim`) find every row. A missing value is an empty
+cell. An empty text is `""`.
 
-Queries of `elmo neighbours` in a table.
+No quoting helps with texts such as `NA`, `null` and `None`: pandas and R read the former as missing
+by default, and pandas the latter ones too. `RowWriter.like_missing` counts them.
 """
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import InputError, counted
-from elmo_cli.outputs.printed import RowWriter
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import Record, renamed_columns
 from elmo_cli.text.sources import STANDARD_INPUT, name_of, open_lines
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
-    from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
-    from elmo_cli.text.records import Record
-    from elmo_cli.text.tokenizers import Tokenizer
 
+_Item = TypeVar("_Item")
+_Query = TypeVar("_Query")
 
-_Result = TypeVar("_Result")
-_MAX_EXAMPLES = 3
+ROW_FORMATS: Final = ("tsv", "csv", "json")
+MAX_CHUNK: Final = 64
+"""Maximum number of queries that are answered together."""
+LIKE_MISSING: Final = frozenset(
+    [
+        *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    ]
+)
+"""Texts that pandas reads as missing, quoted or not. R reads `NA` so."""
+_QUOTED: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
+_NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
+_MAX_EXAMPLES: Final = 3
 
 
 @contextmanager
 def print_rows(
     row_format: str | None, columns: Sequence[str], *, as_json: bool = False
-) -> Iterator[RowWriter]:
+) -> Iterator["RowWriter"]:
     """Open a writer of rows to standard output, by the options --format and --json; TSV by default.
 
     At the end, warn about texts that pandas or R would read as missing.
@@ -44,73 +60,121 @@ def print_rows(
     row_format = "json" if as_json else row_format or "tsv"
     rows = RowWriter(partial(click.echo, nl=False), row_format, columns)
     yield rows
-    rows.finish()
-    _warn_about_missing(rows.like_missing)
+    rows.write([])  # The header, if there were no rows.
+    if texts := rows.like_missing:
+        examples = " and ".join(repr(text) for text, _ in texts.most_common(_MAX_EXAMPLES))
+        messages.say(
+            f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as {examples} as "
+            'missing. Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
+            'na.strings="" in R, or --format json.'
+        )
 
 
-def _warn_about_missing(texts: Counter[str]) -> None:
-    if not texts:
-        return
-    examples = " and ".join(repr(text) for text, _ in texts.most_common(_MAX_EXAMPLES))
-    messages.say(
-        f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as {examples} as "
-        'missing. Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
-        'na.strings="" in R, or --format json.'
-    )
+class RowWriter:
+    """Writer of rows with the same columns."""
+
+    def __init__(
+        self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
+    ) -> None:
+        """Make a writer.
+
+        Args:
+            write: Called with the lines of the rows that are written together.
+            row_format: One of `ROW_FORMATS`.
+            columns: Names of the computed columns.
+        """
+        self._write, self._columns = write, columns
+        self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
+        self._input_names: list[str] | None = None
+        self.like_missing: Counter[str] = Counter()
+        """Computed texts that pandas or R reads as missing, with their numbers."""
+
+    def write(
+        self,
+        rows: Iterable[Sequence[object]],
+        input_columns: Mapping[str, object] = _NO_COLUMNS,
+        names: Sequence[object] = (),
+    ) -> None:
+        """Write rows, and before the first one the header.
+
+        Args:
+            rows: Values of the computed columns, without `names`.
+            input_columns: Columns of the input, which each of these rows repeats; see
+                `renamed_columns`.
+            names: Values of the first computed columns, which each of these rows repeats.
+
+        Raises:
+            InputError: CSV or TSV cannot hold a column that the first rows do not have.
+        """
+        full_rows = ([*names, *row] for row in rows)
+        if self._delimiter is None:
+            values = (dict(zip(self._columns, row, strict=True)) for row in full_rows)
+            lines = [json_line(with_columns(each, input_columns)) + "\n" for each in values]
+        else:
+            lines = list(self._table_lines(full_rows, input_columns, self._delimiter))
+        if lines:
+            self._write("".join(lines))
+
+    def _table_lines(
+        self, rows: Iterable[Sequence[object]], input_columns: Mapping[str, object], delimiter: str
+    ) -> Iterator[str]:
+        if self._input_names is None:
+            self._input_names = list(input_columns)
+            names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
+            yield delimiter.join(map(_quoted, names)) + "\n"
+        if other := input_columns.keys() - set(self._input_names):
+            raise InputError(
+                f"column {min(other)!r}: the first record does not have it. Use --format json, or "
+                "name the columns with --keep-columns."
+            )
+        last = [_exact(input_columns.get(name)) for name in self._input_names]
+        for row in rows:
+            self.like_missing.update(
+                value for value in row if isinstance(value, str) and value in LIKE_MISSING
+            )
+            yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 
-class ScoredText(NamedTuple):
-    """Records of an open text, for a language model."""
-
-    columns: Sequence[str]
-    """Names of the columns that name a record."""
-    records: "Iterator[Record]"
-    is_ready: Callable[[], bool]
-    """Function that returns whether the next record can be read without a long wait."""
-    show_rate: Callable[[int], None]
-    """Function that shows the rate after a number of tokens."""
-
-    def counted(
-        self, scored_records: "Iterable[ScoredRecord[_Result]]"
-    ) -> "Iterator[ScoredRecord[_Result]]":
-        """Yield scored records, and show the number of their tokens per second."""
-        n_tokens = 0
-        for scored_record in scored_records:
-            yield scored_record
-            n_tokens += len(scored_record.record.tokens)
-            self.show_rate(n_tokens)
+def with_columns(
+    values: dict[str, object], input_columns: Mapping[str, object]
+) -> dict[str, object]:
+    """Return computed values with columns of the input behind them; see `renamed_columns`."""
+    names = renamed_columns(input_columns, values)
+    return values | {names[name]: value for name, value in input_columns.items()}
 
 
-@contextmanager
-def open_scored_text(
-    text: str,
-    settings: TextSettings,
-    tokenizer: "Tokenizer",
-    model: "LanguageModel",
-    *,
-    ignores_ids: bool = False,
-) -> Iterator[ScoredText]:
-    """Open a text whose sentences a language model scores, with a progress bar."""
-    from elmo_cli.cli.progress import progress_bar, show_rate
-    from elmo_cli.language_model.scoring import name_columns
-    from elmo_cli.pretrained.registry import warn_about_domain
-
-    limit = model.engine.options.token_limit
-    options = settings.read_options(limit, ignores_ids=ignores_ids)
-    with (
-        progress_bar(source=text) as bar,
-        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
-    ):
-        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        checked = warn_about_domain(records, model.files.name)
-        yield ScoredText(columns, checked, is_ready, partial(show_rate, bar))
+def json_line(value: object) -> str:
+    """Return a value as one line of JSON. Dates and other values of Parquet become texts."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
-_Item = TypeVar("_Item")
-_Query = TypeVar("_Query")
+def cell(value: object) -> str:
+    """Return a computed value as a cell: None is empty, False 0, and a float has six decimals.
 
-MAX_CHUNK = 64
-"""Maximum number of queries that are answered together."""
+    A float near 0 has six significant digits.
+    """
+    if isinstance(value, float):
+        return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
+    return _exact(value)
+
+
+def _exact(value: object) -> str:
+    """Return a value as a cell, from which it can be read back."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, (list, tuple, dict)):
+        return _quoted(json_line(value))
+    return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a cell of CSV and TSV, in quotes if it needs them."""
+    if not _QUOTED.search(text):
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
@@ -158,9 +222,6 @@ def in_chunks(
         yield chunk
 
 
-_WORD: Final = "word"
-
-
 def read_query_table(
     path: str, settings: TextSettings, tokenizer: Tokenizer, *, pooled: bool
 ) -> "Iterator[list[Occurrence]]":
@@ -182,14 +243,14 @@ def read_query_table(
             "`elmo neighbours -`."
         )
 
-    def parse(record: Record) -> "Occurrence":
+    def parse(record: Record) -> Occurrence:
         if not record.tokens:
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        return find_occurrence(record.tokens, str(record.columns[_WORD] or ""))
+        return find_occurrence(record.tokens, str(record.columns["word"] or ""))
 
-    settings = replace(settings, keep_columns=() if pooled else (_WORD,))
+    settings = replace(settings, keep_columns=() if pooled else ("word",))
     options = settings.read_options(ignores_ids=True)
     with settings.open_records(path, tokenizer, options) as (records, is_ready, _):
         yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {input_format.unit}")

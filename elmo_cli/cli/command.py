@@ -1,9 +1,9 @@
 """Classes of commands and options, with conditions, headings in the help, and variables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -13,7 +13,6 @@ from elmo_cli.errors import InputError
 from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
-_Settings = TypeVar("_Settings")
 
 OTHER_OPTIONS = "Other options"
 """Heading of -q, -v and --help; it comes last."""
@@ -35,50 +34,66 @@ class Option(click.Option):
         self.requires, self.excludes = requires, excludes
         self.value_if_absent = settings.get("default")
 
+    def is_typed(self, ctx: click.Context) -> bool:
+        """Return whether the option is on the command line."""
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.COMMANDLINE
+
+    def is_set(self, ctx: click.Context) -> bool:
+        """Return whether the option is on the command line or in the environment."""
+        is_given = self.is_typed(ctx) or self._is_from_environment(ctx)
+        return is_given and ctx.params.get(str(self.name)) is not False
+
     def check(self, ctx: click.Context) -> None:
         """Raise a `UsageError` if a required option is missing or an excluded one is set."""
-        if not _is_set(ctx, self):
+        if not self.is_set(ctx):
             return
-        if self.requires and not self._fulfilled(ctx, self.requires):
-            if _is_typed(ctx, self):
+        if self.requires and not any(self._fulfilled(ctx, self.requires)):
+            if self.is_typed(ctx):
                 raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
             ctx.params[str(self.name)] = self.value_if_absent
-        for other in self._fulfilled(ctx, self.excludes):
-            raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
+        for other in self._fulfilled(ctx, self.excludes) if self.excludes else ():
+            raise click.UsageError(f"choose one of {self._shown(ctx)} and {other}", ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Return the name of the option, with its variable, for errors; see `click.Option`."""
         hint = super().get_error_hint(ctx)
-        return hint if ctx is None else hint.replace(self.opts[0], _shown(ctx, self))
+        return hint if ctx is None else hint.replace(self.opts[0], self._shown(ctx))
 
-    def _fulfilled(self, ctx: click.Context, conditions: str) -> list[str]:
-        """Return the conditions that the command line fulfils, as messages show them."""
-        fulfilled = []
-        for condition in conditions.split(" or ") if conditions else []:
+    def _fulfilled(self, ctx: click.Context, conditions: str) -> Iterator[str]:
+        """Yield the conditions that the command line fulfils, as messages show them."""
+        for condition in conditions.split(" or "):
             name, _, value = condition.partition(" ")
-            option = next(option for option in ctx.command.params if name in option.opts)
-            holds = ctx.params[str(option.name)] == value if value else _is_set(ctx, option)
+            [option] = find_options(ctx, name)
+            holds = ctx.params[str(option.name)] == value if value else option.is_set(ctx)
             if holds and option is not self:
-                fulfilled.append(f"{_shown(ctx, option)} {value}".rstrip())
-        return fulfilled
+                yield f"{option._shown(ctx)} {value}".rstrip()
+
+    def _is_from_environment(self, ctx: click.Context) -> bool:
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+
+    def _shown(self, ctx: click.Context) -> str:
+        """Return the name of the option, with the variable that it comes from."""
+        variable = f" ({self.envvar})" if self._is_from_environment(ctx) else ""
+        return f"{self.opts[0]}{variable}"
 
 
-def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
-    return ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+def find_options(ctx: click.Context, *names: str) -> list[Option]:
+    """Return the options of a command that have one of these names."""
+    options = [option for option in ctx.command.params if isinstance(option, Option)]
+    return [option for option in options if not set(names).isdisjoint(option.opts)]
 
 
-def _is_set(ctx: click.Context, option: click.Parameter) -> bool:
-    """Return whether an option is on the command line or in the environment."""
-    source = ctx.get_parameter_source(str(option.name))
-    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
-    return source in sources and ctx.params.get(str(option.name)) is not False
+def typed_options(*names: str) -> list[str]:
+    """Return the names in `names` that are on the command line."""
+    ctx = click.get_current_context()
+    typed = [option for option in find_options(ctx, *names) if option.is_typed(ctx)]
+    return [name for option in typed for name in option.opts if name in names]
 
 
-def _shown(ctx: click.Context, option: click.Parameter) -> str:
-    """Return the name of an option, with the variable that it comes from."""
-    source = ctx.get_parameter_source(str(option.name))
-    variable = f" ({option.envvar})" if source is ParameterSource.ENVIRONMENT else ""
-    return f"{option.opts[0]}{variable}"
+def is_set(*names: str) -> bool:
+    """Return whether one of these options is on the command line or in the environment."""
+    ctx = click.get_current_context()
+    return any(option.is_set(ctx) for option in find_options(ctx, *names))
 
 
 class Command(click.Command):
@@ -117,11 +132,7 @@ class Command(click.Command):
 
 def command(name: str | None = None) -> Decorator:
     """Make a function a command, with -q and -v."""
-
-    def make(function: Callable[..., Any]) -> click.Command:
-        return click.command(name, cls=Command)(verbosity_options(function))
-
-    return make
+    return lambda function: click.command(name, cls=Command)(verbosity_options(function))
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:
@@ -146,42 +157,21 @@ def receives(**kinds: type) -> Decorator:
         kinds: Dataclass of each keyword argument of the command. An option with the name of a
             field becomes its value. The field keeps its default if the option is not set.
     """
+    taken = {field.name for kind in kinds.values() for field in fields(kind)}
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(**values: object) -> Any:
-            settings: dict[str, Any] = {name: _build(kind, values) for name, kind in kinds.items()}
-            taken = {field.name for kind in kinds.values() for field in fields(kind)}
+            set_values = {name: value for name, value in values.items() if value is not None}
+            try:
+                settings: dict[str, Any] = {
+                    name: settings_from(kind, set_values) for name, kind in kinds.items()
+                }
+            except InputError as error:
+                raise click.UsageError(str(error)) from None
             rest = {name: value for name, value in values.items() if name not in taken}
             return function(**rest, **settings)
 
         return call
 
     return add
-
-
-def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
-    """Build a dataclass from values. Raise its `InputError` as a `UsageError`."""
-    given_values = {name: value for name, value in values.items() if value is not None}
-    try:
-        return settings_from(kind, given_values)
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def typed_options(*names: str) -> list[str]:
-    """Return the names in `names` that are on the command line."""
-    context = click.get_current_context()
-    return [
-        name
-        for option in context.command.params
-        for name in option.opts
-        if name in names and _is_typed(context, option)
-    ]
-
-
-def is_set(*names: str) -> bool:
-    """Return whether one of these options is on the command line or in the environment."""
-    context = click.get_current_context()
-    options = [option for option in context.command.params if set(names) & set(option.opts)]
-    return any(_is_set(context, option) for option in options)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import json_line
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
-from elmo_cli.outputs.printed import json_line
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
 if TYPE_CHECKING:

@@ -1,15 +1,13 @@
-"""`elmo embed`: a text file to activations.
+"""`elmo embed` and `elmo usages`: activations of a text, or of the target words in it."""
 
-`elmo usages`: the occurrences of target words in a text.
-"""
-
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import Decorator, command, is_set, option_group, receives, typed_options
 from elmo_cli.cli.loading import (
     check_language,
     choose_tokenizer,
@@ -33,6 +31,32 @@ from elmo_cli.text.sources import check_input
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
 
+def _file_options(output: str, formats: Sequence[str]) -> Decorator:
+    """Add the options of an output file, as `OutputSettings`, and --normalize."""
+    return option_group(
+        "Output",
+        flag("--normalize", help="Scale every vector to length 1."),
+        choice(
+            "--format",
+            formats,
+            "file_format",
+            help=f"Format of {output}. [default: by its suffix, else hdf5]",
+        ),
+        choice(
+            "--layout",
+            LAYOUTS,
+            help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, "
+            "for large corpora. [default: allennlp]",
+        ),
+        options.keep_columns_option,
+        choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+        flag(
+            "--overwrite",
+            help=f"Replace {output} if it exists, or an unfinished run that differs.",
+        ),
+    )
+
+
 @command()
 @click.argument("input_file", metavar="INPUT", type=options.PATH)
 @click.argument("output_file", metavar="OUTPUT", type=options.PATH)
@@ -53,18 +77,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @options.selection_options
 @option_group(
     "Output",
-    flag("--normalize", help="Scale every vector to length 1."),
-    option(
-        *("--format", "file_format"),
-        type=click.Choice(OUTPUT_FORMATS),
-        help="Format of OUTPUT. [default: by its suffix, else hdf5]",
-    ),
-    choice(
-        "--layout",
-        LAYOUTS,
-        help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, for "
-        "large corpora. [default: allennlp]",
-    ),
+    _file_options("OUTPUT", OUTPUT_FORMATS),
     choice(
         "--rows",
         ROWS,
@@ -72,9 +85,6 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
         "layer.",
     ),
-    options.keep_columns_option,
-    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-    flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)
@@ -131,13 +141,17 @@ def embed(
     for name in typed_options("--vocab-path", "--include-package"):
         messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
-    for layers in [name for name, is_set in old_flags.items() if is_set]:
+    for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
     check_language(text_settings)
     text_settings = choose_tokenizer(text_settings, model_settings, input_file)
     with usage_errors():
         plan = plan_file(
-            *(input_file, output_file, text_settings, selection, output_settings),
+            input_file,
+            output_file,
+            text_settings,
+            selection,
+            output_settings,
             state=model_settings.state,
             model_language=model_settings.resolved.language,
         )
@@ -161,10 +175,14 @@ def embed(
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
-            f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
-            f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
+            f"{_name_of(output_file)}: {counted(done.n_sentences, unit)}, "
+            f"{counted(done.n_tokens, 'token')}, "
             f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
         )
+
+
+def _name_of(output_file: str) -> str:
+    return "standard output" if output_file == STANDARD_OUTPUT else output_file
 
 
 @command()
@@ -193,40 +211,25 @@ def embed(
 @option_group(
     "Output",
     options.layer_options("top"),
-    flag("--normalize", help="Scale every vector to length 1."),
     options.dtype_option,
-    choice(
-        "--format",
-        ("hdf5", "npz", "parquet", "jsonl"),
-        help="Format of OUT. [default: by its suffix, else hdf5]",
-    ),
-    choice(
-        "--layout",
-        LAYOUTS,
-        help="Layout of HDF5: one dataset per line, or one for all lines. [default: allennlp]",
-    ),
-    options.keep_columns_option,
-    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-    flag("--overwrite", help="Replace OUT if it exists, or an unfinished run that differs."),
+    _file_options("OUT", [name for name in OUTPUT_FORMATS if name != "npy"]),
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
+@receives(
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+    output_settings=OutputSettings,
+)
 def usages(
     text: str,
     output_file: str,
     words: str,
-    layers: str | None,
-    mix: tuple[float, ...] | None,
-    gamma: float | None,
-    normalize: bool,
-    dtype: str,
-    format: str | None,
-    layout: str | None,
-    compression: str | None,
-    overwrite: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
 ) -> None:
     """Write the vectors of target words in TEXT, one sentence per line, to OUT.
 
@@ -250,12 +253,15 @@ def usages(
     targets = read_targets(words)
     check_language(text_settings)
     text_settings = choose_tokenizer(text_settings, model_settings, text)
+    if selection.mix is None and not is_set("--layers"):
+        selection = replace(selection, layers=DEFAULT_LAYERS)
     with usage_errors():
-        default = DEFAULT_LAYERS if mix is None else "all"
         plan = plan_usages(
-            *(text, output_file, text_settings),
-            Selection(layers or default, mix, gamma, normalize=normalize),
-            OutputSettings(format, layout, compression, dtype, overwrite=overwrite),
+            text,
+            output_file,
+            text_settings,
+            selection,
+            output_settings,
             state=model_settings.state,
             model_language=model_settings.resolved.language,
         )
@@ -268,21 +274,14 @@ def usages(
         counts, summary = embed_usages(
             engine, plan, targets, partial(show_summary, bar), should_stop
         )
-    _show_counts(counts)
-    if not summary.was_complete:  # embed_file logs it.
-        name = "standard output" if output_file == STANDARD_OUTPUT else output_file
-        messages.say(
-            f"{name}: {counted(sum(counts.values()), 'occurrence')} in "
-            f"{counted(summary.n_sentences, plan.input_format.unit)}"
-        )
-
-
-def _show_counts(counts: dict[str, int]) -> None:
-    """Print the number of occurrences of each word, and the words that never occur."""
     for word, count in counts.items():
         if count:
             messages.say(f"{word}: {counted(count, 'occurrence')}")
-    missing = [word for word, count in counts.items() if not count]
-    if missing:
+    if missing := [word for word, count in counts.items() if not count]:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+    if not summary.was_complete:  # embed_file logs it.
+        messages.say(
+            f"{_name_of(output_file)}: {counted(sum(counts.values()), 'occurrence')} in "
+            f"{counted(summary.n_sentences, plan.input_format.unit)}"
+        )

@@ -1,7 +1,4 @@
-"""`elmo models`, `info`, `download` and `convert`: the models and their files.
-
-`elmo completion`: the script that lets a shell complete commands with TAB.
-"""
+"""Commands about models and their files, and `elmo completion`, which a shell loads for TAB."""
 
 import json
 import os

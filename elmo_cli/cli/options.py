@@ -8,9 +8,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import DTYPES
-from elmo_cli.outputs.printed import ROW_FORMATS
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     INITIAL_STATES,
@@ -30,9 +30,9 @@ flag = partial(option, is_flag=True)
 url_option = partial(option, type=PATH, metavar="FILE|URL")
 
 
-def choice(name: str, values: Sequence[str], **settings: Any) -> Decorator:
-    """Add an option with a fixed set of values."""
-    return option(name, type=click.Choice(values), **settings)
+def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
+    """Add an option with a fixed set of values; it may have further names."""
+    return option(name, *names, type=click.Choice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
@@ -40,9 +40,7 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     return option(*names, type=click.IntRange(least), metavar="N", **settings)
 
 
-def complete_models(
-    _ctx: click.Context, _parameter: click.Parameter, start: str
-) -> list[CompletionItem]:
+def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionItem]:
     """Return the models whose names begin with `start`, and let the shell add files."""
     from elmo_cli.pretrained.registry import MODELS
 
@@ -60,17 +58,14 @@ def json_option(what: str) -> Decorator:
     return flag("--json", "as_json", help=f"Print JSON, {what}.")
 
 
-def format_option(**settings: Any) -> Decorator:
-    """Add --format, of commands that print rows."""
-    return option(
-        *("--format", "row_format"),
-        type=click.Choice(ROW_FORMATS),
-        excludes="--json",
-        help="Print rows with a header as tsv or csv, or an object per row as json.",
-        **settings,
-    )
-
-
+format_option = partial(
+    choice,
+    "--format",
+    ROW_FORMATS,
+    "row_format",
+    excludes="--json",
+    help="Print rows with a header as tsv or csv, or an object per row as json.",
+)
 overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
 
 
@@ -99,14 +94,11 @@ device_option = partial(
 )
 
 
-def _numbers(
-    ctx: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[float, ...] | None:
+def _numbers(text: str) -> tuple[float, ...]:
     try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
+        return tuple(map(float, text.split(",")))
     except ValueError:
-        message = f"expected numbers separated by commas, found {text!r}"
-        raise click.BadParameter(message, ctx, parameter) from None
+        raise click.BadParameter(f"expected numbers separated by commas, found {text!r}") from None
 
 
 file_options = option_group(
@@ -172,7 +164,7 @@ def layer_options(default: str) -> Decorator:
         ),
         option(
             "--mix",
-            callback=_numbers,
+            type=_numbers,
             metavar="S0,S1,...",
             excludes="--layers",
             help="Weighted sum of all layers: the scalar parameters that a task has learned, "
@@ -216,51 +208,30 @@ def text_column_option(
     default: str = "tokens or text",
     **settings: Any,
 ) -> Decorator:
-    """Add --text-column, as `TextSettings`; see `input_format_options`."""
-    return option(
-        "--text-column",
-        metavar="NAME",
-        help=f"Column or field with the {content}. [default: {default}]",
-        **settings,
-    )
+    """Add --text-column, whose help names its content and its default."""
+    text = f"Column or field with the {content}. [default: {default}]"
+    return option("--text-column", metavar="NAME", help=text, **settings)
 
 
-def split_names(
-    ctx: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[str, ...] | None:
+def split_names(text: str) -> tuple[str, ...]:
     """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
-    if text is None:
-        return None
     names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
     if not all(names) or not names:
-        message = f"expected names separated by commas, found {text!r}"
-        raise click.BadParameter(message, ctx, parameter)
+        raise click.BadParameter(f"expected names separated by commas, found {text!r}")
     return names
 
 
 keep_columns_option = option(
     "--keep-columns",
     metavar="NAME,...|all",
-    callback=split_names,
+    type=split_names,
     help="Other columns of the input that the rows of the output repeat. [default: none]",
 )
 """Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
-def input_format_options(
-    source: str = "the text",
-    content: str = "text, or with a list of tokens",
-    default: str = "tokens or text",
-    **settings: Any,
-) -> Decorator:
-    """Add --input-format and --text-column, as `TextSettings`.
-
-    Args:
-        source: Input that has the format.
-        content: Content of the column.
-        default: Default of the column.
-        settings: Settings of each option, such as `requires`.
-    """
+def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:
+    """Add --input-format, of a source, and --text-column, with the content of the column."""
     suffixes = [
         f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
     ]
@@ -273,32 +244,17 @@ def input_format_options(
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
-        text_column_option(content, default, **settings),
+        text_column_option(*column, **settings),
     )
 
 
-def id_column_option(*names: str, **settings: Any) -> Decorator:
-    """Add --id-column, as `TextSettings`. It may have further names."""
-    return option(
-        *("--id-column", *names, "id_column"),
-        metavar="NAME",
-        help="Column or field with the id of each record. [default: id, if there is one]",
-        **settings,
-    )
-
-
-def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
-    """Add the options for how the records of a text are found, as `TextSettings`."""
-    return option_group(
-        "Text",
-        input_format_options(**settings),
-        *([id_column_option(**settings)] if with_ids else []),
-        flag(
-            "--paragraphs",
-            help="Join the lines of a text until a blank line: for hard-wrapped text.",
-            **settings,
-        ),
-    )
+id_column_option = partial(
+    option,
+    "--id-column",
+    "id_column",
+    metavar="NAME",
+    help="Column or field with the id of each record. [default: id, if there is one]",
+)
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:
@@ -325,25 +281,31 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
 
 
 def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Decorator:
-    """Add all options for how a text is read, as `TextSettings`.
-
-    Args:
-        default: Tokenizer if neither the user nor the model names one.
-        with_ids: Add --id-column; the ids of records have an effect.
-        settings: Settings of each option, such as `requires`.
-    """
-    input_options = _input_options(with_ids=with_ids, **settings)
-    return option_group("Text", input_options, splitting_options(default, **settings))
+    """Add all options for how a text is read; `default` is its tokenizer."""
+    return option_group(
+        "Text",
+        input_format_options(**settings),
+        *([id_column_option(**settings)] if with_ids else []),
+        flag(
+            "--paragraphs",
+            help="Join the lines of a text until a blank line: for hard-wrapped text.",
+            **settings,
+        ),
+        splitting_options(default, **settings),
+    )
 
 
 def splitting_options(default: str, **settings: Any) -> Decorator:
     """Add the options of `tokenizer_options`, and --split-sentences."""
-    split = flag(
-        "--split-sentences",
-        help="Split lines of running text into sentences, which are numbered instead of lines.",
-        **settings,
+    return option_group(
+        "Text",
+        tokenizer_options(default, **settings),
+        flag(
+            "--split-sentences",
+            help="Split lines of running text into sentences, which are numbered instead of lines.",
+            **settings,
+        ),
     )
-    return option_group("Text", tokenizer_options(default, **settings), split)
 
 
 def run_options(function: Any) -> Any:
@@ -354,10 +316,3 @@ def run_options(function: Any) -> Any:
 def language_model_options(function: Any) -> Any:
     """Add the options of `run_options`, and the option of a softmax."""
     return model_options(option_group("Model", softmax_option())(speed_options(function)))
-
-
-def score_options(function: Any) -> Any:
-    """Add the options of a text and of a language model that scores it, in batches."""
-    batch_size = batch_size_option(requires="--state carry")
-    speed = batch_tokens_option(batch_size(function))
-    return text_options("whitespace")(language_model_options(speed))

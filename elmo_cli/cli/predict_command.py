@@ -3,29 +3,29 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import in_chunks, print_rows
+from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
 from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.printed import RowWriter, json_line
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.records import Record, renamed_columns
+from elmo_cli.text.records import Record
 from elmo_cli.text.sources import STANDARD_INPUT, check_input, name_of
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.prediction import Prediction, Substitutes
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.prediction import Answer
+    from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
     from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
+_Answer = TypeVar("_Answer")
 
 _READING = (
     *("--input-format", "--text-column", "--id-column", "--keep-columns", "--paragraphs"),
@@ -123,10 +123,7 @@ def predict(
     tokenizer = loading.load_tokenizer(text_settings, model_settings, source)
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", source, text_settings, tokenizer, each=choices.each) as texts:
-        if choices.n_samples is not None:
-            _print_samples(texts, model, choices)
-        else:
-            _print_predictions(texts, model, choices)
+        _print_answers(texts, model, choices)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -143,22 +140,26 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
     return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
 
 
-class _Text(NamedTuple):
-    """Text to continue."""
-
-    names: tuple[str | int, ...]
-    """Values of the columns that name it."""
-    record: Record
-
-
 class _Texts(NamedTuple):
     """Texts of the argument or of a file."""
 
     columns: tuple[str, ...]
     """Names of the columns that name a text."""
-    chunks: Iterator[list[_Text]]
+    chunks: Iterator[list[Record]]
     """Lists of texts that can be read without waiting."""
     are_from_file: bool
+
+    def answered(
+        self, find: "Callable[[list[Sentence]], Iterable[_Answer]]"
+    ) -> "Iterator[ScoredRecord[_Answer]]":
+        """Yield each text with its answer."""
+        from elmo_cli.language_model.scoring import ScoredRecord, record_names
+
+        numbers = count(1)
+        for chunk in self.chunks:
+            answers = find([record.tokens for record in chunk])
+            for record, answer in zip(chunk, answers, strict=True):
+                yield ScoredRecord(record_names(next(numbers), record), record, answer)
 
 
 @contextmanager
@@ -167,89 +168,80 @@ def _open_texts(
 ) -> Iterator[_Texts]:
     """Open the text, or the texts in a file."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.language_model.scoring import name_columns, record_names
+    from elmo_cli.language_model.scoring import name_columns
 
-    def check(numbered: tuple[int, Record]) -> _Text:
-        number, record = numbered
+    def check(record: Record) -> Record:
         if each and GAP in record.tokens:
             raise InputError(f"--each goes without a gap ({GAP})")
-        checked = record._replace(tokens=check_text(record.tokens))
-        return _Text(record_names(number, record), checked)
+        return record._replace(tokens=check_text(record.tokens))
 
     tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
     if source is None:
-        yield _Texts(("line",), iter([[check((1, Record(text, tokenize(text))))]]), False)
+        yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
         return
     input_format = settings.find_format(source, tokenizer)
     if not input_format.has_tokens:
         tokenizer = replace(tokenizer, tokenize=tokenize)
     with settings.open_records(source, tokenizer) as (records, is_ready, has_ids):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        name = f"{name_of(source)}, {input_format.unit}"
-        chunks = in_chunks(enumerate(records, start=1), check, is_ready, name)
+        chunks = in_chunks(records, check, is_ready, f"{name_of(source)}, {input_format.unit}")
         yield _Texts(columns, chunks, True)
 
 
-def _print_samples(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print random continuations of each text: sentences, rows or JSON."""
-    from elmo_cli.language_model.prediction import SAMPLE_COLUMNS, sample_rows, sample_sentences
+def _finder(
+    model: "LanguageModel", choices: _Choices
+) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
+    """Return the function that finds the answers to texts, and the columns of their rows."""
+    from elmo_cli.language_model import prediction
 
-    as_rows = choices.row_format is not None
-    with _rows(choices, [*texts.columns, *SAMPLE_COLUMNS], as_rows=as_rows) as rows:
-        for text in chain.from_iterable(texts.chunks):
-            samples = sample_sentences(
-                model,
-                text.record.tokens,
-                choices.n_samples or 0,
-                backward=choices.backward,
-                temperature=choices.temperature,
-                seed=choices.seed,
-                max_words=choices.max_words,
-            )
-            if rows is not None:
-                _write(rows, text, sample_rows(samples))
-                continue
-            for sample in samples:
-                values = {"tokens": text.record.tokens, "sample": sample}
-                line = _json_line(texts, text, values) if choices.as_json else " ".join(sample)
-                click.echo(line)
-
-
-def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print the most probable words: a list for people, rows or JSON."""
-    from elmo_cli.language_model import prediction as prediction_rows
-    from elmo_cli.language_model.prediction import Prediction, predict_words, substitute_words
-
-    find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
-        partial(substitute_words, model, top=choices.top)
-        if choices.each
-        else partial(
-            predict_words,
+    if choices.n_samples is not None:
+        sample = partial(
+            prediction.sample_sentences,
             model,
-            top=choices.top,
+            n_samples=choices.n_samples,
             backward=choices.backward,
-            with_unknown=choices.with_unknown,
+            temperature=choices.temperature,
+            seed=choices.seed,
+            max_words=choices.max_words,
         )
+        return (
+            lambda texts: (prediction.Samples(text, sample(text)) for text in texts)
+        ), prediction.SAMPLE_COLUMNS
+    if choices.each:
+        substitute = partial(prediction.substitute_words, model, top=choices.top)
+        return substitute, prediction.SUBSTITUTE_COLUMNS
+    predict = partial(
+        prediction.predict_words,
+        model,
+        top=choices.top,
+        backward=choices.backward,
+        with_unknown=choices.with_unknown,
     )
-    columns = (
-        prediction_rows.SUBSTITUTE_COLUMNS if choices.each else prediction_rows.PREDICTION_COLUMNS
-    )
+    return predict, prediction.PREDICTION_COLUMNS
+
+
+def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
+    """Print the answer to each text: lines for people, rows or JSON."""
+    from elmo_cli.language_model.prediction import Prediction, rows_of
+
+    find, columns = _finder(model, choices)
+    answers: Iterator[ScoredRecord[Answer]] = texts.answered(find)
+    is_table = texts.are_from_file and choices.n_samples is None and not choices.as_json
+    as_rows = choices.row_format is not None or is_table
+    printer = print_rows(choices.row_format, [*texts.columns, *columns])
     shares = []
-    as_rows = choices.row_format is not None or (texts.are_from_file and not choices.as_json)
-    with _rows(choices, [*texts.columns, *columns], as_rows=as_rows) as rows:
-        for chunk in texts.chunks:
-            for text, answer in zip(
-                chunk, find([text.record.tokens for text in chunk]), strict=True
-            ):
-                if rows is not None:
-                    _write(rows, text, prediction_rows.rows_of(answer, model.vocabulary))
-                elif choices.as_json:
-                    click.echo(_json_line(texts, text, _json_values(answer)))
-                else:
-                    for line in _lines(answer):
-                        click.echo(line)
-                if isinstance(answer, Prediction) and answer.place != "gap":
-                    shares.append(answer.unknown)
+    with printer if as_rows else nullcontext() as rows:
+        for scored in answers:
+            answer = scored.result
+            if rows is not None:
+                answer_rows = rows_of(answer, model.vocabulary)
+                rows.write(answer_rows, scored.record.columns, scored.names)
+            else:
+                lines = _json_lines(texts, scored) if choices.as_json else _lines(answer)
+                for line in lines:
+                    click.echo(line)
+            if isinstance(answer, Prediction) and answer.place != "gap":
+                shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
         messages.say(
@@ -257,47 +249,39 @@ def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices)
         )
 
 
-def _rows(
-    choices: _Choices, columns: Sequence[str], *, as_rows: bool
-) -> AbstractContextManager[RowWriter | None]:
-    """Return a writer of rows, or None if the answers are printed in another form."""
-    return print_rows(choices.row_format, columns) if as_rows else nullcontext()
-
-
-def _write(rows: RowWriter, text: _Text, answer_rows: Iterable[Sequence[object]]) -> None:
-    rows.write(([*text.names, *row] for row in answer_rows), text.record.columns)
-
-
-def _json_line(texts: _Texts, text: _Text, values: dict[str, Any]) -> str:
-    """Return an answer as JSON, with the name of a text from a file and its other columns."""
-    if not texts.are_from_file:
-        return json_line(values)
-    names = dict(zip(texts.columns, text.names, strict=True))
-    new_names = renamed_columns(text.record.columns, [*names, *values])
-    columns = {new_names[name]: value for name, value in text.record.columns.items()}
-    return json_line(names | values | columns)
-
-
-def _lines(answer: "Prediction | Substitutes") -> Iterator[str]:
+def _lines(answer: "Answer") -> Iterator[str]:
     """Yield the lines of an answer for people."""
-    from elmo_cli.language_model.prediction import Prediction
+    from elmo_cli.language_model.prediction import Prediction, Samples
 
-    is_prediction = isinstance(answer, Prediction)
-    candidate_lists = [answer.candidates] if isinstance(answer, Prediction) else answer.candidates
-    for index, candidates in enumerate(candidate_lists):
-        if not is_prediction:
+    if isinstance(answer, Samples):
+        yield from map(" ".join, answer.samples)
+        return
+    lists = [answer.candidates] if isinstance(answer, Prediction) else answer.candidates
+    for index, candidates in enumerate(lists):
+        if not isinstance(answer, Prediction):
             yield answer.tokens[index]
         for word, probability in candidates:
             yield f"{probability:8.4f}  {word}"
 
 
-def _json_values(answer: "Prediction | Substitutes") -> dict[str, Any]:
-    """Return an answer as JSON values."""
-    from elmo_cli.language_model.prediction import Prediction
+def _json_lines(texts: _Texts, scored: "ScoredRecord[Answer]") -> Iterator[str]:
+    """Yield an answer as JSON, with the name of a text from a file and its other columns."""
+    for values in _objects(scored.result):
+        if texts.are_from_file:
+            names = dict(zip(texts.columns, scored.names, strict=True))
+            values = with_columns(names | values, scored.record.columns)
+        yield json_line(values)
 
+
+def _objects(answer: "Answer") -> list[dict[str, Any]]:
+    """Return an answer as JSON values."""
+    from elmo_cli.language_model.prediction import Prediction, Samples
+
+    if isinstance(answer, Samples):
+        return [{"tokens": answer.tokens, "sample": sample} for sample in answer.samples]
     if isinstance(answer, Prediction):
         words = [candidate._asdict() for candidate in answer.candidates]
         values = {"tokens": answer.tokens, "place": answer.place}
-        return {**values, "words": words, "unknown": answer.unknown}
+        return [{**values, "words": words, "unknown": answer.unknown}]
     substitutes = [[candidate._asdict() for candidate in each] for each in answer.candidates]
-    return {"tokens": answer.tokens, "words": substitutes}
+    return [{"tokens": answer.tokens, "words": substitutes}]

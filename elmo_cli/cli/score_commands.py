@@ -1,51 +1,103 @@
-"""`elmo surprisal`: how unexpected words are, and which sentence of a pair is more probable.
+"""Commands that score a text with a language model.
 
-`elmo perplexity`: perplexity of a text under a model.
+`elmo perplexity` measures the perplexity of a text, `elmo surprisal` how unexpected its words are,
+and which sentence of a pair is more probable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import open_scored_text, print_rows
+from elmo_cli.cli.answers import json_line, print_rows
 from elmo_cli.cli.command import command, is_set, option_group, receives
 from elmo_cli.cli.options import PATH, choice, flag, option
 from elmo_cli.errors import counted
-from elmo_cli.outputs.printed import RowWriter, json_line
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings, TextSettings
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    DIRECTIONS,
+    Direction,
+    ModelSettings,
+    TextSettings,
+)
 from elmo_cli.text.input_formats import find_format
 from elmo_cli.text.sources import check_input
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
-    from elmo_cli.language_model.perplexity import Perplexity
-    from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore
-    from elmo_cli.language_model.surprisal import Direction, UnitKind
+    from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
+    from elmo_cli.language_model.surprisal import UnitKind
+    from elmo_cli.text.records import Record
     from elmo_cli.text.tokenizers import Tokenizer
+
+_MAX_LINES = 100
+"""Maximum number of groups whose accuracy is printed."""
+
+
+class _OpenText(NamedTuple):
+    """Records of an open text."""
+
+    columns: Sequence[str]
+    """Names of the columns that name a record."""
+    records: "Iterator[Record]"
+    is_ready: Callable[[], bool]
+    """Function that returns whether the next record can be read without a long wait."""
+    show_rate: Callable[[int], None]
+    """Function that shows the rate after a number of tokens."""
+
+
+@contextmanager
+def _open_text(
+    text: str, settings: TextSettings, tokenizer: "Tokenizer", model: "LanguageModel"
+) -> Iterator[_OpenText]:
+    """Open a text whose sentences a language model scores, with a progress bar."""
+    from elmo_cli.cli.progress import progress_bar, show_rate
+    from elmo_cli.language_model.scoring import name_columns
+    from elmo_cli.pretrained.registry import warn_about_domain
+
+    options = settings.read_options(model.engine.options.token_limit)
+    with (
+        progress_bar(source=text) as bar,
+        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
+    ):
+        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
+        checked = warn_about_domain(records, model.files.name)
+        yield _OpenText(columns, checked, is_ready, partial(show_rate, bar))
+
+
+def _score_options(function: Any) -> Any:
+    """Add the options of a text and of a language model that scores it, in batches."""
+    batch_size = options.batch_size_option(requires="--state carry")
+    speed = options.batch_tokens_option(batch_size(function))
+    return options.text_options("whitespace")(options.language_model_options(speed))
+
+
+def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
+    if is_set:
+        message = "--per-token has gone. Use `elmo surprisal`, which prints a row per token."
+        raise click.UsageError(message, ctx)
 
 
 @command()
-@click.argument("text", metavar="FILE", type=options.PATH)
+@click.argument("text", metavar="FILE", type=PATH)
 @option_group(
     "Output",
-    options.flag("--per-sentence", excludes="--per-token", help="Print a row per sentence."),
-    options.flag("--per-token", help="Print a row per token."),
-    options.format_option(requires="--per-sentence or --per-token"),
+    flag("--per-sentence", help="Print a row per sentence."),
+    flag("--per-token", hidden=True, expose_value=False, callback=_no_rows_of_tokens),
+    options.format_option(requires="--per-sentence"),
     options.json_option("an object, or one per row"),
     options.keep_columns_option,
 )
-@options.score_options
+@_score_options
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
 def perplexity(
     text: str,
     per_sentence: bool,
-    per_token: bool,
     row_format: str | None,
     as_json: bool,
     batch_size: int,
@@ -63,55 +115,44 @@ def perplexity(
     predicted.
 
     Log probabilities are natural. Rows begin with the id of the record, or with its line
-    number from 1. With --per-token, tokens have positions from 0. Only the backward direction
-    predicts <S>, at -1. Only the forward direction predicts </S>, after the last token.
+    number from 1. For a row per token, use `elmo surprisal`.
 
     \b
     $ elmo perplexity test.txt
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
-    $ elmo perplexity test.txt --per-token --json
     """
     check_input(text)  # Loading the model can take a while.
-    has_rows = per_sentence or per_token
-    if text_settings.keep_columns and not has_rows:
-        raise click.UsageError("--keep-columns requires --per-sentence or --per-token")
+    if text_settings.keep_columns and not per_sentence:
+        raise click.UsageError("--keep-columns requires --per-sentence")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
-    from elmo_cli.language_model import perplexity as rows
-    from elmo_cli.language_model.scoring import score_records
+    from elmo_cli.language_model import scoring
 
-    own_columns = rows.TOKEN_COLUMNS if per_token else rows.SENTENCE_COLUMNS
-    rows_of = rows.token_rows if per_token else rows.sentence_rows
-    with open_scored_text(text, text_settings, tokenizer, model) as opened:
-        score = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
-        scores = opened.counted(score_records(opened.records, score))
-        if has_rows:
-            columns = [*opened.columns, *own_columns]
-            scores = _print_perplexity_rows(
-                scores, "json" if as_json else row_format, columns, rows_of
-            )
-        result = rows.perplexity_of_scores(score.result for score in scores)
-    if has_rows:
+    def score() -> Iterator["SentenceScore"]:
+        """Yield the score of each sentence, and print its row and the rate of the tokens."""
+        n_tokens = 0
+        measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
+        for scored in scoring.score_records(opened.records, measure):
+            if rows is not None:
+                row = scoring.sentence_row(scored.result)
+                rows.write([row], scored.record.columns, scored.names)
+            yield scored.result
+            n_tokens += len(scored.record.tokens)
+            opened.show_rate(n_tokens)
+
+    with _open_text(text, text_settings, tokenizer, model) as opened:
+        columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
+        printer = print_rows(row_format, columns, as_json=as_json)
+        with printer if per_sentence else nullcontext() as rows:
+            result = scoring.perplexity_of_scores(score())
+    if per_sentence:
         average = result.all_words.average
         messages.say(
             f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:
         click.echo(json_line(asdict(result)) if as_json else _table(result))
-
-
-def _print_perplexity_rows(
-    scores: "Iterator[ScoredRecord[SentenceScore]]",
-    row_format: str | None,
-    columns: Sequence[str],
-    rows_of: "Callable[[SentenceScore], Iterator[Sequence[object]]]",
-) -> "Iterator[ScoredRecord[SentenceScore]]":
-    """Print the rows of each score, and yield the score."""
-    with print_rows(row_format, columns) as rows:
-        for score in scores:
-            rows.write(([*score.names, *row] for row in rows_of(score.result)), score.kept_columns)
-            yield score
 
 
 def _table(text_perplexity: "Perplexity") -> str:
@@ -129,15 +170,11 @@ def _table(text_perplexity: "Perplexity") -> str:
     return "\n".join(lines)
 
 
-_MAX_LINES = 100
-"""Maximum number of groups whose accuracy is printed."""
-
-
 @dataclass(frozen=True)
 class _Choices:
     """Options for what is measured and printed."""
 
-    direction: "Direction" = "forward"
+    direction: Direction = "forward"
     with_entropy: bool = False
     words_by: str | None = None
     regions: str | None = None
@@ -162,7 +199,7 @@ class _Choices:
     "Rows",
     choice(
         "--direction",
-        ["forward", "backward", "both"],
+        DIRECTIONS,
         default="forward",
         help="Predict each token from the tokens before it, or after it, or in both ways.",
     ),
@@ -195,10 +232,9 @@ class _Choices:
     ),
     option(
         "--pairs",
-        metavar="GOOD,BAD|COLUMN",
-        callback=options.split_names,
-        help="Compare pairs of sentences: in the columns GOOD and BAD; or in two rows with the "
-        "same id, which COLUMN calls good and bad.",
+        metavar="GOOD,BAD",
+        type=options.split_names,
+        help="Compare pairs of sentences, which are in the columns GOOD and BAD of each row.",
     ),
     option(
         "--group-by",
@@ -222,7 +258,7 @@ class _Choices:
     ),
     flag("--overwrite", requires="--plot", help="Replace OUT if it exists."),
 )
-@options.score_options
+@_score_options
 @receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
 def surprisal(
     text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
@@ -298,19 +334,19 @@ def _print_units(
     drawn: list[Measured] = []
     n_tokens = n_unknown = 0
     with (
-        open_scored_text(text, text_settings, tokenizer, model) as opened,
-        _print_rows(choices, [*opened.columns, *table.columns]) as rows,
+        _open_text(text, text_settings, tokenizer, model) as opened,
+        print_rows(
+            choices.row_format, [*opened.columns, *table.columns], as_json=choices.as_json
+        ) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
-        for scored_record in opened.counted(measured):
-            rows.write(
-                ([*scored_record.names, *table.row(unit)] for unit in scored_record.result),
-                scored_record.kept_columns,
-            )
-            if choices.plot and scored_record.result and len(drawn) < MAX_SENTENCES:
-                drawn.append(scored_record)
-            n_tokens += len(scored_record.record.tokens)
-            n_unknown += sum(unit.n_unknown for unit in scored_record.result)
+        for scored in measured:
+            rows.write(map(table.row, scored.result), scored.record.columns, scored.names)
+            if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
+                drawn.append(scored)
+            n_tokens += len(scored.record.tokens)
+            opened.show_rate(n_tokens)
+            n_unknown += sum(unit.n_unknown for unit in scored.result)
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
     if choices.plot is not None:
         overwrite = choices.overwrite
@@ -332,22 +368,24 @@ def _print_pairs(
         table = PairTable(choices.pairs or (), text_settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    reads_rows = table.are_rows
-    with open_scored_text(text, table.reading, tokenizer, model, ignores_ids=reads_rows) as opened:
-        names = ["id"] if reads_rows else opened.columns
-        pairs = table.measure(
-            *(model, opened.records, tokenizer.tokenize, choices.batch_size, opened.is_ready),
+    columns = pair_columns(choices.direction)
+    with (
+        _open_text(text, table.reading, tokenizer, model) as opened,
+        print_rows(
+            choices.row_format, [*opened.columns, *columns], as_json=choices.as_json
+        ) as rows,
+    ):
+        for scored in table.measure(
+            model,
+            opened.records,
+            tokenizer.tokenize,
+            choices.batch_size,
+            opened.is_ready,
             direction=choices.direction,
-        )
-        with _print_rows(choices, [*names, *pair_columns(choices.direction)]) as rows:
-            for pair in pairs:
-                rows.write([pair.row], pair.columns)
-                accuracy.add(pair)
+        ):
+            rows.write([scored.result.row], scored.record.columns, scored.names)
+            accuracy.add(scored)
     for line in islice(accuracy.lines(), _MAX_LINES):
         messages.say(line)
     unknown = f"{accuracy.n_unknown:,} of them with unknown words"
     messages.say(f"{counted(accuracy.n_pairs, 'pair')}, {unknown}")
-
-
-def _print_rows(choices: _Choices, columns: Sequence[str]) -> AbstractContextManager[RowWriter]:
-    return print_rows(choices.row_format, columns, as_json=choices.as_json)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import print_rows, read_queries, read_query_table
+from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries, read_query_table
 from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.outputs.printed import cell, json_line
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 

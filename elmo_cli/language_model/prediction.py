@@ -9,8 +9,6 @@ The two log probabilities are added, the log probability of the word by itself i
 the result is normalized over the vocabulary. The model does not know p(w). A vocabulary by falling
 count approximates it: p(w) is taken to be log-uniform in the word's rank, as in the sampled softmax
 of training.
-
-Rows of `elmo predict`: one per predicted word.
 """
 
 import re
@@ -37,6 +35,12 @@ from elmo_cli.text.records import Sentence, check_sentence
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
+PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
+"""Columns of a word that is predicted after a text, before it or in its gap; ranks are from 1."""
+SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
+"""Columns of a substitute for the token at a position, from 0."""
+SAMPLE_COLUMNS: Final = ("sample_number", "text")
+"""Columns of a sampled sentence; numbers are from 1, and spaces separate the tokens."""
 
 
 class Candidate(NamedTuple):
@@ -64,6 +68,17 @@ class Substitutes(NamedTuple):
     tokens: Sentence
     candidates: list[list[Candidate]]
     """Words for each token, by falling probability."""
+
+
+class Samples(NamedTuple):
+    """Random continuations of a text."""
+
+    tokens: Sentence
+    samples: list[Sentence]
+    """Sentences, including the text."""
+
+
+Answer = Prediction | Substitutes | Samples
 
 
 def predict_words(
@@ -276,32 +291,16 @@ def _draw(
     return model.vocabulary.words[index]
 
 
-PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
-"""Columns of a word that is predicted after a text, before it or in its gap; ranks are from 1."""
-SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
-"""Columns of a substitute for the token at a position, from 0."""
-SAMPLE_COLUMNS: Final = ("sample_number", "text")
-"""Columns of a sampled sentence; numbers are from 1, and spaces separate the tokens."""
-
-
-def rows_of(prediction: Prediction | Substitutes, vocabulary: Vocabulary) -> Iterator[list[object]]:
-    """Yield the rows of predicted words, the most probable word first."""
-    if isinstance(prediction, Prediction):
-        yield from _candidate_rows(prediction.candidates)
-        return
-    tokens = zip(prediction.tokens, prediction.candidates, strict=True)
-    for position, (token, candidates) in enumerate(tokens):
-        known = token in vocabulary and token != UNKNOWN_TOKEN
-        for row in _candidate_rows(candidates):
-            yield [position, token, known, *row]
-
-
-def _candidate_rows(candidates: Sequence[Candidate]) -> Iterator[list[object]]:
-    for rank, (word, probability) in enumerate(candidates, start=1):
-        yield [rank, word, probability]
-
-
-def sample_rows(samples: Sequence[Sequence[str]]) -> Iterator[list[object]]:
-    """Yield the row of each sample."""
-    for number, sample in enumerate(samples, start=1):
-        yield [number, " ".join(sample)]
+def rows_of(answer: Answer, vocabulary: Vocabulary) -> Iterator[list[object]]:
+    """Yield the rows of predicted words, the most probable word first, or of samples."""
+    if isinstance(answer, Samples):
+        for number, sample in enumerate(answer.samples, start=1):
+            yield [number, " ".join(sample)]
+    elif isinstance(answer, Prediction):
+        for rank, candidate in enumerate(answer.candidates, start=1):
+            yield [rank, *candidate]
+    else:
+        for position, token in enumerate(answer.tokens):
+            known = token in vocabulary and token != UNKNOWN_TOKEN
+            for rank, candidate in enumerate(answer.candidates[position], start=1):
+                yield [position, token, known, rank, *candidate]

@@ -1,19 +1,16 @@
-"""Surprisal of each token, and entropy of each prediction, in bits.
+"""Surprisal of the tokens, words or regions of sentences, in bits, and their table.
 
 The surprisal of a token is -log2 of its probability in its context. A token that is not in the
-vocabulary has the surprisal of `<UNK>`, which covers all unknown words.
+vocabulary has the surprisal of `<UNK>`, which covers all unknown words. A row of the table is a
+unit of a sentence. Its surprisal is the sum over its tokens:
 
-Units of a sentence whose surprisals are added: its tokens, its words or its regions.
+token      one token
+word       separated by white space in the text: `didn` and `'t` are the word `didn't`
+region     separated by `|` in the text: `The horse | raced past the barn | fell.`
 
-words      separated by white space in the text: `didn` and `'t` are the word `didn't`
-regions    separated by `|` in the text: `The horse | raced past the barn | fell.`
-
-Log frequencies of words: by the counts in a file, or estimated from a vocabulary.
-
-A log frequency is log2 of the share of the word among all words. Minus it is the surprisal of the
-word without a context, in bits.
-
-Rows of `elmo surprisal`: one per token, word or region of each sentence.
+Next to the surprisal stands what else predicts the reading time of a word: its length and its log
+frequency, which is log2 of its share among all words. Minus the log frequency is the surprisal of
+the word without a context.
 """
 
 import csv
@@ -23,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +30,16 @@ from elmo_cli.errors import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo_cli.settings import DEFAULT_BATCH_SIZE
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.sources import open_lines
 from elmo_cli.text.tokenizers import Tokenizer
 
 UnitKind = Literal["token", "word", "region"]
-UNIT_KINDS: Final = get_args(UnitKind)
-REGION_MARK: Final = "|"
+SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
+"""Directions of `LanguageModel.score_batch` by their name."""
+_REGION_MARK: Final = "|"
+_DELIMITERS: Final = "\t,; "
 
 
 class Unit(NamedTuple):
@@ -53,34 +52,21 @@ class Unit(NamedTuple):
     """Positions of its tokens."""
 
 
-def without_marks(text: str) -> str:
-    """Return a text with a space in place of each mark of a region."""
-    return text.replace(REGION_MARK, " ")
-
-
 def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer for texts with marks of regions, which are no tokens."""
     tokenize = tokenizer.tokenize
-    return replace(tokenizer, tokenize=lambda text: tokenize(without_marks(text)))
+    return replace(tokenizer, tokenize=lambda text: tokenize(text.replace(_REGION_MARK, " ")))
 
 
 def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
     """Split the tokens of a sentence into units, none of which is empty.
 
-    Args:
-        kind: One of `UNIT_KINDS`.
-        text: Text of the sentence, with the marks of its regions.
-        tokens: Its tokens.
-
     Raises:
         InputError: A token belongs to two units, or differs from the text.
     """
     if kind == "token":
-        return [
-            Unit(position, token, slice(position, position + 1))
-            for position, token in enumerate(tokens)
-        ]
-    parts = text.split() if kind == "word" else map(str.strip, text.split(REGION_MARK))
+        return [Unit(n, token, slice(n, n + 1)) for n, token in enumerate(tokens)]
+    parts = text.split() if kind == "word" else map(str.strip, text.split(_REGION_MARK))
     return _align(kind, parts, tokens)
 
 
@@ -115,9 +101,6 @@ def _visible(text: str) -> str:
     return "".join(
         char for char in text if not char.isspace() and unicodedata.category(char) != "Cc"
     )
-
-
-_DELIMITERS: Final = "\t,; "
 
 
 def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
@@ -187,12 +170,6 @@ def sum_frequencies(words: list[str], frequencies: Mapping[str, float]) -> float
     return sum(present) if len(present) == len(values) else None
 
 
-Direction = Literal["forward", "backward", "both"]
-"""Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
-DIRECTIONS: Final = get_args(Direction)
-SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
-
-
 class Surprisals(NamedTuple):
     """Surprisal of the T tokens of a sentence, in bits."""
 
@@ -206,11 +183,10 @@ class Surprisals(NamedTuple):
 
 
 class DirectedSurprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence in D directions, in bits."""
+    """Surprisal of the T tokens of a sentence in D directions, in bits; see `Surprisals`."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
     """Shape (D, T); with the boundary, (D, T + 1)."""
     entropy: NDArray[np.float64]
@@ -250,12 +226,9 @@ def measure_directions(
     with_entropy: bool = False,
     with_boundary: bool = False,
 ) -> Iterator[DirectedSurprisals]:
-    """Measure the surprisal of each token in one direction, or in both.
+    """Measure the surprisal of each token in one direction, or in both; see `measure_surprisal`.
 
     Args:
-        sentences, batch_size, is_ready: As in `LanguageModel.score`.
-        direction: Directions of the predictions; both have the order forward, backward.
-        with_entropy: Compute the entropy of each prediction too.
         with_boundary: Include the surprisal of `</S>` after the tokens, which the forward
             direction predicts, or of `<S>` before them, which the backward direction predicts.
     """
@@ -274,12 +247,7 @@ def measure_directions(
 
     empty = _in_bits([], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots])
     return model.compute_batches(
-        sentences,
-        compute,
-        empty,
-        directions=slots,
-        batch_size=batch_size,
-        is_ready=is_ready,
+        sentences, compute, empty, directions=slots, batch_size=batch_size, is_ready=is_ready
     )
 
 
@@ -290,6 +258,11 @@ def _in_bits(
     bits = np.stack(scores) / np.log(2)  # (D, 1 or 2, T)
     entropy = bits[:, 1] if bits.shape[1] > 1 else bits[:0, 0]
     return DirectedSurprisals(tokens, known, -bits[:, 0], entropy)
+
+
+def directed(name: str, direction: Direction) -> list[str]:
+    """Return the names of a column of each direction."""
+    return [f"{name}_forward", f"{name}_backward"] if direction == "both" else [name]
 
 
 class UnitSurprisal(NamedTuple):
@@ -334,26 +307,20 @@ class SurprisalTable:
             names = [f"{self.unit}_number", self.unit, "tokens"]
         return [
             *names,
-            *self._directed("surprisal"),
+            *directed("surprisal", self.direction),
             *(["surprisal_average"] if self.direction == "both" else []),
-            *(self._directed("entropy") if self.with_entropy else []),
+            *(directed("entropy", self.direction) if self.with_entropy else []),
             "log_frequency_by_rank" if self.frequencies is None else "log_frequency",
             *("length", "known"),
         ]
 
-    def _directed(self, name: str) -> list[str]:
-        """Return the names of a column of each direction."""
-        both = self.direction == "both"
-        return [f"{name}_forward", f"{name}_backward"] if both else [name]
-
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit: the length is the number of characters of its text."""
-        average = sum(unit.surprisal) / 2
         return [
             *(unit.number, unit.text),
             *([] if self.unit == "token" else [unit.n_tokens]),
             *unit.surprisal,
-            *([average] if self.direction == "both" else []),
+            *([sum(unit.surprisal) / 2] if self.direction == "both" else []),
             *unit.entropy,
             *(unit.log_frequency, len(unit.text), unit.known),
         ]
@@ -365,12 +332,7 @@ class SurprisalTable:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
-        """Measure the units of a stream of records.
-
-        Args:
-            model: Model of the words.
-            records: Records. Their texts have the words or the marked regions.
-            batch_size, is_ready: As in `LanguageModel.score`.
+        """Measure the units of a stream of records, whose texts have the words or regions.
 
         Raises:
             InputError: The tokens of a record do not fit its words or regions.
@@ -387,19 +349,13 @@ class SurprisalTable:
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
         for scored in score_records(records, measure):
-            units = self._units(scored, frequencies)
-            yield ScoredRecord(scored.names, scored.record, units)
-
-    def _units(
-        self, scored: ScoredRecord[DirectedSurprisals], frequencies: Mapping[str, float]
-    ) -> list[UnitSurprisal]:
-        """Add the surprisals of the tokens of each unit of a sentence."""
-        surprisals = scored.result
-        try:
-            units = find_units(self.unit, scored.record.text, surprisals.tokens)
-        except InputError as error:
-            raise InputError(f"record {scored.names[-1]}: {error}") from None
-        return [self._add(unit, surprisals, frequencies) for unit in units]
+            surprisals = scored.result
+            try:
+                units = find_units(self.unit, scored.record.text, surprisals.tokens)
+            except InputError as error:
+                raise InputError(f"record {scored.names[-1]}: {error}") from None
+            result = [self._add(unit, surprisals, frequencies) for unit in units]
+            yield ScoredRecord(scored.names, scored.record, result)
 
     def _add(
         self, unit: Unit, surprisals: DirectedSurprisals, frequencies: Mapping[str, float]

@@ -23,8 +23,8 @@ from typing import Any
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import ModelError, OptionsError, OutputError, counted, load_extra
 from elmo_cli.inference.precision import Device
-from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.language_model.scoring import LanguageModel, write_softmax
+from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
+from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.model_options import read_json
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights

@@ -11,7 +11,7 @@ import torch
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError, ModelError, OptionsError, counted
-from elmo_cli.language_model.scoring import check_softmax, read_rows
+from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words

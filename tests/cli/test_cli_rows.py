@@ -27,15 +27,12 @@ def test_perplexity_keeps_ids_and_columns() -> None:
     rows = rows_of(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
     cells = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
     assert cells == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
-    tokens = elmo("perplexity", "items.csv", *MODEL, "--per-token", "--format", "json").stdout
-    first = json.loads(tokens.splitlines()[0])
-    assert (first["id"], first["position"], first["token"]) == ("a", -1, "<S>")
 
 
 @pytest.mark.parametrize("option", [("--format", "csv"), ("--keep-columns", "note")])
 def test_a_perplexity_without_rows_has_no_format(option: tuple[str, str]) -> None:
     result = elmo("perplexity", "items.csv", *MODEL, *option)
-    assert_misused(result, f"{option[0]} requires --per-sentence or --per-token")
+    assert_misused(result, f"{option[0]} requires --per-sentence")
 
 
 def test_predictions_keep_ids_and_columns() -> None:

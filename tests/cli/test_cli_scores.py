@@ -1,10 +1,11 @@
 """`elmo perplexity` and `elmo surprisal`, which score a text."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, assert_fails, assert_misused, elmo
 
 TEXT = "the cat sat\n\nthe dog sat\n"
 MODEL = ("--model", "model")
@@ -53,33 +54,23 @@ def test_a_row_per_sentence() -> None:
     assert result.stderr.endswith("6 tokens, perplexity 8.00 (average of directions)\n")
 
 
-def test_rows_of_tokens_add_up_to_sentences() -> None:
-    arguments = ("perplexity", "text.txt", *MODEL, "--json")
-    tokens = [json.loads(line) for line in elmo(*arguments, "--per-token").stdout.splitlines()]
-    sentences = [
-        json.loads(line) for line in elmo(*arguments, "--per-sentence").stdout.splitlines()
-    ]
-    assert [row["token"] for row in tokens[:5]] == ["<S>", "the", "cat", "sat", "</S>"]
-    assert [row["position"] for row in tokens] == [-1, 0, 1, 2, 3] * 2
-    assert (tokens[0]["log_p_forward"], tokens[4]["log_p_backward"]) == (None, None)
-    assert [row["token"] for row in tokens if not row["known"]] == ["dog"]
-    assert sentences[1]["forward"] is None
-    for sentence in sentences:
-        for name in ("log_p_forward", "log_p_backward"):
-            total = sum(row[name] or 0 for row in tokens if row["line"] == sentence["line"])
-            assert total == pytest.approx(sentence[name])
-
-
-def test_the_same_as_tsv() -> None:
-    result = elmo("perplexity", "-", *MODEL, "--per-token", "-q", stdin=TEXT)
+def test_rows_of_sentences_are_the_sums_of_their_surprisals() -> None:
+    result = elmo("perplexity", "-", *MODEL, "--per-sentence", "--json", "-q", stdin=TEXT)
     assert result.stderr == ""
-    lines = result.stdout.splitlines()
-    assert lines[:3] == [
-        "line\tposition\ttoken\tknown\tlog_p_forward\tlog_p_backward",
-        "1\t-1\t<S>\t1\t\t-2.772589",
-        "1\t0\tthe\t1\t-1.386294\t-1.386294",
-    ]
-    assert lines[5] == "1\t3\t</S>\t1\t-1.386294\t"
+    first, blank, last = map(json.loads, result.stdout.splitlines())
+    assert (blank["line"], blank["tokens"], blank["forward"]) == (2, 0, None)
+    lines = elmo("surprisal", "text.txt", *MODEL, "--json").stdout.splitlines()
+    tokens = [json.loads(line) for line in lines]
+    for sentence in (first, last):
+        bits = [row["surprisal"] for row in tokens if row["line"] == sentence["line"]]
+        bits.append(2)  # of </S>
+        assert sum(bits) == pytest.approx(-sentence["log_p_forward"] / math.log(2))
+
+
+def test_rows_of_tokens_are_those_of_surprisal() -> None:
+    message = "--per-token has gone. Use `elmo surprisal`, which prints a row per token."
+    assert_misused(elmo("perplexity", "text.txt", *MODEL, "--per-token"), message)
+    assert "--per-token" not in elmo("perplexity", "--help").stdout
 
 
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:

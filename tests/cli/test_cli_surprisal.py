@@ -102,7 +102,10 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
         (("--format", "csv", "--json"), "choose one of --format and --json"),
         (("--words-by", "space", "--regions", "marked"), "choose one of --words-by and --regions"),
         (("--group-by", "kind"), "--group-by requires --pairs"),
-        (("--pairs", "a,b,c"), "pairs: expected one column or two, found 3"),
+        (
+            ("--pairs", "label"),
+            "--pairs: expected the columns GOOD,BAD of one row per pair, found label",
+        ),
         (
             ("--pairs", "text,marked", "--text-column", "text"),
             "--text-column has no effect with the two columns of --pairs",
@@ -153,24 +156,22 @@ def test_pairs_of_two_columns_have_an_accuracy_per_group() -> None:
     )
 
 
-def test_pairs_of_rows_are_found_by_their_ids() -> None:
-    Path("rows.csv").write_text(
-        "item,text,ok,x\n1,the,good,2\n2,sat,bad,3\n1,cat,bad,4\n2,the,good,5\n"
-    )
-    columns = ("--pairs", "ok", "--id-column", "item", "--keep-columns", "x")
-    result = elmo("surprisal", "rows.csv", *MODEL, *columns, "--direction", "both")
+def test_pairs_in_both_directions_keep_columns() -> None:
+    Path("pairs.csv").write_text("item,good,bad,x\n1,the,cat,2\n2,the,sat,5\n")
+    columns = ("--pairs", "good,bad", "--id-column", "item", "--keep-columns", "x,bad")
+    result = elmo("surprisal", "pairs.csv", *MODEL, *columns, "--direction", "both")
     rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert [(row[0], *row[5:8], row[-1]) for row in rows] == [
-        ("id", "correct_forward", "correct_backward", "correct_both", "x"),
-        ("1", "1.000000", "1.000000", "1.000000", "2"),
-        ("2", "1.000000", "1.000000", "1.000000", "5"),
+    assert [(row[0], *row[5:8], *row[-2:]) for row in rows] == [
+        ("id", "correct_forward", "correct_backward", "correct_both", "x", "bad"),
+        ("1", "1.000000", "1.000000", "1.000000", "2", "cat"),
+        ("2", "1.000000", "1.000000", "1.000000", "5", "sat"),
     ]
 
 
-def test_rows_without_a_partner_are_an_error() -> None:
-    Path("rows.csv").write_text("id,text,ok\n1,the,good\n")
-    result = elmo("surprisal", "rows.csv", *MODEL, "--pairs", "ok", "-q")
-    assert result.stderr == "Error: pair 1: expected a good and a bad sentence, found a good one\n"
+def test_a_pair_without_a_sentence_is_an_error() -> None:
+    Path("pairs.csv").write_text("id,good,bad\n1,the,\n")
+    result = elmo("surprisal", "pairs.csv", *MODEL, "--pairs", "good,bad", "-q")
+    assert result.stderr == "Error: pair 1: the bad sentence is empty\n"
 
 
 # Pictures

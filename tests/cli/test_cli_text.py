@@ -169,9 +169,9 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
 def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sentencex")
     text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
-    expected = elmo("perplexity", "-", "--per-token", stdin=text)
+    expected = elmo("perplexity", "-", "--per-sentence", stdin=text)
     cut = ("--tokenizer", "moses", "--split-sentences")
-    result = elmo("perplexity", "raw.txt", "--per-token", *cut)
+    result = elmo("perplexity", "raw.txt", "--per-sentence", *cut)
     # Sentences that were split have the number of the line in addition.
     rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert rows[0][:2] == ["line", "sentence_number"]

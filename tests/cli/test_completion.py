@@ -53,7 +53,8 @@ def test_a_text_is_no_file() -> None:
 
 
 def test_zsh_shows_the_descriptions_of_the_help() -> None:
-    expected = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
+    groups = COMMAND_GROUPS.values()
+    expected = {name: text for group in groups for name, (_, text) in group.items()}
     lines = completed("elmo ", "zsh")
     assert dict(zip(lines[1::3], lines[2::3], strict=True)) == expected
 

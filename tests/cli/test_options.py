@@ -100,10 +100,7 @@ def test_conditions_name_options_of_the_command(name: str) -> None:
         ("embed IN OUT --gamma 1.2", "--gamma requires --mix"),
         ("cosine a b c --layer 1 --json", "choose one of --layer and --json"),
         ("perplexity IN --batch-size 64", "--batch-size requires --state carry"),
-        (
-            "perplexity IN --per-sentence --per-token",
-            "choose one of --per-sentence and --per-token",
-        ),
+        ("perplexity IN --format csv", "--format requires --per-sentence"),
         ("predict a --temperature 0.7", "--temperature requires --sample"),
         ("predict a --max-words 50", "--max-words requires --sample"),
         ("predict a --seed 0", "--seed requires --sample"),

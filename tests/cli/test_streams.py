@@ -127,7 +127,7 @@ def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) ->
     [
         (("predict", "-", "--top", "2"), 2),
         (("predict", "-", "--each", "--top", "2"), 2),
-        (("perplexity", "-", "--per-token", "--json"), 3),
+        (("perplexity", "-", "--per-sentence", "--json"), 1),
         (("surprisal", "-", "--json"), 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""Minimal pairs in both forms, compared with the slow reference."""
+"""Minimal pairs, compared with the slow reference."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +14,8 @@ from strategies import WORDS, make_language_model, small_architecture
 from elmo_cli import LanguageModel
 from elmo_cli.errors import InputError
 from elmo_cli.language_model.pairs import Accuracy, Pair, PairTable, pair_columns
-from elmo_cli.language_model.surprisal import Direction
-from elmo_cli.settings import TextSettings
+from elmo_cli.language_model.scoring import ScoredRecord
+from elmo_cli.settings import Direction, TextSettings
 from elmo_cli.text.records import Record
 
 
@@ -28,20 +28,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def measure(
     folder: Path,
-    columns: tuple[str, ...],
     records: Sequence[Record],
     direction: Direction = "both",
     *,
     settings: TextSettings | None = None,
     group: str | None = None,
-) -> list[Pair]:
-    table = PairTable(columns, settings or TextSettings(), group)
+) -> list[ScoredRecord[Pair]]:
+    table = PairTable(("good", "bad"), settings or TextSettings(), group)
     model = LanguageModel(model=folder)
     return list(table.measure(model, records, str.split, direction=direction))
 
 
-def row_of(identifier: object, label: object, text: str, **columns: object) -> Record:
-    return Record(text, text.split(), columns={"id": identifier, "label": label, **columns})
+def record_of(identifier: str | None, good: str, bad: str | list[str], **columns: object) -> Record:
+    return Record(good, good.split(), identifier, columns={"bad": bad, **columns})
 
 
 def expected_bits(folder: Path, tokens: list[str]) -> list[float]:
@@ -57,8 +56,9 @@ texts = st.lists(st.sampled_from(["the", "cat", "sat", "dog", "東京"]), min_si
 def test_pairs_are_measured_as_by_the_reference(
     folder: Path, good: list[str], bad: list[str]
 ) -> None:
-    record = Record(" ".join(good), good, "p1", columns={"bad": " ".join(bad)})
-    [pair] = measure(folder, ("text", "bad"), [record])
+    [scored] = measure(folder, [record_of("p1", " ".join(good), " ".join(bad))])
+    assert scored.names == ("p1",)
+    pair = scored.result
     expected = expected_bits(folder, good), expected_bits(folder, bad)
     assert_allclose([pair.good, pair.bad], expected, atol=2e-4)
     assert (pair.n_unknown_good, pair.n_unknown_bad) == (good.count("dog"), bad.count("dog"))
@@ -67,47 +67,32 @@ def test_pairs_are_measured_as_by_the_reference(
     else:
         sums = [[*values, sum(values)] for values in expected]
         assert pair.correct == [float(one < other) for one, other in zip(*sums, strict=True)]
-    assert len(["id", *pair_columns("both")]) == len(pair.row)
+    assert len(pair_columns("both")) == len(pair.row)
 
 
-def test_rows_with_one_id_are_a_pair_in_any_order(folder: Path) -> None:
-    texts = {"a": ("the cat sat", "cat the sat"), "b": ("the cat", "cat the"), "7": ("sat", "the")}
+def test_pairs_have_the_columns_of_their_row(folder: Path) -> None:
     records = [
-        *(row_of("a", "bad", texts["a"][1], kind=2), row_of("b", "Good", texts["b"][0], kind=3)),
-        *(row_of(7, 1, texts["7"][0], kind=4), row_of(7, 0, texts["7"][1], kind=4)),
-        *(row_of("b", "bad", texts["b"][1], kind=0), row_of("a", "good", texts["a"][0], kind=1)),
+        record_of("a", "the cat sat", "cat the sat", kind=1, x=2),
+        record_of(None, "the cat", ["cat", "the"], kind=3, x=4),
     ]
-    pairs = measure(folder, ("label",), records, "forward", group="kind")
-    assert [(pair.names, pair.columns) for pair in pairs] == [
-        ((7,), {"kind": 4}),
-        (("b",), {"kind": 3}),
+    pairs = measure(folder, records, "forward", group="kind")
+    assert [(pair.names, pair.record.columns) for pair in pairs] == [
         (("a",), {"kind": 1}),
+        ((2,), {"kind": 3}),
     ]
-    for pair in pairs:
-        good, bad = (expected_bits(folder, text.split())[:1] for text in texts[str(pair.names[0])])
-        assert_allclose([pair.good, pair.bad], [good, bad], atol=2e-4)
+    texts_of_pairs = [("the cat sat", "cat the sat"), ("the cat", "cat the")]
+    for pair, texts in zip(pairs, texts_of_pairs, strict=True):
+        good, bad = (expected_bits(folder, text.split())[:1] for text in texts)
+        assert_allclose([pair.result.good, pair.result.bad], [good, bad], atol=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("records", "message"),
-    [
-        ([row_of("a", "good", "the")], "pair a: expected a good and a bad sentence, found a good"),
-        ([row_of("a", "bad", "the")] * 2, "pair a: expected one bad sentence, found two"),
-        ([row_of("a", "fine", "the")], "record 1, column 'label': expected good or bad, 1 or 0"),
-        ([row_of(None, "good", "the")], "record 1, column 'id': expected an id, found none"),
-        ([row_of("a", "good", "")], "pair a: the good sentence is empty"),
-    ],
-)
-def test_rows_that_are_no_pairs(folder: Path, records: list[Record], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        measure(folder, ("label",), records)
+@pytest.mark.parametrize(("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")])
+def test_an_empty_sentence_is_an_error(folder: Path, good: str, bad: str, kind: str) -> None:
+    with pytest.raises(InputError, match=rf"^pair a: the {kind} sentence is empty$"):
+        measure(folder, [record_of("a", good, bad)])
 
 
 def test_the_reading_keeps_what_pairs_need() -> None:
-    given_settings = TextSettings(text_column="s", id_column="item", keep_columns=("x",))
-    rows = PairTable(("label",), given_settings, "g").reading
-    assert (rows.text_column, rows.id_column) == ("s", None)
-    assert rows.keep_columns == ("x", "g", "label", "item")
     given_settings = TextSettings(id_column="item", keep_columns=("x",))
     columns = PairTable(("good", "bad"), given_settings, "g").reading
     assert (columns.text_column, columns.id_column) == ("good", "item")
@@ -115,16 +100,17 @@ def test_the_reading_keeps_what_pairs_need() -> None:
 
 
 def test_all_columns_are_kept_but_those_of_the_pair(folder: Path) -> None:
-    records = [row_of("a", "good", "the", x=1), row_of("a", "bad", "cat", x=2)]
     settings = TextSettings(keep_columns=("all",))
-    [pair] = measure(folder, ("label",), records, settings=settings)
-    assert pair.columns == {"x": 1}
+    [pair] = measure(folder, [record_of("a", "the", "cat", x=1)], settings=settings)
+    assert pair.record.columns == {"x": 1}
 
 
 def test_the_accuracy_is_that_of_each_group() -> None:
     accuracy = Accuracy("both", "kind")
     for kind, good, bad in (("a", 1.0, 2.0), ("a", 3.0, 2.0), ("b", 1.0, 1.0)):
-        accuracy.add(Pair(("1",), {"kind": kind}, [good, 0], [bad, 0.5], 0, int(kind == "b")))
+        record = Record("", [], columns={"kind": kind})
+        pair = Pair([good, 0], [bad, 0.5], 0, int(kind == "b"))
+        accuracy.add(ScoredRecord(("1",), record, pair))
     assert (accuracy.n_pairs, accuracy.n_unknown) == (3, 1)
     assert list(accuracy.lines()) == [
         "all pairs: correct forward 1.5 of 3 (50.0%), backward 3 of 3 (100.0%), "
@@ -134,6 +120,9 @@ def test_the_accuracy_is_that_of_each_group() -> None:
     ]
 
 
-def test_a_pair_has_one_or_two_columns() -> None:
-    with pytest.raises(InputError, match=r"^pairs: expected one column or two, found 3"):
-        PairTable(("a", "b", "c"), TextSettings())
+@pytest.mark.parametrize("columns", [("label",), ("a", "b", "c")])
+def test_a_pair_has_two_columns(columns: tuple[str, ...]) -> None:
+    found = ",".join(columns)
+    message = f"^--pairs: expected the columns GOOD,BAD of one row per pair, found {found}$"
+    with pytest.raises(InputError, match=message):
+        PairTable(columns, TextSettings())

@@ -13,7 +13,7 @@ from strategies import WORDS, batches, make_language_model, seeds, small_archite
 
 from elmo_cli import LanguageModel, predict_words, sample_sentences, substitute_words
 from elmo_cli.errors import InputError
-from elmo_cli.language_model import scoring as softmax
+from elmo_cli.language_model import softmax
 from elmo_cli.language_model.prediction import GAP, Prediction
 
 SPECIAL = [0, 1, 2]

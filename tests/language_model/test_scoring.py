@@ -22,8 +22,7 @@ from strategies import (
 
 from elmo_cli import ElmoEmbedder, LanguageModel
 from elmo_cli.errors import InputError, WeightsError
-from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.language_model.scoring import SentenceScore
+from elmo_cli.language_model.scoring import SentenceScore, measure_perplexity
 from elmo_cli.pretrained.find import describe_model
 from elmo_cli.pretrained.manage import convert_weights
 

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from strategies import seeds
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.language_model import scoring as full_softmax
-from elmo_cli.language_model.scoring import (
+from elmo_cli.language_model import softmax as full_softmax
+from elmo_cli.language_model.softmax import (
     FullSoftmax,
     check_softmax,
     read_rows,

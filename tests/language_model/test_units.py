@@ -16,13 +16,12 @@ from elmo_cli.language_model.surprisal import (
     find_units,
     read_frequencies,
     sum_frequencies,
-    without_marks,
 )
 from elmo_cli.model.vocabulary import Vocabulary
 
 
 def units_of(kind: UnitKind, text: str) -> list[tuple[str, list[str]]]:
-    tokens = tokenize(without_marks(text) if kind == "region" else text)
+    tokens = tokenize(text.replace("|", " ") if kind == "region" else text)
     return [(unit.text, tokens[unit.tokens]) for unit in find_units(kind, text, tokens)]
 
 

@@ -19,8 +19,7 @@ from training_runs import assert_same_weights, log_entries, prepare_folder, trai
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError, OptionsError, install_command
-from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import open_tensors
 from elmo_cli.text.tokenizers import make_tokenizer

@@ -13,8 +13,8 @@ from commands import run_r
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_cli.cli.answers import LIKE_MISSING, RowWriter, cell
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.printed import LIKE_MISSING, RowWriter, cell
 
 HARD = [
     *('"', '""', "'", '"a', 'a"b', ",", "\t", "\n", "a\nb", "\\", '\\"', "#", "# a", " ", " a "),
@@ -32,7 +32,7 @@ def table(tokens: Sequence[object], row_format: str = "csv", **columns: object) 
     writer = RowWriter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
         writer.write([(f"s{number}", token, 0.5)], columns)
-    writer.finish()
+    writer.write([])
     return "".join(written)
 
 

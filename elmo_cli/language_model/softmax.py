@@ -1,0 +1,153 @@
+"""Softmax over the whole vocabulary: its file, and log probabilities of words in contexts.
+
+softmax.hdf5 has one vector and one bias per word that a biLM predicts:
+
+    softmax/W    (V, P)    float32 or float16; V words, P the projection_dim
+    softmax/b    (V,)
+
+The published models have this file next to their weights, for both directions. Safetensors have
+these names too. The rows are in the order of the vocabulary.
+
+A vocabulary has up to 800,000 words. Neither its vectors nor the logits of many predictions are in
+memory together: both are split, and sums of exponentials are added up.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.errors import WeightsError
+from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
+
+Array = NDArray[np.float32]
+
+WEIGHT: Final = "softmax/W"
+BIAS: Final = "softmax/b"
+ROWS: Final = 8192
+"""Number of words that are read together: 16 MiB of vectors of 512 values."""
+PREDICTIONS: Final = 1024
+"""Number of predictions that are computed together: 32 MiB of logits."""
+LOGITS: Final = 2**23
+"""Number of logits of all words in some contexts that are computed together: 64 MiB."""
+HELD_BYTES: Final = 512 * 2**20
+"""Maximum size of a softmax, in float32, that is read once; a larger one is read per batch."""
+Rows = tuple[int, Tensor, Tensor]
+"""Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
+float32, shapes (R, P) and (R,)."""
+
+
+def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
+    """Raise a `WeightsError` unless a softmax has the shapes for a vocabulary and a biLM."""
+    with open_tensors(path) as file:
+        file.check_kind(SOFTMAX)
+        file.check_shapes(
+            {WEIGHT: (n_words, dim), BIAS: (n_words,)},
+            f"a vocabulary of {n_words:,} words and a projection_dim of {dim}",
+        )
+
+
+def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
+    """Read a checked softmax, `n_rows` words at a time, to limit memory."""
+    with open_tensors(path) as file:
+        biases = torch.from_numpy(file.read(BIAS))
+        for first in range(0, len(biases), n_rows):
+            bias = biases[first : first + n_rows]
+            last = first + len(bias)
+            weight = torch.from_numpy(file.read(WEIGHT, slice(first, last)))
+            if not (weight.isfinite().all() and bias.isfinite().all()):
+                raise WeightsError(
+                    f"{path}: values that are not finite (NaN or infinity) in the rows "
+                    f"{first} to {last - 1}"
+                )
+            yield first, weight, bias
+
+
+def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
+    """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
+    runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)  # each is read together
+    with open_tensors(path) as file:
+        return np.concatenate([file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs])
+
+
+def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
+    """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
+    write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
+
+
+class FullSoftmax:
+    """Softmax of a file. Logits are float32, and sums are float64."""
+
+    def __init__(self, path: Path, n_words: int, dim: int, device: torch.device) -> None:
+        """Check the file; on a GPU, load the whole softmax."""
+        check_softmax(path, n_words, dim)
+        self._n_words, self._path, self._device = n_words, path, device
+        self._held: list[Rows] = []
+        if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
+            self._held = list(self._rows())
+
+    def of_targets(
+        self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
+    ) -> Tensor:
+        """Compute the log probability of one word in each context.
+
+        Args:
+            contexts: float, shape (N, P), on the device.
+            targets: int64, shape (N,): vocabulary indices.
+            with_entropy: Compute the entropy of the distribution over all words too.
+
+        Returns:
+            float64, shape (1, N), natural logarithms, on the CPU; (2, N) with the entropies.
+        """
+        contexts, targets = contexts.float(), targets.to(self._device)
+        logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
+        target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
+        for first, weight, bias in self._rows():
+            for start in range(0, len(targets), PREDICTIONS):
+                piece = slice(start, start + PREDICTIONS)
+                logits = functional.linear(contexts[piece], weight, bias)  # (n, R)
+                columns = targets[piece] - first
+                here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
+                target_logits[start + here] = logits[here, columns[here]].double()
+                mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
+                before, added = logs[piece], _log_sum_exp_(logits).double()
+                after = torch.logaddexp(before, added)
+                if mean is not None:
+                    means[piece] *= (before - after).exp()
+                    means[piece] += mean * (added - after).exp()
+                logs[piece] = after
+        scores = [target_logits - logs, logs - means][: 1 + with_entropy]
+        return torch.stack(scores).cpu()
+
+    def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
+        """Yield the log probability of every word in each context.
+
+        Args:
+            contexts: float, shape (N, P), on the device.
+
+        Yields:
+            For each context float64, shape (V,), natural logarithms, on the CPU.
+        """
+        for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
+            shape = len(piece), self._n_words
+            logits = torch.empty(shape, dtype=torch.float64, device="cpu")
+            for first, weight, bias in self._rows():
+                logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
+            yield from logits.log_softmax(dim=1)
+
+    def _rows(self) -> Iterator[Rows]:
+        yield from self._held
+        if not self._held:
+            for first, weight, bias in read_rows(self._path, ROWS):
+                yield first, weight.to(self._device), bias.to(self._device)
+
+
+def _log_sum_exp_(logits: Tensor) -> Tensor:
+    """Compute `logits.logsumexp(dim=1)` in place of the logits, without a copy."""
+    largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
+    return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
