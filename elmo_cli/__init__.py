@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import neighbours as neighbours
     from elmo_cli.analysis.occurrences import open_vectors as open_vectors
     from elmo_cli.analysis.pictures import plot_changes as plot_changes
-    from elmo_cli.analysis.pictures import plot_occurrences as plot_occurrences
+    from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences
     from elmo_cli.analysis.targets import read_targets as read_targets
     from elmo_cli.analysis.usages import write_usages as write_usages
     from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
@@ -66,7 +66,8 @@ _NAMES = {
     "analysis.change": "measure_change read_occurrences",
     "analysis.neighbours": "neighbours",
     "analysis.occurrences": "open_vectors",
-    "analysis.pictures": "plot_changes plot_occurrences",
+    "analysis.pictures": "plot_changes",
+    "analysis.scatter": "plot_occurrences",
     "analysis.targets": "read_targets",
     "analysis.usages": "write_usages",
     "analysis.word_vectors": "average_vectors write_average_vectors write_token_vectors",

@@ -273,17 +273,26 @@ class Selection:
         )
 
 
+def parse_layers(layers: object, available: Sequence[int]) -> list[int] | None:
+    """Return the numbers in a choice such as `0,2`, or None if it is not of available layers."""
+    numbers = {str(number): number for number in available}
+    parts = [part.strip() for part in str(layers).split(",")]  # Python users may give an int.
+    return [numbers[part] for part in parts] if set(parts) <= set(numbers) else None
+
+
 def _check_layers(layers: object, n_layers: int) -> str:
     """Return a choice of layers without white space; raise an `InputError` for any other text."""
-    parts = str(layers).split(",")  # A number from Python may come as an int.
-    text = ",".join(map(str.strip, parts))
+    name = str(layers).strip()
     names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
-    if text not in names and not set(text.split(",")) <= set(map(str, range(n_layers))):
+    if name in names:
+        return name
+    numbers = parse_layers(layers, range(n_layers))
+    if numbers is None:
         raise InputError(
             f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
-    return text
+    return ",".join(map(str, numbers))
 
 
 @dataclass(frozen=True)

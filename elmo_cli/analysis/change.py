@@ -23,7 +23,6 @@ from elmo_cli.analysis.occurrences import (
     VectorFiles,
     check_agreement,
     find_occurrences,
-    has_targets,
     open_vectors,
 )
 from elmo_cli.errors import InputError, check_choice, load_extra
@@ -116,7 +115,7 @@ def _read_matrices(
     files: VectorFiles, words: Mapping[str, str] | None, layers: str | None
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
-    if words is None and not all(map(has_targets, files.sources)):
+    if words is None and not all(source.has_targets for source in files.sources):
         raise InputError(
             f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
             "--words."

@@ -56,9 +56,6 @@ from elmo_cli.text.sources import name_of
 
 Array = NDArray[Any]
 
-COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
-"""Columns of every table, without the vectors."""
-
 
 class NpzUsagesWriter(FormatWriter):
     """Writer for one array per word: (n, W), or (n, L, W) for several layers.

@@ -75,9 +75,9 @@ overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
 
 
 def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
-    """Add --layers, of a file of activations; `verb` describes the use of their mean."""
+    """Add --mean-layers, of a file of activations; `verb` describes the use of their mean."""
     return option(
-        "--layers",
+        *("--mean-layers", "--layers", "layers"),
         metavar="N,...",
         help=f"{source} whose mean is {verb}. [default: all but layer 0, which knows spelling "
         "only]",

@@ -63,16 +63,18 @@ def plot(
         bar.leave = False
         bar.set_description_str("loading")
 
-        from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
-        from elmo_cli.analysis.pictures import plot_occurrences
+        from elmo_cli.analysis.occurrences import open_vectors
+        from elmo_cli.analysis.scatter import plot_occurrences
 
         with open_vectors(*files, on_progress=bar.update) as opened:
-            if any(has_token_layer(source, layers) for source in opened.sources):
+            if opened.has_token_layer(layers):
                 messages.say(
                     "Warning: these vectors contain layer 0, which separates words by spelling."
                 )
             picture = plot_occurrences(
-                *(opened, word, output),
+                opened,
+                word,
+                output,
                 method=method,
                 clusters=clusters,
                 layers=layers,
@@ -104,7 +106,7 @@ def plot(
         "line.",
     ),
     options.option(
-        "--layers",
+        *("--mean-layers", "--layers", "layers"),
         metavar="CHOICE",
         requires="--corpus",
         help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
@@ -152,7 +154,7 @@ def word_vectors(
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --mean-layers 2 --model original
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """

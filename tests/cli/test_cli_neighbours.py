@@ -69,7 +69,7 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
         )
         assert_fails(
             elmo("neighbours", "bank", NEW, name, "--model", TINY),
-            f"{name} does not say which layer it has. Name it with --layers.",
+            f"{name} does not say which layer it has. Name it with --mean-layers.",
             loads=True,
         )
 
