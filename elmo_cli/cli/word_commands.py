@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     least=2,
     help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
 )
-@options.mean_layers_option("drawn")
+@options.mean_layers_option()
 @options.overwrite_option
 def plot(
     arguments: tuple[str, ...],
@@ -105,8 +105,7 @@ def plot(
         help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
         "line.",
     ),
-    options.option(
-        *("--mean-layers", "--layers", "layers"),
+    options.mean_layers_option(
         metavar="CHOICE",
         requires="--corpus",
         help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
@@ -232,7 +231,7 @@ _LEVEL = 0.05
     "columns word and form. [default: the target words of OLD and NEW]",
 )
 @options.input_format_options("the words", "words", "word", requires="--words")
-@options.mean_layers_option("compared", "Layers")
+@options.mean_layers_option()
 @options.option(
     "--plot",
     type=options.PATH,
