@@ -166,16 +166,11 @@ def measure_change(
         changes.append(_measure_word(word, *rows, measure, permutations))
         on_progress(1)
     if correction is not None:
-        changes = _with_adjusted_p(changes, correction)
+        adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
+        changes = [
+            each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
+        ]
     return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
-
-
-def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
-    """Return the changes with p adjusted for the number of words that have one."""
-    adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
-    return [
-        each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
-    ]
 
 
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:

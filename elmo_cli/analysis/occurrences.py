@@ -62,14 +62,8 @@ def find_occurrence(
     """Find a word among the tokens of a sentence. Upper and lower case differ.
 
     Args:
-        sentence: Tokens.
-        word: Word to find.
         number: Number of the occurrence, from 1; required if the word occurs several times.
         option: Name of `number` in messages.
-
-    Raises:
-        InputError: The word or this occurrence is missing in the sentence, or the word occurs
-            several times and `number` is None.
     """
     positions = [index for index, token in enumerate(sentence) if token == word]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
@@ -211,17 +205,14 @@ def find_occurrences(
     words: Mapping[str, str] | None = None,
     layers: str | None = None,
 ) -> dict[str, list[EmbeddedOccurrence]]:
-    """Find the occurrences of words in files of tokens.
+    """Find the occurrences of words in files of tokens, in the order of the files.
+
+    Tokens and forms are compared as they are written, with their case.
 
     Args:
-        files: Files, read in their order.
-        words: Target word of each form. Tokens and forms are compared as they are written, with
-            their case. In npz, which has no forms, words are compared. None is all target words
-            of the files.
+        words: Target word of each form. In npz, which has no forms, words are compared. None is all
+            target words of the files.
         layers: Layers whose mean is the vector, as in `VectorSource.read`.
-
-    Returns:
-        The occurrences of each word, in the order of the files.
     """
     files = as_files(files)
     own_words = {} if words is None else {word: word for word in words.values()}

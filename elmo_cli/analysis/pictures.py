@@ -65,12 +65,7 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
-    """Raise an error unless a figure can be written to a path.
-
-    Raises:
-        OutputError: The path has another suffix, exists already or cannot be written.
-        ElmoError: matplotlib is not installed.
-    """
+    """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
@@ -248,15 +243,7 @@ def plot_surprisals(
 
     Each sentence has a row. Bars of unknown words are hatched. In SVG and HTML each bar shows its
     figures under the mouse pointer. Sentences without tokens, and those after `MAX_SENTENCES`, are
-    skipped.
-
-    Returns:
-        The number of sentences that were drawn.
-
-    Raises:
-        InputError: No sentence has tokens.
-        OutputError: `output` has another suffix, exists already or cannot be written.
-        ElmoError: matplotlib is not installed.
+    skipped. Return the number of sentences that were drawn.
     """
     check_figure(output, overwrite=overwrite)
     drawn = [sentence for sentence in sentences if sentence.result][:MAX_SENTENCES]
