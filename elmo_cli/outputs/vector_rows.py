@@ -76,6 +76,9 @@ class Rows(NamedTuple):
 class SentenceRows:
     """One row per record: its index or id, its sentence and its activations."""
 
+    columns_of_empty: tuple[str, ...] = ("index",)
+    """Columns of Parquet without any record."""
+
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         self._format = output_format
         self.keeps_tokens = output_format.keeps_tokens(attributes)
@@ -133,6 +136,8 @@ class SentenceRows:
 
 class TokenRows(SentenceRows):
     """One row per token. Subclasses choose other tokens and columns."""
+
+    columns_of_empty = ()
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
@@ -222,7 +227,7 @@ class ParquetWriter(_RowWriter):
         self._parquet: Any = None
         self._converter = ArrowColumns(output_format.column_types)
         # Rows that are not written yet.
-        self._own: Columns = {}
+        self._own: Columns = {name: [] for name in self.rows.columns_of_empty}
         self._kept: Columns = {}
         self._vectors: dict[str, list[Any]] = {}
         self._n_held = self._n_bytes = 0
@@ -230,7 +235,7 @@ class ParquetWriter(_RowWriter):
     def fix_columns(self, types: Mapping[str, Any]) -> None:
         """Write these ids and kept columns with these types, also where no record has them."""
         self._converter.types |= types
-        self._own |= {"index": []} | ({"id": []} if "id" in types else {})
+        self._own |= {"id": []} if "id" in types else {}
         self._kept |= {name: [] for name in types if name != "id"}
 
     def write(self, number: int, record: Record, values: Array) -> None:
