@@ -29,7 +29,7 @@ from elmo_cli.analysis.usages import COLUMNS
 from elmo_cli.errors import ElmoError, InputError, MissingInputError, first_line, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
-from elmo_cli.outputs.reader import Activations, matching_paths
+from elmo_cli.outputs.reader import Activations, check_same, matching_paths
 from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
 from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.sources import open_lines
@@ -294,14 +294,7 @@ def paths_of(source: Source) -> list[Path | str]:
 
 def check_agreement(first: Source, other: Source, names: Sequence[str]) -> None:
     """Raise an `InputError` unless two sources agree in these attributes."""
-    for name in names:
-        values = [source.attributes.get(name) for source in (first, other)]
-        if values[0] != values[1]:
-            paths = [paths_of(source)[0] for source in (first, other)]
-            raise InputError(
-                f"{paths[0]} and {paths[1]} cannot be read together: {name} is "
-                f"{shown(values[0])} in the first and {shown(values[1])} in the second."
-            )
+    check_same([(paths_of(source)[0], source.attributes) for source in (first, other)], names)
 
 
 def forms_of(source: Source) -> Mapping[str, str]:
