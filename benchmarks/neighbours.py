@@ -14,7 +14,7 @@ from process import Figures, figures_of
 from setting import HERE, Row, Setting
 
 from elmo_cli import neighbours, open_activations
-from elmo_cli.outputs.output_formats import choose_output_format
+from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.records import Progress, Record
 
@@ -44,7 +44,7 @@ def neighbour_rows(setting: Setting) -> list[Row]:
 
 def write_random(path: Path, n_tokens: int) -> None:
     """Write a packed file of random vectors, one layer of float16."""
-    output_format = choose_output_format(path, layout="packed", dtype="float16")
+    output_format = OutputSettings(layout="packed", dtype="float16").for_path(path, pooled=False)
     random = np.random.default_rng(0)
     rows = random.standard_normal((100 * LINE_TOKENS, WIDTH)).astype(np.float16)
     with ActivationsWriter(path, output_format, {"layers": "top"}) as writer:

@@ -20,13 +20,13 @@ from elmo_cli.inference.fast_bilm import fingerprint
 from elmo_cli.inference.precision import Device, result_or_raise
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_pretrained, load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
     ModelSettings,
-    OutputSettings,
     Precision,
     Selection,
     TextSettings,
@@ -493,8 +493,14 @@ class ElmoEmbedder:
         )
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
-            *(file_format, layout, compression, dtype),
-            *(forget_sentences, use_sentence_keys, overwrite, rows),
+            file_format,
+            layout,
+            compression,
+            dtype,
+            forget_sentences,
+            use_sentence_keys,
+            overwrite,
+            rows,
         )
         plan = plan_file(
             *(input_file, output_file_path, text, selection, written),

@@ -16,11 +16,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_ar
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
 from elmo_cli.outputs.output_formats import (
-    DTYPES,
     FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
-    OutputFormat,
-    choose_output_format,
+    OutputSettings,
 )
 from elmo_cli.text.input_formats import (
     CSV,
@@ -295,48 +293,6 @@ def _check_layers(layers: object, n_layers: int) -> str:
     return ",".join(map(str, numbers))
 
 
-@dataclass(frozen=True)
-class OutputSettings:
-    """Settings of an output: its format, layout, compression and data type."""
-
-    file_format: str | None = None
-    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
-    layout: str | None = None
-    """One of `LAYOUTS`, of HDF5."""
-    compression: str | None = None
-    """One of `COMPRESSIONS`, of HDF5."""
-    dtype: str = "float32"
-    """One of `DTYPES`: data type of the stored values."""
-    forget_sentences: bool = False
-    use_sentence_keys: bool = False
-    overwrite: bool = False
-    rows: str = "sentences"
-    """One of `ROWS`, of Parquet and JSON lines."""
-
-    def __post_init__(self) -> None:
-        check_choice("dtype", self.dtype, DTYPES)
-
-    def choose_format(
-        self, path: str | Path, input_format: InputFormat, *, pooled: bool
-    ) -> OutputFormat:
-        """Choose the format of an output; see `choose_output_format`."""
-        if self.use_sentence_keys and input_format.name != TEXT.name:
-            raise InputError(
-                f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
-            )
-        return choose_output_format(
-            path,
-            self.file_format,
-            self.layout,
-            self.compression,
-            self.dtype,
-            self.rows,
-            pooled=pooled,
-            forget_sentences=self.forget_sentences or input_format.name == FASTA.name,
-            use_sentence_keys=self.use_sentence_keys,
-        )
-
-
 def mix_of(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
     """Return the numbers of a mix as a `Selection` keeps them."""
     return None if numbers is None else tuple(numbers)
@@ -362,7 +318,8 @@ class FilePlan:
     """Options for reading the records. The model adds the length of its tokens."""
     selection: Selection
     """As given; not checked for a model."""
-    output_format: OutputFormat
+    output_format: OutputSettings
+    """With the name of a format."""
     overwrite: bool
 
 
@@ -399,8 +356,13 @@ def plan_file(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
-    output_format = written.choose_format(
-        output, input_format, pooled=selection.pooling is not None
+    if written.use_sentence_keys and input_format.name != TEXT.name:
+        raise InputError(
+            f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
+        )
+    forget_sentences = written.forget_sentences or input_format.name == FASTA.name
+    output_format = replace(written, forget_sentences=forget_sentences).for_path(
+        output, pooled=selection.pooling is not None
     )
     if text.keep_columns:
         output_format = _keep_columns(source, input_format, output_format)
@@ -424,7 +386,9 @@ def plan_file(
     )
 
 
-def _keep_columns(source: object, input_format: InputFormat, output: OutputFormat) -> OutputFormat:
+def _keep_columns(
+    source: object, input_format: InputFormat, output: OutputSettings
+) -> OutputSettings:
     """Return an output format with the types of the columns of the input.
 
     Raises:
@@ -438,7 +402,7 @@ def _keep_columns(source: object, input_format: InputFormat, output: OutputForma
 
 
 def _has_integer_ids(
-    source: object, input_format: InputFormat, output: OutputFormat, text: TextSettings
+    source: object, input_format: InputFormat, output: OutputSettings, text: TextSettings
 ) -> bool:
     """Return whether rows of the output have integers as ids, as CSV has no types of its own.
 

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import (
     OnProgress,
     VectorFiles,
-    check_agreement,
     find_occurrences,
     open_vectors,
 )
 from elmo_cli.errors import InputError, check_choice, load_extra
+from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")
@@ -95,7 +95,7 @@ def read_occurrences(
     ):
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
-                check_agreement(one, other, _SAME)
+                check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
         first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
     for word, matrix in [*first.items(), *second.items()]:
         if not np.isfinite(matrix).all():

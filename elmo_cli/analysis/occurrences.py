@@ -1,6 +1,6 @@
 """Occurrences of words: a token of a sentence, typed by a user or found in files of vectors."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,8 +17,8 @@ from elmo_cli.analysis.vector_sources import (
     is_usages_file,
     open_usages,
 )
-from elmo_cli.errors import InputError, shown
-from elmo_cli.outputs.reader import Activations, matching_paths
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.reader import Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence
 
 OnProgress = Callable[[int], object]
@@ -166,9 +166,9 @@ def open_vectors(
         for is_usages, group in groupby(matching_paths(paths), is_usages_file):
             open_group = open_usages if is_usages else _open_activations
             files.sources += open_group(*group)
-        described = [source for source in files.sources if source.attributes]
-        for other in described[1:]:
-            check_agreement(described[0], other, _SHARED)
+        described = [(each.path, each.attributes) for each in files.sources if each.attributes]
+        if described:
+            check_same(described, _SHARED)
         opened.pop_all()
     return files
 
@@ -187,17 +187,6 @@ def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
             opened.pop_all()
             return sources
     return [ActivationsSource(Activations(*paths))]
-
-
-def check_agreement(first: VectorSource, other: VectorSource, names: Sequence[str]) -> None:
-    """Raise an `InputError` unless two sources agree in these attributes."""
-    for name in names:
-        values = [source.attributes.get(name) for source in (first, other)]
-        if values[0] != values[1]:
-            raise InputError(
-                f"{first.path} and {other.path} cannot be read together: {name} is "
-                f"{shown(values[0])} in the first and {shown(values[1])} in the second."
-            )
 
 
 def find_occurrences(

@@ -20,7 +20,7 @@ from elmo_cli.errors import (
     WeightsError,
 )
 from elmo_cli.inference.precision import Device
-from elmo_cli.outputs.output_formats import KEYS, OutputFormat, as_dtype
+from elmo_cli.outputs.output_formats import KEYS, OutputSettings, as_dtype
 from elmo_cli.outputs.parts import (
     PART,
     PLAN_SHA256,
@@ -243,7 +243,7 @@ def _open_writer(
 ) -> ParquetWriter:
     """Open the writer of a part; its metadata names the plan and the number of the part."""
     selection = settings.selection.for_model(engine.options.n_layers)
-    output_format = OutputFormat(
+    output_format = OutputSettings(
         "parquet",
         compression="zstd",
         dtype=settings.dtype,
@@ -256,6 +256,6 @@ def _open_writer(
         PART: str(part.number),
     }
     writer = ParquetWriter(file, output_format, attributes)
-    writer.keeps_tokens = True
+    writer.rows.keeps_tokens = True
     writer.fix_columns(decode_types(key.column_types))
     return writer

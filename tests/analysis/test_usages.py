@@ -19,7 +19,8 @@ from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.engine import Engine
 from elmo_cli.errors import StoppedError
-from elmo_cli.settings import OutputSettings, Selection, TextSettings
+from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.settings import Selection, TextSettings
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
