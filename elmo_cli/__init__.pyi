@@ -5,7 +5,7 @@ from elmo_cli.analysis.change import read_occurrences as read_occurrences
 from elmo_cli.analysis.neighbours import neighbours as neighbours
 from elmo_cli.analysis.occurrences import open_vectors as open_vectors
 from elmo_cli.analysis.pictures import plot_changes as plot_changes
-from elmo_cli.analysis.pictures import plot_occurrences as plot_occurrences
+from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.usages import write_usages as write_usages
 from elmo_cli.analysis.word_vectors import average_vectors as average_vectors

@@ -20,13 +20,13 @@ from elmo_cli.inference.fast_bilm import WeightsVersion
 from elmo_cli.inference.precision import Device, result_or_raise
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_pretrained, load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
     ModelSettings,
-    OutputSettings,
     Precision,
     Selection,
     TextSettings,

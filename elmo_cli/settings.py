@@ -17,11 +17,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_ar
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
 from elmo_cli.outputs.output_formats import (
-    DTYPES,
     FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
-    OutputFormat,
-    choose_output_format,
+    OutputSettings,
 )
 from elmo_cli.text.input_formats import (
     CSV,
@@ -293,59 +291,26 @@ class Selection:
         )
 
 
+def parse_layers(layers: object, available: Sequence[int]) -> list[int] | None:
+    """Return the numbers in a choice such as `0,2`, or None if it is not of available layers."""
+    numbers = {str(number): number for number in available}
+    parts = [part.strip() for part in str(layers).split(",")]  # Python users may give an int.
+    return [numbers[part] for part in parts] if set(parts) <= set(numbers) else None
+
+
 def _check_layers(layers: object, n_layers: int) -> str:
     """Return a choice of layers without white space; raise an `InputError` for any other text."""
-    parts = str(layers).split(",")  # A number from Python may come as an int.
-    text = ",".join(map(str.strip, parts))
+    name = str(layers).strip()
     names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
-    if text not in names and not set(text.split(",")) <= set(map(str, range(n_layers))):
+    if name in names:
+        return name
+    numbers = parse_layers(layers, range(n_layers))
+    if numbers is None:
         raise InputError(
             f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
-    return text
-
-
-@dataclass(frozen=True)
-class OutputSettings:
-    """Settings of an output: its format, layout, compression and data type."""
-
-    file_format: str | None = None
-    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
-    layout: str | None = None
-    """One of `LAYOUTS`, of HDF5."""
-    compression: str | None = None
-    """One of `COMPRESSIONS`, of HDF5."""
-    dtype: str = "float32"
-    """One of `DTYPES`: data type of the stored values."""
-    forget_sentences: bool = False
-    use_sentence_keys: bool = False
-    overwrite: bool = False
-    rows: str = "sentences"
-    """One of `ROWS`, of Parquet and JSON lines."""
-
-    def __post_init__(self) -> None:
-        check_choice("dtype", self.dtype, DTYPES)
-
-    def choose_format(
-        self, path: str | Path, input_format: InputFormat, *, pooled: bool
-    ) -> OutputFormat:
-        """Choose the format of an output; see `choose_output_format`."""
-        if self.use_sentence_keys and input_format.name != TEXT.name:
-            raise InputError(
-                f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
-            )
-        return choose_output_format(
-            path,
-            self.file_format,
-            self.layout,
-            self.compression,
-            self.dtype,
-            self.rows,
-            pooled=pooled,
-            forget_sentences=self.forget_sentences or input_format.name == FASTA.name,
-            use_sentence_keys=self.use_sentence_keys,
-        )
+    return ",".join(map(str, numbers))
 
 
 def mix_of(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
@@ -373,7 +338,8 @@ class FilePlan:
     """Options for reading the records. The model adds the length of its tokens."""
     selection: Selection
     """As given; not checked for a model."""
-    output_format: OutputFormat
+    output_format: OutputSettings
+    """With the name of a format."""
     overwrite: bool
 
 
@@ -410,8 +376,13 @@ def plan_file(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
-    output_format = written.choose_format(
-        output, input_format, pooled=selection.pooling is not None
+    if written.use_sentence_keys and input_format.name != TEXT.name:
+        raise InputError(
+            f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
+        )
+    forget_sentences = written.forget_sentences or input_format.name == FASTA.name
+    output_format = replace(written, forget_sentences=forget_sentences).for_path(
+        output, pooled=selection.pooling is not None
     )
     if text.keep_columns:
         output_format = _keep_columns(source, input_format, output_format)
@@ -435,7 +406,9 @@ def plan_file(
     )
 
 
-def _keep_columns(source: object, input_format: InputFormat, output: OutputFormat) -> OutputFormat:
+def _keep_columns(
+    source: object, input_format: InputFormat, output: OutputSettings
+) -> OutputSettings:
     """Return an output format with the types of the columns of the input.
 
     Raises:
@@ -449,7 +422,7 @@ def _keep_columns(source: object, input_format: InputFormat, output: OutputForma
 
 
 def _has_integer_ids(
-    source: object, input_format: InputFormat, output: OutputFormat, text: TextSettings
+    source: object, input_format: InputFormat, output: OutputSettings, text: TextSettings
 ) -> bool:
     """Return whether rows of the output have integers as ids, as CSV has no types of its own.
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.output_formats import LAYOUTS, choose_output_format
+from elmo_cli.outputs.output_formats import LAYOUTS, OutputSettings
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.records import Progress, Record
 
@@ -80,9 +80,9 @@ def open_writer(
     overwrite: bool = False,
     **options: Any,
 ) -> ActivationsWriter:
-    """Open a writer. See `choose_output_format` for the options."""
+    """Open a writer. See `OutputSettings` for the options."""
     options.setdefault("forget_sentences", attributes.get("format") == "fasta")
-    output_format = choose_output_format(path, pooled="pooling" in attributes, **options)
+    output_format = OutputSettings(**options).for_path(path, pooled="pooling" in attributes)
     return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
 
 

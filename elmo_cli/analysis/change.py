@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import (
     OnProgress,
     VectorFiles,
-    check_agreement,
     find_occurrences,
-    has_targets,
     open_vectors,
 )
 from elmo_cli.errors import InputError, check_choice, load_extra
+from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")
@@ -96,7 +95,7 @@ def read_occurrences(
     ):
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
-                check_agreement(one, other, _SAME)
+                check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
         first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
     for word, matrix in [*first.items(), *second.items()]:
         if not np.isfinite(matrix).all():
@@ -116,7 +115,7 @@ def _read_matrices(
     files: VectorFiles, words: Mapping[str, str] | None, layers: str | None
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
-    if words is None and not all(map(has_targets, files.sources)):
+    if words is None and not all(source.has_targets for source in files.sources):
         raise InputError(
             f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
             "--words."
@@ -167,16 +166,11 @@ def measure_change(
         changes.append(_measure_word(word, *rows, measure, permutations))
         on_progress(1)
     if correction is not None:
-        changes = _with_adjusted_p(changes, correction)
+        adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
+        changes = [
+            each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
+        ]
     return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
-
-
-def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
-    """Return the changes with p adjusted for the number of words that have one."""
-    adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
-    return [
-        each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
-    ]
 
 
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:

@@ -1,6 +1,7 @@
-"""Nearest neighbours: tokens in files with vectors similar to the vector of a word.
+"""Similarity of words in their sentences, by the cosine of their vectors.
 
-The search is exact, and compares blocks of vectors.
+`similarities` compares two sentences of a user. `neighbours` searches files for the tokens that are
+nearest to a word: the search is exact, and compares blocks of vectors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,20 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.analysis.cosine import Occurrence
-from elmo_cli.analysis.occurrences import (
-    Location,
-    Source,
-    VectorFiles,
-    Vectors,
-    forms_of,
-    layer_rows,
-    mean_of,
-    paths_of,
-    read_vectors,
-    sources_of,
-    stored_layers,
-)
+from elmo_cli.analysis.occurrences import Occurrence, VectorFiles, as_files
+from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference.precision import Device, choose_device
@@ -36,6 +25,46 @@ from elmo_cli.settings import Selection
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
 _TINY: Final = 1e-30
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Cosine similarities of two occurrences."""
+
+    first: Occurrence
+    second: Occurrence
+    layers: list[float]
+    """Cosine of each layer, from the token layer up."""
+    average: float
+    """Cosine of the averages of all layers."""
+
+
+def similarities(
+    embedder: ElmoEmbedder, pairs: Sequence[tuple[Occurrence, Occurrence]]
+) -> list[Similarity]:
+    """Compare pairs of occurrences. All sentences are embedded together."""
+    occurrences = [occurrence for pair in pairs for occurrence in pair]
+    embedded = embedder.embed_sentences(occurrence.sentence for occurrence in occurrences)
+    vectors = [
+        activations[:, occurrence.index]  # (L, W)
+        for activations, occurrence in zip(embedded, occurrences, strict=True)
+    ]
+    return [
+        Similarity(
+            first,
+            second,
+            [cosine(*layer) for layer in zip(one, other, strict=True)],
+            cosine(one.mean(axis=0), other.mean(axis=0)),
+        )
+        for (first, second), one, other in zip(pairs, vectors[::2], vectors[1::2], strict=True)
+    ]
+
+
+def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else 0.0
 
 
 @dataclass(frozen=True)
@@ -103,11 +132,17 @@ def neighbours(
         InputError: `vectors` has another shape, `top` is below 1, or a file lacks tokens or one
             of the layers, or has vectors of another width than `vectors`.
     """
-    queries = _unit_rows(vectors, top, choose_device(device))  # (Q, W)
+    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=choose_device(device))
+    if queries.ndim != 2 or top < 1:
+        raise InputError(
+            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
+            f"{tuple(queries.shape)} and top {top}"
+        )
+    queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64, device="cpu")
     n_tokens = 0
-    for block in _blocks(_read(files, layers)):
+    for block in _blocks(_read(as_files(files), layers)):
         rows = _block_rows(block, queries.shape[1]).to(queries.device).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
@@ -131,16 +166,26 @@ def neighbours(
     return Neighbours(nearest, float(mean))
 
 
-def _unit_rows(vectors: NDArray[np.floating], top: int, device: torch.device) -> Tensor:
-    """Return checked queries with rows of length 1, shape (Q, W)."""
-    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=device)
-    if queries.ndim != 2 or top < 1:
-        raise InputError(
-            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
-            f"{tuple(queries.shape)} and top {top}"
-        )
-    unit: Tensor = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
-    return unit
+def _read(files: VectorFiles, layers: str | None) -> Iterator[Vectors]:
+    """Yield the records of files. `layers` has no effect on files that do not name theirs."""
+    for source in files.sources:
+        for vectors in source.read(None if source.stored_layers is None else layers):
+            files.on_progress(1)
+            yield vectors
+
+
+def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
+    """Split records into blocks of about `BLOCK_TOKENS` vectors."""
+    block: list[Vectors] = []
+    n_vectors = 0
+    for item in items:
+        block.append(item)
+        n_vectors += len(item.vectors)
+        if n_vectors >= BLOCK_TOKENS:
+            yield block
+            block, n_vectors = [], 0
+    if n_vectors:
+        yield block
 
 
 def _block_rows(block: list[Vectors], width: int) -> Tensor:
@@ -154,14 +199,23 @@ def _block_rows(block: list[Vectors], width: int) -> Tensor:
     return torch.from_numpy(np.concatenate([item.vectors for item in block]))
 
 
-def _read(files: VectorFiles | Activations, layers: str | None) -> Iterator[Vectors]:
-    """Yield the records of files. `layers` has no effect on files that do not name theirs."""
-    for source in sources_of(files):
-        chosen = None if stored_layers(source) is None else layers
-        for vectors in read_vectors(source, chosen):
-            if isinstance(files, VectorFiles):
-                files.on_progress(1)
-            yield vectors
+def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
+    """Yield the tokens of a block whose cosines are above `least`, the nearest first."""
+    rows = (cosines > least).nonzero()[:, 0]
+    order = cosines[rows].argsort(descending=True, stable=True)
+    ends = np.cumsum([len(item.vectors) for item in block])
+    for row in rows[order].tolist():
+        number = int(np.searchsorted(ends, row, "right"))
+        item = block[number]
+        position = item.positions[row - int(ends[number]) + len(item.vectors)]
+        yield Neighbour(
+            item.record.tokens,
+            position,
+            float(cosines[row]),
+            item.record_number,
+            item.location,
+            item.word(position),
+        )
 
 
 def word_neighbours(
@@ -185,43 +239,38 @@ def word_neighbours(
             `layers` names it.
         other_words: Exclude the same word too, in lower or upper case or another form.
     """
-    sources = sources_of(files)
-    for source in sources:
+    files = as_files(files)
+    for source in files.sources:
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:
             raise InputError(
-                f"{paths_of(source)[0]}: made by the model {source.attributes.get('model')}, "
+                f"{source.path}: made by the model {source.attributes.get('model')}, "
                 f"not by {embedder.files.name}. Embed and search with the same model."
             )
 
     def is_excluded(number: int, neighbour: Neighbour) -> bool:
-        query = queries[number]
-        is_same = neighbour.token.casefold() == query.token.casefold()
-        is_same = is_same or neighbour.word == _target_word(sources, query.token)
-        return (other_words and is_same) or neighbour.sentence == query.sentence
+        token = queries[number].token
+        is_same = neighbour.token.casefold() == token.casefold()
+        # JSON lines fill the forms while they are read.
+        words = (source.forms.get(token) for source in files.sources)
+        is_same = is_same or neighbour.word == next(filter(None, words), token)
+        return (other_words and is_same) or neighbour.sentence == queries[number].sentence
 
     return neighbours(
-        *(files, _embed(embedder, sources, queries, layers), top),
+        files,
+        _embed(embedder, files, queries, layers),
+        top,
         layers=layers,
         device=embedder.cuda_device,
         is_excluded=is_excluded,
     )
 
 
-def _target_word(sources: Sequence[Source], token: str) -> str:
-    """Return the target word of a form, or the token itself if it is no form."""
-    words = (forms_of(source).get(token) for source in sources)
-    return next(filter(None, words), token)
-
-
 def _embed(
-    embedder: ElmoEmbedder,
-    sources: Sequence[Source],
-    queries: Sequence[Occurrence],
-    layers: str | None,
+    embedder: ElmoEmbedder, files: VectorFiles, queries: Sequence[Occurrence], layers: str | None
 ) -> NDArray[np.floating]:
     """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
-    selection, rows = _selection(sources, layers)
+    selection, rows = _selection(files, layers)
     options: dict[str, Any] = asdict(selection)
     embedded = embedder.embed_sentences((query.sentence for query in queries), **options)
     means = [mean_of(values, rows) for values in embedded]
@@ -230,45 +279,14 @@ def _embed(
     return np.stack(means)
 
 
-def _selection(sources: Sequence[Source], layers: str | None) -> tuple[Selection, list[int] | None]:
+def _selection(files: VectorFiles, layers: str | None) -> tuple[Selection, list[int] | None]:
     """Return the selection that files were made with, and the indices of the layers to average."""
-    for source in sources:
-        stored = stored_layers(source)
-        if stored is not None:
-            attributes = source.attributes | {"layers": stored}
-            return Selection.from_attributes(attributes), layer_rows(source, layers)
+    for source in files.sources:
+        if source.stored_layers is not None:
+            attributes = source.attributes | {"layers": source.stored_layers}
+            return Selection.from_attributes(attributes), source.layer_rows(layers)
     if layers is None:
         raise InputError(
-            f"{paths_of(sources[0])[0]} does not say which layer it has. Name it with --layers."
+            f"{files.paths[0]} does not say which layer it has. Name it with --mean-layers."
         )
     return Selection(layers), None
-
-
-def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
-    """Yield the tokens of a block whose cosines are above `least`, the nearest first."""
-    rows = (cosines > least).nonzero()[:, 0]
-    order = cosines[rows].argsort(descending=True, stable=True)
-    ends = np.cumsum([len(item.vectors) for item in block])
-    for row in rows[order].tolist():
-        number = int(np.searchsorted(ends, row, "right"))
-        item = block[number]
-        position = item.positions[row - int(ends[number]) + len(item.vectors)]
-        yield Neighbour(
-            *(item.record.tokens, position, float(cosines[row]), item.record_number),
-            location=item.location,
-            word=item.word(position),
-        )
-
-
-def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
-    """Split records into blocks of about `BLOCK_TOKENS` vectors."""
-    block: list[Vectors] = []
-    n_vectors = 0
-    for item in items:
-        block.append(item)
-        n_vectors += len(item.vectors)
-        if n_vectors >= BLOCK_TOKENS:
-            yield block
-            block, n_vectors = [], 0
-    if n_vectors:
-        yield block

@@ -108,11 +108,7 @@ def target_record(record: Record, words: Mapping[str, str]) -> Record:
 
 
 def target_positions(record: Record) -> list[int]:
-    """Return the positions of the target words of a record, or all positions without targets.
-
-    Raises:
-        InputError: The positions are damaged.
-    """
+    """Return the positions of the target words of a record, or all positions without targets."""
     text = record.attributes.get(POSITIONS)
     if text is None:
         return list(range(len(record.tokens)))

@@ -1,16 +1,14 @@
-"""Writing of the occurrences of target words in a text: the command `elmo usages`.
+"""`elmo usages`: the vectors of the occurrences of target words in a text.
 
-Only sentences with a target word are computed, and only the vectors of target words are written.
-
-Writers for occurrences of target words: npz with one matrix per word, or a table.
-
-A table has one row per occurrence, in the order of the text:
+Only sentences with a target word are computed, and only the vectors of target words are written:
+in HDF5, in npz with one matrix per word, or as a table. The table has one row per occurrence, in
+the order of the text:
 
     word, form         target word, and the form that occurs
-    id, line, ...      as in `outputs.tables`, without `token`
+    id, line, ...      as in `outputs.vector_rows`, without `token`
     sentence           text of the line or sentence
     tokens             its tokens, only if white space does not separate them
-    vector, ...        as in `outputs.tables`
+    vector, ...        as in `outputs.vector_rows`
 """
 
 import json
@@ -31,21 +29,20 @@ from elmo_cli.errors import InputError, counted
 from elmo_cli.outputs.output_formats import (
     Attributes,
     FormatWriter,
-    OutputFormat,
+    OutputSettings,
     RecordFilter,
     has_own_tokens,
 )
 from elmo_cli.outputs.vector_rows import (
     Columns,
-    JsonlTableWriter,
-    ParquetTableWriter,
-    TableRows,
+    JsonlWriter,
+    ParquetWriter,
+    TokenRows,
     write_array,
 )
 from elmo_cli.settings import (
     FilePlan,
     InitialState,
-    OutputSettings,
     Selection,
     TextSettings,
     plan_file,
@@ -56,8 +53,8 @@ from elmo_cli.text.sources import name_of
 
 Array = NDArray[Any]
 
-COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
-"""Columns of every table, without the vectors."""
+USAGE_FORMATS: Final = ("hdf5", "npz", "parquet", "jsonl")
+DEFAULT_LAYERS: Final = "top"
 
 
 class NpzUsagesWriter(FormatWriter):
@@ -66,7 +63,7 @@ class NpzUsagesWriter(FormatWriter):
     The pipelines of SemEval-2020, task 1, read this form. The arrays are in memory until the end.
     """
 
-    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes[WORDS])
         self._rows: dict[str, list[Array]] = {word: [] for word in self._words.values()}
@@ -76,7 +73,8 @@ class NpzUsagesWriter(FormatWriter):
         """Collect the vectors of a record: (L, n, W) or (n, W)."""
         rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
         self._no_rows = rows[:0].copy()
-        for position, row in zip(_written_positions(record), rows, strict=True):
+        positions = [] if record.error is not None else target_positions(record)
+        for position, row in zip(positions, rows, strict=True):
             self._rows[self._words[record.tokens[position]]].append(row.copy())
 
     def finish(self, attributes: Attributes) -> None:
@@ -86,14 +84,14 @@ class NpzUsagesWriter(FormatWriter):
                 write_array(archive, word, np.stack(rows) if rows else self._no_rows)
 
 
-class UsageRows(TableRows):
+class UsageRows(TokenRows):
     """Rows of the occurrences of target words."""
 
-    def __init__(self, attributes: Attributes) -> None:
-        super().__init__(attributes)
+    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+        super().__init__(output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes[WORDS])
         others = {name: value for name, value in attributes.items() if name != WORDS}
-        self._has_tokens = has_own_tokens(others)
+        self.keeps_tokens = has_own_tokens(others)
 
     def positions(self, record: Record) -> Sequence[int]:
         """Return the positions of the target words."""
@@ -102,37 +100,28 @@ class UsageRows(TableRows):
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
-        tokens = {"tokens": [record.tokens] * len(forms)} if self._has_tokens else {}
+        tokens = {"tokens": [record.tokens] * len(forms)} if self.keeps_tokens else {}
         return {
             "word": [self._words[form] for form in forms],
             "form": forms,
-            **self.origin(number, record, len(forms)),
-            "position": list(positions),
+            **self.origin(number, record, positions),
             "sentence": [record.text] * len(forms),
             **tokens,
         }
 
 
-class JsonlUsagesWriter(JsonlTableWriter):
+class JsonlUsagesWriter(JsonlWriter):
     """Writer for JSON lines: one object per occurrence, flushed after each record."""
 
     rows_type = UsageRows
 
 
-class ParquetUsagesWriter(ParquetTableWriter):
+class ParquetUsagesWriter(ParquetWriter):
     """Writer for Parquet: vectors are lists of fixed size."""
 
     rows_type = UsageRows
 
 
-def _written_positions(record: Record) -> list[int]:
-    """Return the positions whose vectors are written, or an empty list for a skipped record."""
-    return [] if record.error is not None else target_positions(record)
-
-
-USAGE_FORMATS: Final = ("hdf5", "npz", "parquet", "jsonl")
-"""Output formats of `elmo usages`."""
-DEFAULT_LAYERS: Final = "top"
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "npz": NpzUsagesWriter,
     "jsonl": JsonlUsagesWriter,
@@ -221,7 +210,7 @@ def plan_usages(
             "pooling, forget_sentences and use_sentence_keys."
         )
     plan = plan_file(
-        *(source, output, text, selection, written), state=state, model_language=model_language
+        source, output, text, selection, written, state=state, model_language=model_language
     )
     if plan.input_format.name == FASTA.name:
         raise InputError(f"{name_of(source)}: FASTA has no words. Choose another input.")
@@ -254,7 +243,8 @@ def embed_usages(
     """
     target_filter = TargetFilter(words, plan)
     summary = embed_file(
-        *(engine, plan),
+        engine,
+        plan,
         on_progress=on_progress,
         should_stop=should_stop,
         record_filter=target_filter,
@@ -287,7 +277,10 @@ def write_usages(
         ElmoError: See `embed_usages`.
     """
     plan = plan_usages(
-        *(corpus, output, TextSettings(tokenizer=tokenizer), Selection(layers)),
+        corpus,
+        output,
+        TextSettings(tokenizer=tokenizer),
+        Selection(layers),
         OutputSettings(overwrite=overwrite),
         state=embedder.state,
         model_language=embedder.files.language,

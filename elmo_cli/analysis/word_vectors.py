@@ -108,7 +108,7 @@ def write_token_vectors(
         on_progress(len(words))
     else:
         vectors = _encoder_vectors(words, files, choose_device(device), on_progress)
-    _write(output, words, vectors)
+    _write(output, words, vectors, None)
     return len(words)
 
 
@@ -147,8 +147,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
-    dim = files.parsed_options.lstm.projection_dim
-    check_softmax(files.softmax, len(vocabulary), dim)
+    check_softmax(files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim)
     return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 
@@ -199,7 +198,14 @@ def write_average_vectors(
                 yield record.tokens
 
     averaging = averaging or Averaging()
-    averages = _average(embedder, sentences(), words, averaging)
+    averages = average_vectors(
+        embedder,
+        sentences(),
+        words,
+        layers=averaging.layers,
+        min_count=averaging.min_count,
+        at_most=averaging.at_most,
+    )
     if not averages.words:
         raise InputError(
             f"{corpus}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
@@ -242,20 +248,10 @@ def average_vectors(
     Raises:
         InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
     """
-    return _average(embedder, sentences, words, Averaging(layers, min_count, at_most))
-
-
-def _average(
-    embedder: ElmoEmbedder,
-    sentences: Iterable[Sentence],
-    words: Sequence[str] | None,
-    averaging: Averaging,
-) -> AverageVectors:
-    """Average the vectors of words; see `average_vectors`."""
-    engine, n_layers, at_most = embedder.engine, embedder.options.n_layers, averaging.at_most
+    Averaging(layers, min_count, at_most)  # Raise an error for numbers that contradict each other.
+    engine, n_layers = embedder.engine, embedder.options.n_layers
     lstm_layers = ",".join(map(str, range(1, n_layers)))
-    layers = lstm_layers if averaging.layers is None else averaging.layers
-    selection = Selection(layers).for_model(n_layers)
+    selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
     for window, embedded in engine.run(
@@ -274,7 +270,7 @@ def _average(
                 else:
                     sums[word] = vectors[position].astype(np.float64)
     ordered = (word for word, _ in counts.most_common()) if words is None else words
-    frequent = [word for word in ordered if counts[word] >= max(1, averaging.min_count)]
+    frequent = [word for word in ordered if counts[word] >= max(1, min_count)]
     means = np.empty((len(frequent), len(sums[frequent[0]]) if frequent else 0), np.float32)
     for row, word in zip(means, frequent, strict=True):
         row[:] = sums[word] / min(counts[word], at_most or counts[word])
@@ -312,20 +308,6 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
             check_output(file, overwrite=overwrite, source=source)
 
 
-def _write(
-    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None = None
-) -> None:
-    """Write vectors in the format of a path. Log a warning if some are not finite."""
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        logger.warning(
-            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the first of %r. "
-            "Check the weights of the model.",
-            *(path, counted(int((~finite).sum()), "word"), words[int(finite.argmin())]),
-        )
-    _WRITERS[_suffix(path)](path, words, vectors, counts)
-
-
 def _suffix(path: Path) -> str:
     """Return the suffix that chooses the format. `.gz` may follow a suffix of text."""
     text = Path(path.name.removesuffix(".gz")).suffix
@@ -334,6 +316,20 @@ def _suffix(path: Path) -> str:
 
 def _metadata(path: Path) -> Path:
     return path.with_suffix(".metadata.tsv")
+
+
+def _write(path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None) -> None:
+    """Write vectors in the format of a path. Log a warning if some are not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        logger.warning(
+            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the first of %r. "
+            "Check the weights of the model.",
+            path,
+            counted(int((~finite).sum()), "word"),
+            words[int(finite.argmin())],
+        )
+    _WRITERS[_suffix(path)](path, words, vectors, counts)
 
 
 def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:

@@ -29,7 +29,7 @@ from elmo_cli.text.sources import STANDARD_INPUT, name_of, open_lines
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.cosine import Occurrence
+    from elmo_cli.analysis.occurrences import Occurrence
 
 _Item = TypeVar("_Item")
 _Query = TypeVar("_Query")
@@ -233,7 +233,7 @@ def read_query_table(
     Raises:
         InputError: The file is no table, or a row is no query.
     """
-    from elmo_cli.analysis.cosine import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
     input_format = settings.find_format(path, tokenizer)
     if not input_format.has_columns:

@@ -22,9 +22,10 @@ from elmo_cli.outputs.output_formats import (
     OUTPUT_FORMATS,
     ROWS,
     STANDARD_OUTPUT,
+    OutputSettings,
     has_unknown_suffix,
 )
-from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
+from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import TEXT
 from elmo_cli.text.sources import check_input
 

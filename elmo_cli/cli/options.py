@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -69,16 +70,23 @@ format_option = partial(
 overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
 
 
-def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
-    """Add --layers, of a file of activations; `verb` describes the use of their mean."""
-    return option(
-        "--layers",
-        metavar="N,...",
-        help=f"{source} whose mean is {verb}. [default: all but layer 0, which knows spelling "
-        "only]",
-    )
+class _MeanLayers(Option):
+    """--mean-layers, which was called --layers. Both names and their variables count."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the value of the variable, or else of the variable of the old name."""
+        value = super().resolve_envvar_value(ctx)
+        old_name = str(self.envvar).replace("MEAN_LAYERS", "LAYERS")
+        return value or os.environ.get(old_name) or None
 
 
+mean_layers_option = partial(
+    option,
+    *("--mean-layers", "--layers", "layers"),
+    cls=_MeanLayers,
+    metavar="N,...",
+    help="Layers whose mean is taken. [default: all but layer 0, which knows spelling only]",
+)
 softmax_option = partial(
     url_option,
     "--softmax-file",

@@ -15,9 +15,8 @@ from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.cosine import Occurrence, Similarity
-    from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.occurrences import VectorFiles
+    from elmo_cli.analysis.neighbours import Neighbour, Similarity
+    from elmo_cli.analysis.occurrences import Occurrence, VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
@@ -67,12 +66,19 @@ def cosine(
     if (sentence1 == "-") == (sentence2 is not None):
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
 
-    from elmo_cli.analysis.cosine import find_pair, similarities
+    from elmo_cli.analysis.neighbours import similarities
+    from elmo_cli.analysis.occurrences import find_occurrence
 
     tokenize = loading.load_tokenizer(text_settings, model_settings).tokenize
 
     def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
-        return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
+        if len(sentences) != 2:
+            raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
+        first, second = map(tokenize, sentences)
+        return (
+            find_occurrence(first, word, occurrence1, option="--occurrence1"),
+            find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
+        )
 
     # Find a wrong word on the command line before loading the model.
     pair = None if sentence2 is None else find([sentence1, sentence2])
@@ -99,6 +105,10 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     lines = [similarity.first.marked, similarity.second.marked, ""]
     lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
     return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
+
+
+def _tokens(occurrence: "Occurrence") -> dict[str, Any]:
+    return {"tokens": occurrence.sentence}
 
 
 def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
@@ -133,7 +143,7 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     "only text, if FILE has one vector per sentence.",
 )
 @options.input_format_options("TABLE", requires="--queries")
-@options.mean_layers_option("compared")
+@options.mean_layers_option()
 @options.tokenizer_options("moses")
 @options.format_option()
 @options.json_option("one object per query")
@@ -158,7 +168,7 @@ def neighbours(
     FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
     distribute`, or a pattern of such names. Several files are searched as one. SENTENCE is
     tokenized as FILE was, and embedded by its model. Files of npz and JSON lines do not name
-    their model and layers: use --model and --layers. Prints the cosine of each occurrence, its
+    their model and layers: use --model and --mean-layers. Prints the cosine of each occurrence, its
     line number or id, and its sentence with the word marked. SENTENCE itself is excluded.
 
     With - in place of WORD and SENTENCE, reads one query per line from standard input: a word, a
@@ -184,13 +194,12 @@ def neighbours(
         )
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
-    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
+    from elmo_cli.analysis.occurrences import open_vectors
 
     with open_vectors(*paths) as files:
         pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
-        for source in files.sources:
-            check_pooling(source, pooled=pooled)
-        if any(has_token_layer(source, layers) for source in files.sources):
+        files.check_pooling(pooled=pooled)
+        if files.has_token_layer(layers):
             messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
         model_settings = _model_of(files, model_settings)
         tokenizer = _make_tokenizer(files, text_settings, model_settings)
@@ -229,7 +238,7 @@ def _search(
     for chunk in chunks:
         with _search_bar(files):
             chunk_neighbours = word_neighbours(
-                *(embedder, files, chunk, top), layers=layers, other_words=other_words
+                embedder, files, chunk, top, layers=layers, other_words=other_words
             )
         if is_first and chunk_neighbours.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
@@ -258,7 +267,7 @@ def _read_queries(
     tokenize: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
     """Return the query, or the queries of standard input in lists of lines that are ready."""
-    from elmo_cli.analysis.cosine import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
         return find_occurrence(tokenize(text), word, occurrence, option="--occurrence")
@@ -277,18 +286,10 @@ def _read_queries(
     return [[Occurrence(tokens, 0)]]
 
 
-def _attributes(files: "VectorFiles") -> dict[str, Any]:
-    """Return the attributes of the first file that has any."""
-    return next((source.attributes for source in files.sources if source.attributes), {})
-
-
 def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     """Return the settings of the model that made files, unless the options name another."""
-    from elmo_cli.analysis.occurrences import is_usages_file
-
-    attributes = _attributes(files)
-    recorded = ModelSettings.from_attributes(attributes)
-    if not attributes and all(map(is_usages_file, files.paths)):
+    recorded = ModelSettings.from_attributes(files.attributes)
+    if not files.attributes and all(source.has_targets for source in files.sources):
         recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
     if settings.model is not None or settings.options_file is not None:
         return replace(settings, state=recorded.state)
@@ -303,7 +304,7 @@ def _make_tokenizer(
     files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
-    recorded = _attributes(files).get("tokenizer")
+    recorded = files.attributes.get("tokenizer")
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
     with loading.usage_errors():
@@ -336,20 +337,11 @@ def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
 def _json_line(
     files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
 ) -> str:
-    """Return the neighbours of a query as JSON."""
-    hits = [_neighbour(files, neighbour) for neighbour in nearest]
-    return json_line({"query": _query(files, query), "mean_cosine": mean, "neighbours": hits})
-
-
-def _query(files: "VectorFiles", occurrence: "Occurrence") -> dict[str, Any]:
-    """Return an occurrence, or a pooled sentence, as JSON values."""
-    if "pooling" in files.attributes:
-        return {"tokens": occurrence.sentence}
-    return _occurrence(occurrence)
-
-
-def _neighbour(files: "VectorFiles", neighbour: "Neighbour") -> dict[str, Any]:
-    """Return a neighbour as JSON values."""
-    path, number, record_id = neighbour.location
-    name = {"line": number} if record_id is None else {"id": record_id}
-    return {"cosine": neighbour.cosine, "file": str(path)} | name | _query(files, neighbour)
+    """Return the neighbours of a query as JSON. A pooled sentence has no word."""
+    show = _tokens if "pooling" in files.attributes else _occurrence
+    hits = []
+    for neighbour in nearest:
+        path, number, record_id = neighbour.location
+        name = {"line": number} if record_id is None else {"id": record_id}
+        hits.append({"cosine": neighbour.cosine, "file": str(path), **name, **show(neighbour)})
+    return json_line({"query": show(query), "mean_cosine": mean, "neighbours": hits})

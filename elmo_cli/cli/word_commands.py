@@ -1,12 +1,7 @@
-"""`elmo plot` and `elmo word-vectors`: all occurrences of words, drawn or averaged.
-
-`elmo change`: change of words between two corpora.
-"""
+"""`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words in corpora."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     least=2,
     help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
 )
-@options.mean_layers_option("drawn")
+@options.mean_layers_option()
 @options.overwrite_option
 def plot(
     arguments: tuple[str, ...],
@@ -63,16 +58,18 @@ def plot(
         bar.leave = False
         bar.set_description_str("loading")
 
-        from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
-        from elmo_cli.analysis.pictures import plot_occurrences
+        from elmo_cli.analysis.occurrences import open_vectors
+        from elmo_cli.analysis.scatter import plot_occurrences
 
         with open_vectors(*files, on_progress=bar.update) as opened:
-            if any(has_token_layer(source, layers) for source in opened.sources):
+            if opened.has_token_layer(layers):
                 messages.say(
                     "Warning: these vectors contain layer 0, which separates words by spelling."
                 )
             picture = plot_occurrences(
-                *(opened, word, output),
+                opened,
+                word,
+                output,
                 method=method,
                 clusters=clusters,
                 layers=layers,
@@ -103,8 +100,7 @@ def plot(
         help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
         "line.",
     ),
-    options.option(
-        "--layers",
+    options.mean_layers_option(
         metavar="CHOICE",
         requires="--corpus",
         help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
@@ -152,13 +148,13 @@ def word_vectors(
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --mean-layers 2 --model original
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
-    if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
-        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
+    if len(arguments) > 2 or (words_file is None and corpus is None):
+        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # Loading the model can take a while.
     loading.check_language(text_settings)
@@ -168,33 +164,34 @@ def word_vectors(
     with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
         text_settings.make_tokenizer()
 
-    from elmo_cli.analysis.word_vectors import (
-        Averaging,
-        write_average_vectors,
-        write_token_vectors,
-    )
+    from elmo_cli.analysis import word_vectors as vectors
     from elmo_cli.cli.progress import progress_bar
 
-    write: Callable[..., int]
     if corpus is None:
         files = loading.find_files(model_settings, with_softmax=softmax)
-        write = partial(
-            write_token_vectors,
-            *(arguments[0], output),
-            softmax=softmax,
-            model=files,
-            device=model_settings.device,
-        )
+        with progress_bar(" words") as bar:
+            n_words = vectors.write_token_vectors(
+                arguments[0],
+                output,
+                softmax=softmax,
+                model=files,
+                device=model_settings.device,
+                overwrite=overwrite,
+                on_progress=bar.update,
+            )
     else:
         embedder = loading.load_embedder(model_settings)
-        write = partial(
-            write_average_vectors,
-            *(embedder, corpus, output, words_file),
-            settings=text_settings,
-            averaging=Averaging(layers, min_count, at_most),
-        )
-    with progress_bar(" words" if corpus is None else " tokens") as bar:
-        n_words = write(overwrite=overwrite, on_progress=bar.update)
+        with progress_bar(" tokens") as bar:
+            n_words = vectors.write_average_vectors(
+                embedder,
+                corpus,
+                output,
+                words_file,
+                settings=text_settings,
+                averaging=vectors.Averaging(layers, min_count, at_most),
+                overwrite=overwrite,
+                on_progress=bar.update,
+            )
     messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
@@ -230,7 +227,7 @@ _LEVEL = 0.05
     "columns word and form. [default: the target words of OLD and NEW]",
 )
 @options.input_format_options("the words", "words", "word", requires="--words")
-@options.mean_layers_option("compared", "Layers")
+@options.mean_layers_option()
 @options.option(
     "--plot",
     type=options.PATH,

@@ -28,7 +28,7 @@ from elmo_cli.errors import InputError, OutputError, check_choice, first_line, s
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.json_form import parse_json
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.outputs.output_formats import DTYPES, OutputFormat, as_dtype
+from elmo_cli.outputs.output_formats import DTYPES, OutputSettings, as_dtype
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256, Folder
 from elmo_cli.outputs.vector_rows import ParquetWriter
 from elmo_cli.outputs.writer import differences
@@ -213,7 +213,7 @@ def open_writer(
     attributes: Mapping[str, str],
 ) -> ParquetWriter:
     """Open the writer of a part of the input `path`."""
-    output_format = OutputFormat(
+    output_format = OutputSettings(
         "parquet",
         compression="zstd",
         dtype=settings.dtype,
@@ -221,7 +221,7 @@ def open_writer(
         forget_sentences=find_input_format(settings.text, path).name == FASTA.name,
     )
     writer = ParquetWriter(file, output_format, attributes)
-    writer.keeps_tokens = True
+    writer.rows.keeps_tokens = True
     writer.fix_columns(column_types)
     return writer
 

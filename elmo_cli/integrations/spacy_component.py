@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from elmo_cli.analysis.cosine import cosine
+from elmo_cli.analysis.neighbours import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.settings import Selection
 from elmo_cli.text.records import Sentence
@@ -90,7 +90,10 @@ def make_component(
 Language.factory(
     "elmo",
     default_config={
-        **{"model": None, "layers": "average", "state": None, "precision": "float32"},
+        "model": None,
+        "layers": "average",
+        "state": None,
+        "precision": "float32",
         "device": None,
     },
     assigns=["doc.tensor"],
@@ -101,9 +104,8 @@ Language.factory(
 def add_hooks(doc: Doc) -> None:
     """Use `doc.tensor` for the vectors and similarities of a document.
 
-    The component adds the hooks. A document that was read from bytes, or comes from another
-    process (`n_process`), still has its tensor but has lost the hooks, as spaCy warns. Without
-    the hooks, spaCy treats two tokens of one form as equal, whatever their vectors.
+    A document that was read from bytes, or comes from another process (`n_process`), still has
+    its tensor but has lost the hooks. Without them, spaCy treats tokens of one form as equal.
     """
     similarity = {"similarity": _similarity, "has_vector": _has_vector}
     doc.user_token_hooks.update(vector=_token_vector, **similarity)

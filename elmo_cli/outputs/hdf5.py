@@ -1,15 +1,15 @@
-"""Base of both layouts of HDF5: compression, reopening after a checkpoint, damaged files.
+"""Both layouts of HDF5, written and read: AllenNLP's and the packed one.
 
-AllenNLP's layout: one dataset per line of the input, named by the line's number from "0".
-
-The dataset of a record with an id is named by the id, and has the attributes of the record. Where
+AllenNLP's layout has one dataset per line of the input, named by the line's number from "0". The
+dataset of a record with an id is named by the id, and has the attributes of the record. Where
 white space does not separate the tokens, the attribute `tokens` lists them as JSON.
-docs/output.md describes the shapes, `sentence_to_index`, and what HDF5 keeps in memory.
 
-Packed layout: the activations of all records one after another, in one dataset.
+The packed layout has the activations of all records one after another, in one dataset. Texts are
+in further datasets, which exist where a record has a text. All are chunked and grow only at their
+end, so that memory and time per record stay constant.
 
-docs/output.md describes the datasets. Those of texts exist where a record has a text. All are
-chunked and grow only at their end, so that memory and time per record stay constant.
+docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5 keeps in
+memory.
 """
 
 import json
@@ -29,7 +29,7 @@ from elmo_cli.outputs.output_formats import (
     KEYS,
     Attributes,
     FormatWriter,
-    OutputFormat,
+    OutputSettings,
     as_text,
     has_own_tokens,
     with_types,
@@ -37,12 +37,38 @@ from elmo_cli.outputs.output_formats import (
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Record, shard_of
 
+logger = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
 dataset."""
-
 _ZSTD: Final = 32015
 """Number of the filter in the HDF Group's registry."""
+SENTENCE_TO_INDEX: Final = "sentence_to_index"
+TOKENS: Final = "tokens"
+"""Attribute of a dataset that lists its tokens as JSON."""
+MANY_RECORDS: Final = 2_000_000
+"""Number of records from which `--layout packed` is recommended."""
+BLOCK_BYTES: Final = 1 << 22
+"""Bytes that are written together, and read together in order, about."""
+BLOCK_RECORDS: Final = 1024
+_ARRAY_BYTES: Final = 150
+"""Bytes of an array in memory in addition to its values, about."""
+PREFIXES: Final = {
+    "activations": "",
+    "sentences": "sentence_",
+    "keys": "key_",
+    "tokens": "token_",
+    "attributes": "attribute_",
+}
+"""Datasets of a packed file, with the prefix of the names of their offsets."""
+
+_CREATION: Final = h5p.create(h5p.DATASET_CREATE)
+_CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.
+_LINK: Final = h5p.create(h5p.LINK_CREATE)
+_LINK.set_create_intermediate_group(True)  # A "/" in a sentence makes a group.
 
 
 class DamagedError(OSError):
@@ -56,9 +82,16 @@ class Hdf5Writer(FormatWriter):
     """
 
     def __init__(
-        self, file: ResumableFile, output_format: OutputFormat, attributes: Attributes
+        self,
+        file: ResumableFile,
+        output_format: OutputSettings,
+        attributes: Attributes,
+        n_records: int,
     ) -> None:
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
+        self._keeps_tokens = output_format.keeps_tokens(attributes)
+        self._n_records = n_records
         self._settings: dict[str, Any] = {}  # arguments of `create_dataset`
         if output_format.compression is not None:
             kind = output_format.compression
@@ -67,6 +100,12 @@ class Hdf5Writer(FormatWriter):
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
+        with self._open("r") as begun:
+            self._begin(begun)
+
+    def _begin(self, file: h5py.File) -> None:
+        """Prepare to add records to a file; raise a `DamagedError` unless it has `_n_records`."""
+        raise NotImplementedError
 
     def flush(self) -> None:
         """Write what is buffered, and close the file until the next record."""
@@ -122,39 +161,15 @@ def check_count(n_found: int, n_expected: int) -> None:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")
 
 
-logger = logging.getLogger(__name__)
-
-SENTENCE_TO_INDEX: Final = "sentence_to_index"
-TOKENS: Final = "tokens"
-"""Attribute of a dataset that lists its tokens as JSON."""
-MANY_RECORDS: Final = 2_000_000
-"""Number of records from which `--layout packed` is recommended."""
-
-_CREATION: Final = h5p.create(h5p.DATASET_CREATE)
-_CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.
-_LINK: Final = h5p.create(h5p.LINK_CREATE)
-_LINK.set_create_intermediate_group(True)  # A "/" in a sentence makes a group.
-
-
 class AllenNlpWriter(Hdf5Writer):
     """Writer that adds one dataset per record to an open file."""
 
-    def __init__(
-        self,
-        file: ResumableFile,
-        output_format: OutputFormat,
-        attributes: Attributes,
-        n_records: int,
-    ) -> None:
-        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
-        super().__init__(file, output_format, attributes)
-        by_text = output_format.use_sentence_keys
-        self._has_index = not (output_format.forget_sentences or by_text)
+    def _begin(self, file: h5py.File) -> None:
+        by_text = self._format.use_sentence_keys
+        self._has_index = not (self._format.forget_sentences or by_text)
         self._index: dict[str, str] = {}
-        self._n_records = n_records
         if not by_text:  # Blank lines have no dataset there.
-            with self._open("r") as hdf5_file:
-                check_count(len(hdf5_file), n_records)
+            check_count(len(file), self._n_records)
 
     def skip(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
@@ -163,7 +178,7 @@ class AllenNlpWriter(Hdf5Writer):
         elif self._has_index and record.text:
             self._index[record.text] = str(number)
 
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, number: int, record: Record, values: Array) -> None:
         """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
@@ -179,19 +194,17 @@ class AllenNlpWriter(Hdf5Writer):
             name = record.text
         try:
             self._create(name, values)
-        except (
-            TypeError,
-            ValueError,
-        ):  # h5py raises it if a part of the name is a dataset already.
+        except (TypeError, ValueError):
             if not self._format.use_sentence_keys:
                 raise
+            # h5py raises it if a part of the name is a dataset already.
             raise InputError(
                 f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
                 "one that is there already; leave out --use-sentence-keys"
             ) from None
         if record.attributes:
             self._hdf5[name].attrs.update(as_text(record.attributes))
-        if self.keeps_tokens:
+        if self._keeps_tokens:
             self._hdf5[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 
@@ -203,7 +216,7 @@ class AllenNlpWriter(Hdf5Writer):
             dataset[0] = json.dumps(self._index)
         super().finish(attributes)
 
-    def _create(self, name: str, values: NDArray[Any]) -> None:
+    def _create(self, name: str, values: Array) -> None:
         """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
@@ -216,7 +229,7 @@ class AllenNlpWriter(Hdf5Writer):
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
 
 
-def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
+def _chunk(values: Array) -> tuple[int, ...]:
     """Return a chunk shape of about as many bytes as HDF5's cache holds."""
     if values.ndim == 1:
         return values.shape
@@ -244,7 +257,7 @@ class AllenNlpFile:
         self.has_sentences = self._has_index or self._is_by_text
         self.is_ordered = not (self.has_keys or self._is_by_text)
 
-    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+    def values(self, start: int, stop: int) -> list[Array]:
         """Read the activations of one record."""
         return [self._dataset(start)[()]]
 
@@ -305,45 +318,18 @@ class AllenNlpFile:
         return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
 
 
-Array = NDArray[Any]
-
-BLOCK_BYTES: Final = 1 << 22
-"""Bytes that are written together, and read together in order, about."""
-BLOCK_RECORDS: Final = 1024
-_ARRAY_BYTES: Final = 150
-"""Bytes of an array in memory in addition to its values, about."""
-
-PREFIXES: Final = {
-    "activations": "",
-    "sentences": "sentence_",
-    "keys": "key_",
-    "tokens": "token_",
-    "attributes": "attribute_",
-}
-"""Datasets of a file, with the prefix of the names of their offsets."""
-
-
 class PackedWriter(Hdf5Writer):
     """Writer that adds records to an open file, some MB at a time."""
 
-    def __init__(
-        self,
-        file: ResumableFile,
-        output_format: OutputFormat,
-        attributes: Attributes,
-        n_records: int,
-    ) -> None:
-        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
-        super().__init__(file, output_format, attributes)
-        with self._open("r") as hdf5_file:
-            if n_records:
-                check_count(PackedFile(hdf5_file).n_records, n_records)
-            # End of the rows of the last record in each dataset.
-            self._ends = {name: len(hdf5_file[name]) for name in PREFIXES if name in hdf5_file}
+    def _begin(self, file: h5py.File) -> None:
+        if self._n_records:
+            check_count(PackedFile(file).n_records, self._n_records)
+        # End of the rows of the last record in each dataset.
+        self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
         self._held: dict[str, list[Array]] = {}  # rows that are not written yet
-        self._n_bytes, self._n_records = 0, n_records
-        if not output_format.forget_sentences:
-            self._begin("sentences", np.empty(0, np.uint8))
+        self._n_bytes = 0
+        if not self._format.forget_sentences:
+            self._begin_dataset("sentences", np.empty(0, np.uint8))
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
@@ -352,7 +338,7 @@ class PackedWriter(Hdf5Writer):
         attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
-        if self.keeps_tokens:
+        if self._keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():
             if text or name in self._ends:
@@ -374,7 +360,7 @@ class PackedWriter(Hdf5Writer):
         self._write_held()
         super().finish(attributes)
 
-    def _begin(self, name: str, rows: Array) -> None:
+    def _begin_dataset(self, name: str, rows: Array) -> None:
         """Begin a dataset for rows like these; the previous records have no rows in it."""
         if name not in self._ends:
             self._ends[name] = 0
@@ -382,7 +368,7 @@ class PackedWriter(Hdf5Writer):
             self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(self._n_records + 1, np.int64)]
 
     def _add(self, name: str, rows: Array) -> None:
-        self._begin(name, rows)
+        self._begin_dataset(name, rows)
         self._ends[name] += len(rows)
         offsets = np.array([self._ends[name]])
         self._held.setdefault(name, []).append(rows)

@@ -1,13 +1,15 @@
-"""Formats of outputs: their choice from the path and the options, and the base of their writers.
+"""Formats of outputs: the settings that choose one, its attributes, and the base of its writers.
 
-Attributes of an output as readers use them, checked when the file is opened.
+`OutputSettings` are what a user sets, and `for_path` completes them with what the path says. The
+attributes record how a file was made. They are texts in the file, checked when it is opened.
+Importing this module loads neither torch nor numpy.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +22,215 @@ from elmo_cli.text.sources import STANDARD_INPUT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+STANDARD_OUTPUT: Final = STANDARD_INPUT
+
+OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
+LAYOUTS: Final = ("allennlp", "packed")
+"""Layouts of HDF5: one dataset per record, or one dataset for all records."""
+COMPRESSIONS: Final = ("gzip", "zstd")
+"""Compressions of HDF5."""
+ROWS: Final = ("sentences", "tokens")
+"""Rows of a format in `FORMATS_WITH_ROWS`: one per sentence, or one per token."""
+FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
+"""Formats with rows, which have ids and columns of the input."""
+DTYPES: Final = ("float32", "float16")
+"""Data types of the stored values."""
+_SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
+_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
+"""Suffixes of text. A path with one of them needs --format, because HDF5 with such a name would be
+a mistake."""
+
+KEYS: Final = "keys"
+"""Attribute of an output whose records have ids, where the input format does not decide."""
+Attributes = Mapping[str, str]
+"""Attributes that record how a file was made."""
+_FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
+_INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
+_FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
+"""Input formats whose tokens are stored next to the sentence."""
+
+
+@dataclass(frozen=True)
+class OutputSettings:
+    """Settings of an output: its format, layout, compression and data type."""
+
+    file_format: str | None = None
+    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
+    layout: str | None = None
+    """One of `LAYOUTS`, of HDF5. None is AllenNLP's."""
+    compression: str | None = None
+    """One of `COMPRESSIONS`, of HDF5."""
+    dtype: str = "float32"
+    """One of `DTYPES`: data type of the stored values."""
+    forget_sentences: bool = False
+    use_sentence_keys: bool = False
+    overwrite: bool = False
+    rows: str = "sentences"
+    """One of `ROWS`, of Parquet and JSON lines."""
+    pooled: bool = field(default=False, kw_only=True)
+    """True if each record has one vector, so that activations have no axis of tokens."""
+    column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """Arrow types of the kept columns of the input, as far as they are known."""
+
+    def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("rows", self.rows, ROWS)
+        for name, value, choices in (
+            ("format", self.file_format, OUTPUT_FORMATS),
+            ("layout", self.layout, LAYOUTS),
+            ("compression", self.compression, COMPRESSIONS),
+        ):
+            if value is not None:
+                check_choice(name, value, choices)
+
+    @property
+    def name(self) -> str:
+        """Name of the format; without a path it is HDF5."""
+        return self.file_format or "hdf5"
+
+    @property
+    def can_resume(self) -> bool:
+        """True if an interrupted run resumes from its last checkpoint."""
+        return self.name == "hdf5"
+
+    @property
+    def is_packed(self) -> bool:
+        """True if HDF5 has one dataset for all records."""
+        return self.layout == "packed"
+
+    @property
+    def names_datasets(self) -> bool:
+        """True if an id is the name of a dataset or a file in an archive."""
+        return self.name == "npz" or (self.name == "hdf5" and not self.is_packed)
+
+    def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
+        """Return the settings with the format of a path.
+
+        Raises:
+            InputError: The settings contradict each other or the path.
+            ElmoError: A package that the format needs is missing.
+        """
+        suffix = Path(path).suffix.lower()
+        if self.file_format is None and suffix in _TEXT_SUFFIXES:
+            raise InputError(
+                f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
+                ".parquet, or name a format with --format."
+            )
+        name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
+        if str(path) == STANDARD_OUTPUT and name != "jsonl":
+            raise InputError(f"format {name} cannot go to standard output. Use --format jsonl.")
+        for option in ("layout", "compression"):
+            if getattr(self, option) is not None and name != "hdf5":
+                raise InputError(f"--{option} requires HDF5, found the output format {name}")
+        chosen = replace(self, file_format=name, pooled=pooled)
+        chosen._check_flags()
+        if self.compression == "zstd":
+            load_extra("compression zstd", "hdf5plugin", "zstd")
+        if name == "parquet":
+            load_pyarrow()
+        return chosen
+
+    def _check_flags(self) -> None:
+        """Raise an `InputError` if a flag contradicts the format or another flag."""
+        name = self.name
+        if name == "npy" and not self.pooled:
+            raise InputError(
+                "format npy requires --pooling: it is one array with one vector per line."
+            )
+        if self.rows == "tokens" and name not in FORMATS_WITH_ROWS:
+            raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
+        if self.rows == "tokens" and self.pooled:
+            raise InputError("--rows tokens requires one vector per token. Remove --pooling.")
+        if self.use_sentence_keys and (name != "hdf5" or self.is_packed):
+            other = "--layout packed" if self.is_packed else f"the output format {name}"
+            raise InputError(
+                f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}"
+            )
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the attributes of an output that name its format."""
+        return {
+            "layout": self.layout or "allennlp",
+            **({"compression": self.compression} if self.compression else {}),
+            "dtype": self.dtype,
+            "sentence_keys": str(self.use_sentence_keys),
+            "forget_sentences": str(self.forget_sentences),
+        }
+
+    def keeps_tokens(self, attributes: Attributes) -> bool:
+        """Return whether an output with these attributes has the tokens next to each record."""
+        return has_own_tokens(attributes) and not self.forget_sentences
+
+
+def has_unknown_suffix(path: str | Path) -> bool:
+    """Return whether a path has a suffix that is no supported format, such as `.dat` or `.gz`."""
+    return Path(path).suffix.lower() not in ("", *_SUFFIXES)
+
+
+def load_pyarrow() -> Any:
+    """Import pyarrow; raise an `ElmoError` if it is missing."""
+    return load_extra("format parquet", "pyarrow", "parquet")
+
+
+def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
+    """Convert values to a data type. torch rounds like NumPy, in a tenth of the time."""
+    if values.dtype == dtype:
+        return values
+    import torch
+
+    rounded: NDArray[Any] = torch.from_numpy(values).to(getattr(torch, dtype)).numpy()
+    return rounded
+
+
+class RecordFilter:
+    """Rule for what a run embeds and writes of each record. The base class keeps everything."""
+
+    attributes: Attributes = MappingProxyType({})
+    """Further attributes of the output. A run resumes only where they are equal."""
+    writer_type: "type[FormatWriter] | None" = None
+    """Writer that replaces the output format's writer. It cannot resume."""
+
+    def begin(self) -> None:
+        """Prepare to see all records. The method is called again if a run starts over."""
+
+    def prepare(self, record: Record) -> Record:
+        """Return the record to embed. The original record has been hashed already."""
+        return record
+
+    def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
+        """Return the activations of a prepared record that are written."""
+        return activations
+
+    def finish(self) -> None:
+        """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
+
+
+class FormatWriter:
+    """Base of the writers, one per format, which add records to an open file."""
+
+    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+        self._file, self._format, self._attributes = file, output_format, attributes
+
+    def skip(self, number: int, record: Record) -> None:
+        """Pass over a record that the file contains already, from an earlier run."""
+
+    def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
+        """Add a record, by its number in the input from 0, and its activations.
+
+        Args:
+            values: float, (L, T, W) or (T, W); pooled without T.
+        """
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Write everything that is buffered."""
+
+    def finish(self, attributes: Attributes) -> None:
+        """Complete the file, with attributes that are known only at the end."""
+
+    def close(self) -> None:
+        """Close the file."""
+
 
 class _Check(NamedTuple):
     expected: str
@@ -31,10 +242,6 @@ def _matches(pattern: str) -> Callable[[str], object]:
     return re.compile(pattern, re.ASCII).fullmatch
 
 
-def _are_numbers(text: str) -> bool:
-    return all(map(math.isfinite, map(float, text.split(","))))
-
-
 _TEXT: Final = _Check("a text", lambda text: True)
 _COUNT: Final = _Check("a number", _matches(r"\d{1,18}"))
 _CHECKS: Final[Mapping[str, _Check]] = {
@@ -42,7 +249,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("layout", "compression", "sentence_keys", "tokenizer"), _TEXT),
     **dict.fromkeys(("records", "input_records"), _COUNT),
     "layers": _Check("a choice of layers", _matches(r"[a-z_\d]+|\d{1,4}(,\d{1,4})+")),
-    "mix": _Check("numbers", _are_numbers),
+    "mix": _Check("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),
     "gamma": _Check("a number", lambda text: math.isfinite(float(text))),
     "shard": _Check("a shard such as 3/16", parse_shard),
     "words": _Check(
@@ -72,218 +279,10 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
         )
 
 
-STANDARD_OUTPUT: Final = STANDARD_INPUT
-
-OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
-LAYOUTS: Final = ("allennlp", "packed")
-"""Layouts of HDF5: one dataset per record, or one dataset for all records."""
-COMPRESSIONS: Final = ("gzip", "zstd")
-"""Compressions of HDF5."""
-ROWS: Final = ("sentences", "tokens")
-"""Rows of a format in `FORMATS_WITH_ROWS`: one per sentence, or one per token."""
-FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
-"""Formats with rows, which have ids and columns of the input."""
-DTYPES: Final = ("float32", "float16")
-"""Data types of the stored values."""
-KEYS: Final = "keys"
-"""Attribute of an output whose records have ids, where the input format does not decide."""
-Attributes = Mapping[str, str]
-"""Attributes that record how a file was made."""
-_FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
-_INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
-_NUMBERS: Final = ("gamma",)
-_SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
-"""Suffixes of text. A path with one of them needs --format, because HDF5 with such a name would be
-a mistake."""
-_FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-"""Input formats whose tokens are stored next to the sentence."""
-
-
-@dataclass(frozen=True)
-class OutputFormat:
-    """Format of an output; see `choose_output_format`.
-
-    If records are `pooled` into one vector each, their activations have no axis of tokens.
-    """
-
-    name: str = "hdf5"
-    layout: str = "allennlp"
-    compression: str | None = None
-    dtype: str = "float32"
-    pooled: bool = False
-    forget_sentences: bool = False
-    use_sentence_keys: bool = False
-    rows: str = field(default="sentences", kw_only=True)
-    """One of `ROWS`, for a format in `FORMATS_WITH_ROWS`."""
-    column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    """Arrow types of the kept columns of the input, as far as they are known."""
-
-    @property
-    def can_resume(self) -> bool:
-        """Return whether an interrupted run resumes from its last checkpoint."""
-        return self.name == "hdf5"
-
-    @property
-    def names_datasets(self) -> bool:
-        """Return whether an id is the name of a dataset or a file in an archive."""
-        return self.name == "npz" or (self.name == "hdf5" and self.layout == "allennlp")
-
-    def settings(self) -> dict[str, str]:
-        """Return the attributes of an output that name its format."""
-        return {
-            "layout": self.layout,
-            **({"compression": self.compression} if self.compression else {}),
-            "dtype": self.dtype,
-            "sentence_keys": str(self.use_sentence_keys),
-            "forget_sentences": str(self.forget_sentences),
-        }
-
-
-def choose_output_format(
-    path: str | Path,
-    name: str | None = None,
-    layout: str | None = None,
-    compression: str | None = None,
-    dtype: str = "float32",
-    rows: str = "sentences",
-    **flags: bool,
-) -> OutputFormat:
-    """Choose the format of an output.
-
-    Args:
-        path: Path of the output. Its suffix chooses the format if `name` is None.
-        name: One of `OUTPUT_FORMATS`.
-        layout: One of `LAYOUTS`.
-        compression: One of `COMPRESSIONS`.
-        dtype: One of `DTYPES`.
-        rows: One of `ROWS`.
-        flags: Other fields of `OutputFormat`.
-
-    Raises:
-        InputError: The options contradict each other or the path.
-        ElmoError: A package that the format needs is missing.
-    """
-    check_choice("dtype", dtype, DTYPES)
-    check_choice("rows", rows, ROWS)
-    suffix = Path(path).suffix.lower()
-    if name is None and suffix in _TEXT_SUFFIXES:
-        raise InputError(
-            f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
-            ".parquet, or name a format with --format."
-        )
-    name = name or _SUFFIXES.get(suffix, "hdf5")
-    check_choice("format", name, OUTPUT_FORMATS)
-    if str(path) == STANDARD_OUTPUT and name != "jsonl":
-        raise InputError(f"format {name} cannot go to standard output. Use --format jsonl.")
-    fields: dict[str, Any] = {"rows": rows, **flags}
-    chosen = OutputFormat(name, layout or "allennlp", compression, dtype, **fields)
-    for option, value, choices in (
-        ("layout", layout, LAYOUTS),
-        ("compression", compression, COMPRESSIONS),
-    ):
-        if value is not None:
-            check_choice(option, value, choices)
-            if name != "hdf5":
-                raise InputError(f"--{option} requires HDF5, found the output format {name}")
-    _check_flags(chosen)
-    if compression == "zstd":
-        load_extra("compression zstd", "hdf5plugin", "zstd")
-    if name == "parquet":
-        load_pyarrow()
-    return chosen
-
-
-def _check_flags(chosen: OutputFormat) -> None:
-    """Raise an `InputError` if a flag of a format contradicts the format or another flag."""
-    name = chosen.name
-    if name == "npy" and not chosen.pooled:
-        raise InputError("format npy requires --pooling: it is one array with one vector per line.")
-    if chosen.rows == "tokens" and name not in FORMATS_WITH_ROWS:
-        raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
-    if chosen.rows == "tokens" and chosen.pooled:
-        raise InputError("--rows tokens requires one vector per token. Remove --pooling.")
-    if chosen.use_sentence_keys and (name, chosen.layout) != ("hdf5", "allennlp"):
-        other = "--layout packed" if name == "hdf5" else f"the output format {name}"
-        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}")
-
-
-def has_unknown_suffix(path: str | Path) -> bool:
-    """Return whether a path has a suffix that is no supported format, such as `.dat` or `.gz`."""
-    return Path(path).suffix.lower() not in ("", *_SUFFIXES)
-
-
-def load_pyarrow() -> Any:
-    """Import pyarrow; raise an `ElmoError` if it is missing."""
-    return load_extra("format parquet", "pyarrow", "parquet")
-
-
-def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
-    """Convert values to a data type. torch rounds like NumPy, in a tenth of the time."""
-    if values.dtype == dtype:
-        return values
-    import torch
-
-    rounded: NDArray[Any] = torch.from_numpy(values).to(getattr(torch, dtype)).numpy()
-    return rounded
-
-
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Return whether the tokens of an output can differ from its text split at white space."""
     is_tokenized = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
     return is_tokenized or attributes.get("format") in _FORMATS_WITH_TOKENS
-
-
-class RecordFilter:
-    """Rule for what a run embeds and writes of each record. The base class keeps everything."""
-
-    attributes: Attributes = MappingProxyType({})
-    """Further attributes of the output. A run resumes only where they are equal."""
-    writer_type: "type[FormatWriter] | None" = None
-    """Writer that replaces the output format's writer. It cannot resume."""
-
-    def begin(self) -> None:
-        """Prepare to see all records. The method is called again if a run starts over."""
-
-    def prepare(self, record: Record) -> Record:
-        """Return the record to embed. The original record has been hashed already."""
-        return record
-
-    def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
-        """Return the activations of a prepared record that are written."""
-        return activations
-
-    def finish(self) -> None:
-        """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
-
-
-class FormatWriter:
-    """Base of the writers, one per format, which add records to an open file."""
-
-    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
-        self._file, self._format, self._attributes = file, output_format, attributes
-        self.keeps_tokens = has_own_tokens(attributes) and not output_format.forget_sentences
-        """True if tokens are stored next to each record."""
-
-    def skip(self, number: int, record: Record) -> None:
-        """Pass over a record that the file contains already, from an earlier run."""
-
-    def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
-        """Add a record and its activations, (L, T, W) or (T, W).
-
-        Args:
-            number: Number of the record in the input, from 0.
-        """
-        raise NotImplementedError
-
-    def flush(self) -> None:
-        """Write everything that is buffered."""
-
-    def finish(self, attributes: Attributes) -> None:
-        """Complete the file, with attributes that are known only at the end."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 def as_text(attributes: Mapping[str, object]) -> dict[str, str]:
@@ -297,14 +296,13 @@ def with_types(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_type(name: str, value: Any) -> Any:
-    """Return the value of an attribute; other programs' files may have values of NumPy."""
-    if not isinstance(value, str):
+    if not isinstance(value, str):  # Other programs' files may have values of NumPy.
         return value.item() if getattr(value, "shape", None) == () else value
     with suppress(ValueError):
         if name in _FLAGS and value in ("True", "False"):
             return value == "True"
         if name in _INTEGERS:
             return int(value)
-        if name in _NUMBERS:
+        if name == "gamma":
             return float(value)
     return value

@@ -3,7 +3,7 @@
 import glob
 import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, SupportsIndex, overload
@@ -75,10 +75,11 @@ class Activations:
         self.files: list[ActivationsFile] = []
         try:
             self.files += map(ActivationsFile, matching_paths(paths))
-            check_same(self.files, _SAME)
+            described = [(file.path, file.attributes) for file in self.files]
+            check_same(described, _SAME)
             are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
             if are_shards:
-                check_same(self.files, ("input_records", "input_sha256"))
+                check_same(described, ("input_records", "input_sha256"))
                 check_shards(self.files)
                 self.files.sort(key=lambda file: shard_of(file.attributes))
         except ElmoError:
@@ -353,16 +354,21 @@ def _holds_activations(file: h5py.File) -> bool:
     return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
-def check_same(files: Sequence[ActivationsFile], names: Iterable[str]) -> None:
-    """Raise an `InputError` unless these attributes are equal in all files."""
-    first = files[0]
-    for file in files:
+def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]) -> None:
+    """Raise an `InputError` unless these attributes are equal in all files.
+
+    Args:
+        described: Path and attributes of each file, at least one.
+        names: Names of the attributes.
+    """
+    first_path, first = described[0]
+    for path, attributes in described:
         for name in names:
-            there, here = first.attributes.get(name), file.attributes.get(name)
+            there, here = first.get(name), attributes.get(name)
             if there != here:
                 raise InputError(
-                    f"{first.path} and {file.path} cannot be read together: {name} is "
-                    f"{shown(there)} in the first and {shown(here)} in the second."
+                    f"{first_path} and {path} cannot be read together: {name} is {shown(there)} "
+                    f"in the first and {shown(here)} in the second."
                 )
 
 

@@ -1,9 +1,8 @@
 """Writer of an output, opened once: new, at a checkpoint, or complete already.
 
 The writers of the formats know how records are stored. This module has what all formats share: the
-name of the file until it is complete, checkpoints, and errors.
-
-Check of activations for NaN and infinity, which finite weights can give.
+name of the file until it is complete, checkpoints, and errors. `FiniteCheck` looks for NaN and
+infinity, which finite weights can give.
 """
 
 import json
@@ -20,81 +19,33 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
-from elmo_cli.outputs import vector_rows
 from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
 from elmo_cli.outputs.output_formats import (
     KEYS,
     STANDARD_OUTPUT,
     Attributes,
     FormatWriter,
-    OutputFormat,
+    OutputSettings,
     as_dtype,
 )
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.outputs.vector_rows import JsonlWriter, NpyWriter, NpzWriter, ParquetWriter
 from elmo_cli.text.records import Progress, Record, shard_of
 
 logger = logging.getLogger(__name__)
 
 _FLOAT16_LIMIT: Final = 65520
 """Smallest number that float16 rounds to infinity."""
-
-
-def warn(message: str) -> None:
-    """Log a warning."""
-    logger.warning("Warning: %s", message)
-
-
-class FiniteCheck:
-    """Check of the activations that an output gets. It reports the first that are not finite."""
-
-    def __init__(
-        self, output: object, unit: str, dtype: str, report: Callable[[str], object] = warn
-    ) -> None:
-        """Check nothing yet.
-
-        Args:
-            output: Name of the output, for the report.
-            unit: Word for a record, such as `line`.
-            dtype: Data type of the stored values.
-            report: Function that is called once, with a sentence.
-        """
-        self._output, self._unit, self._report = output, unit, report
-        self._is_half = dtype == "float16"
-        self._has_reported = False
-
-    def add(self, values: NDArray[Any], number: int) -> None:
-        """Check the float32 values of a record, given by its number from 1."""
-        if not self._has_reported and not _is_finite(values, is_half=self._is_half):
-            self._has_reported = True
-            advice = "Check the weights of the model."
-            if self._is_half:
-                advice = "Use --dtype float32, and check the weights of the model."
-            self._report(
-                f"{self._output}: activations are not finite (NaN or infinity), the first in "
-                f"{self._unit} {number:,}. {advice}"
-            )
-
-
-def _is_finite(values: NDArray[Any], *, is_half: bool) -> bool:
-    if is_half:
-        return bool((np.abs(values) < _FLOAT16_LIMIT).all())
-    return bool(np.isfinite(values).all())
-
-
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 """Attributes that are known only at the end."""
-_TABLE_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
-    "jsonl": vector_rows.JsonlTableWriter,
-    "parquet": vector_rows.ParquetTableWriter,
+_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
+    "jsonl": JsonlWriter,
+    "npz": NpzWriter,
+    "npy": NpyWriter,
+    "parquet": ParquetWriter,
 }
-"""Writers of one row per token."""
-_STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
-    "jsonl": vector_rows.JsonlWriter,
-    "npz": vector_rows.NpzWriter,
-    "npy": vector_rows.NpyWriter,
-    "parquet": vector_rows.ParquetWriter,
-}
+"""Writers of the formats that cannot resume."""
 
 
 class ActivationsWriter:
@@ -109,7 +60,7 @@ class ActivationsWriter:
     def __init__(
         self,
         path: str | Path,
-        output_format: OutputFormat,
+        output_format: OutputSettings,
         attributes: Attributes,
         *,
         overwrite: bool = False,
@@ -130,7 +81,7 @@ class ActivationsWriter:
         """
         self._writer_type = writer_type
         self.output_format = output_format
-        self.settings: dict[str, str] = {**attributes, **output_format.settings()}
+        self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
         """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
         """True if the file is finished already. It is not changed then."""
@@ -242,18 +193,15 @@ class ActivationsWriter:
     def _opened(self) -> FormatWriter:
         """Return the writer of the format, which is created for the first record."""
         if self._writer is None:
-            name, arguments = self.output_format.name, (self.output_format, self.settings)
-            if name == "hdf5":
+            chosen, attributes = self.output_format, self.settings
+            if chosen.name == "hdf5":
                 assert self._file is not None
-                is_packed = self.output_format.layout == "packed"
-                kind = PackedWriter if is_packed else AllenNlpWriter
-                self._writer = kind(self._file, *arguments, self.n_records)
+                hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
+                self._writer = hdf5_type(self._file, chosen, attributes, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                has_token_rows = self.output_format.rows == "tokens"
-                writers = _TABLE_WRITERS if has_token_rows else _STREAM_WRITERS
-                writer_type = self._writer_type or writers[name]
-                self._writer = writer_type(stream, *arguments)
+                writer_type = self._writer_type or _WRITERS[chosen.name]
+                self._writer = writer_type(stream, chosen, attributes)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
@@ -321,11 +269,6 @@ def end_attributes(
     }
 
 
-def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Return the attributes of a finished file that are known at the beginning of a run."""
-    return {name: str(value) for name, value in attributes.items() if name not in _END_ATTRIBUTES}
-
-
 def finished_state(path: Path) -> dict[str, Any]:
     """Return the state of the writer that finished a file.
 
@@ -334,7 +277,41 @@ def finished_state(path: Path) -> dict[str, Any]:
     """
     with suppress(InputError, KeyError), open_activations(path) as activations:
         stored = activations.attributes
+        settings = {n: str(value) for n, value in stored.items() if n not in _END_ATTRIBUTES}
         progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
-        n_records, run = int(stored["records"]), {"place": progress}
-        return {"settings": settings_of(stored), "n_records": n_records, "run": run}
+        n_records = int(stored["records"])
+        return {"settings": settings, "n_records": n_records, "run": {"place": progress}}
     raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
+
+
+class FiniteCheck:
+    """Check of the activations that an output gets. It reports the first that are not finite."""
+
+    def __init__(
+        self, output: object, unit: str, dtype: str, report: Callable[[str], object] | None = None
+    ) -> None:
+        """Check nothing yet.
+
+        Args:
+            output: Name of the output, for the report.
+            unit: Word for a record, such as `line`.
+            dtype: Data type of the stored values.
+            report: Function that is called once, with a sentence. None logs a warning.
+        """
+        self._output, self._unit = output, unit
+        self._report = report or (lambda message: logger.warning("Warning: %s", message))
+        self._is_half = dtype == "float16"
+        self._has_reported = False
+
+    def add(self, values: NDArray[Any], number: int) -> None:
+        """Check the float32 values of a record, given by its number from 1."""
+        if self._has_reported:
+            return
+        finite = np.abs(values) < _FLOAT16_LIMIT if self._is_half else np.isfinite(values)
+        if not finite.all():
+            self._has_reported = True
+            remedy = "Use --dtype float32, and check" if self._is_half else "Check"
+            self._report(
+                f"{self._output}: activations are not finite (NaN or infinity), the first in "
+                f"{self._unit} {number:,}. {remedy} the weights of the model."
+            )

@@ -6,7 +6,8 @@ from conftest import GOLDEN
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.analysis.cosine import Occurrence, cosine, find_occurrence, similarities
+from elmo_cli.analysis.neighbours import cosine, similarities
+from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 from elmo_cli.errors import InputError
 
 RIVER = ["We", "sat", "by", "the", "river", "bank", "."]

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
-from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import word_neighbours
-from elmo_cli.analysis.occurrences import check_pooling
+from elmo_cli.analysis.occurrences import Occurrence, as_files
 from elmo_cli.engine import load_engine
 from elmo_cli.settings import ModelSettings
 
@@ -136,7 +135,7 @@ def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
     embedder.embed_file(text, path, mix=[0.5, 2, -1], gamma=0.7)
     with open_activations(path) as activations:
         (vector,) = module._embed(
-            embedder, [activations], [Occurrence(["the", "cat", "sat"], 1)], None
+            embedder, as_files(activations), [Occurrence(["the", "cat", "sat"], 1)], None
         )
         np.testing.assert_allclose(vector, activations[0][1], atol=1e-6)
 
@@ -163,11 +162,11 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
     sentence = ["the", "cat", "ran"]
     (vector,) = embedder.embed_sentences([sentence], layers="1,2", pooling="mean")
     with open_activations(path) as activations:
-        check_pooling(activations, pooled=True)
+        as_files(activations).check_pooling(pooled=True)
         (nearest,) = word_neighbours(embedder, activations, [Occurrence(sentence, 0)]).nearest
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
         with pytest.raises(ElmoError, match=r"v\.hdf5: expected one vector per token, found one"):
-            check_pooling(activations, pooled=False)
+            as_files(activations).check_pooling(pooled=False)
     expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
     by_record = {hit.record: hit.cosine for hit in nearest}
     assert by_record.keys() == {0, 2, 3}  # without the blank line

@@ -13,8 +13,8 @@ from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_vectors, write_usages
-from elmo_cli.analysis import pictures as module
-from elmo_cli.analysis.pictures import Picture, plot_occurrences
+from elmo_cli.analysis import scatter as module
+from elmo_cli.analysis.scatter import Picture, plot_occurrences
 from elmo_cli.cli import main
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')

@@ -19,7 +19,8 @@ from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.engine import Engine
 from elmo_cli.errors import StoppedError
-from elmo_cli.settings import OutputSettings, Selection, TextSettings
+from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.settings import Selection, TextSettings
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
@@ -79,13 +80,13 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
         # Both files have equal occurrences, also for lines that occur twice.
         one, other = find_occurrences(file), find_occurrences(everything, WORDS)
         assert [each.location.number for each in one["bank"]] == [1, 4, 4, 5, 7]
-        assert one["bank"][0].occurrence.marked == "The [bank] lent"
+        assert one["bank"][0].marked == "The [bank] lent"
         assert one.keys() == {"bank", "see", "fish"}
-        last = {(each.location, each.occurrence.index): each.vector for each in other["bank"]}
+        last = {(each.location, each.index): each.vector for each in other["bank"]}
         for each in one["bank"]:
             if each.location.number > 1 or layout == "packed":
                 location = each.location._replace(path=Path("all.hdf5"))
-                assert_allclose(each.vector, last[location, each.occurrence.index], atol=2e-6)
+                assert_allclose(each.vector, last[location, each.index], atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
@@ -137,7 +138,7 @@ def test_a_table_has_the_ids_and_tokens_of_the_input(name: str) -> None:
     assert (row["id"], row["position"], row["tokens"]) == ("a", 1, ["a bank", "bank"])
     with open_vectors(name) as file:
         (embedded,) = find_occurrences(file)["bank"]
-    assert (embedded.location.name, embedded.occurrence.sentence) == ("a", ["a bank", "bank"])
+    assert (embedded.location.name, embedded.sentence) == ("a", ["a bank", "bank"])
 
 
 def test_lines_and_split_sentences_count_from_one() -> None:

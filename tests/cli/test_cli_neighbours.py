@@ -69,7 +69,7 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
         )
         assert_fails(
             elmo("neighbours", "bank", NEW, name, "--model", TINY),
-            f"{name} does not say which layer it has. Name it with --layers.",
+            f"{name} does not say which layer it has. Name it with --mean-layers.",
             loads=True,
         )
 
@@ -185,10 +185,21 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
 def test_layer_0_logs_a_warning() -> None:
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
-    assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
+    assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
     message = "packed.hdf5: layers '0': the file has only layers 1,2"
     assert_fails(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
+
+
+def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("neighbours", "bank", NEW, "v.hdf5")
+    answer = elmo(*command, "--mean-layers", "1").stdout
+    assert answer not in ("", elmo(*command).stdout)
+    assert elmo(*command, "--layers", "1").stdout == answer
+    for name in ("MEAN_LAYERS", "LAYERS"):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"ELMO_NEIGHBOURS_{name}", "1")
+            assert elmo(*command).stdout == answer
 
 
 def test_what_does_not_fit_is_refused_in_one_line() -> None:

@@ -146,8 +146,10 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
         OutputError,
         match=r"is of an unfinished run that differs in output format \(hdf5 there, npz",
     ):
-        open_writer(tmp_path / "out", corpus.attributes, name="npz")
-    open_writer(tmp_path / "out", corpus.attributes, name="npz", overwrite=True).__exit__(None)
+        open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
+    open_writer(tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True).__exit__(
+        None
+    )
     assert list(tmp_path.iterdir()) == []
 
 

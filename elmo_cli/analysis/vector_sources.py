@@ -1,0 +1,442 @@
+"""Sources of vectors: open files with the vectors of words in their sentences, of three kinds.
+
+    activations    HDF5 or a folder of parts, with the vectors of all tokens, of target words or of
+                   pooled sentences
+    tables         JSON lines and Parquet of `elmo usages`: `COLUMNS` and vectors
+    npz            one matrix per target word, without sentences, of `elmo usages` or others
+
+The mean of several layers is one vector. It excludes the token layer, which finds words of similar
+spelling first, unless the file has no other layer.
+"""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.targets import WORDS, target_positions
+from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
+from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.output_formats import check_attributes
+from elmo_cli.outputs.reader import Activations
+from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
+from elmo_cli.settings import parse_layers
+from elmo_cli.text.records import Record
+from elmo_cli.text.sources import open_lines
+
+Array = NDArray[Any]
+
+COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
+"""Columns of every table of `elmo usages`, without the vectors."""
+_BATCH_ROWS: Final = 1024
+_ADVICE: Final = "`elmo usages` writes such a file"
+_DAMAGE: Final = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+"""Errors of numpy, zipfile and pyarrow for a damaged file; RuntimeError for an encrypted one."""
+
+
+class Location(NamedTuple):
+    """Location of a sentence: its file, and its number and id in the file."""
+
+    path: Path | str
+    number: int
+    """Number of the line or record in the text that was embedded, or of the row in npz, from 1."""
+    id: str | None
+
+    @property
+    def name(self) -> str:
+        """Id of the record, or its number if it has no id."""
+        return self.id or str(self.number)
+
+
+class Vectors(NamedTuple):
+    """Record of a file with its vectors."""
+
+    source: "VectorSource"
+    record_number: int
+    """Number of the record in the source, from 0."""
+    record: Record
+    positions: Sequence[int]
+    """Positions of the tokens that have a vector: of all tokens, or of target words."""
+    vectors: Array
+    """float, shape (n, W), or (1, W) if all tokens are pooled."""
+
+    @property
+    def location(self) -> Location:
+        """Location of the record."""
+        path, number = self.source.origin(self.record_number)
+        return Location(path, number + 1, self.record.id)
+
+    def word(self, position: int) -> str:
+        """Return the target word of the token at a position. A token that is no form is its own."""
+        token = self.record.tokens[position]
+        return self.source.forms.get(token, token)
+
+
+class VectorSource:
+    """Base of the three kinds. A file is opened by the constructor of its kind."""
+
+    paths: list[Path | str]
+    attributes: dict[str, Any]
+    """Attributes that record how the file was made. They are empty in JSON lines and npz."""
+    words: list[str]
+    """Target words that are known before the file is read."""
+    forms: dict[str, str]
+    """Target word of each form. JSON lines fill it while they are read."""
+    has_targets = True
+    """False in a file with the vectors of all tokens."""
+    has_forms = True
+    """False if a token is a target word itself, in place of its form."""
+    stored_layers: str | None
+    """Selection of layers that the file was written with, or None if it is not recorded."""
+    layer_numbers: list[int]
+    """Numbers of the layers on the axis of layers. Empty without such an axis."""
+
+    @property
+    def path(self) -> Path | str:
+        """First path, for messages."""
+        return self.paths[0]
+
+    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+        """Yield the records that have tokens, in the order of the file.
+
+        Blank lines are skipped. In AllenNLP's layout, only the last of equal sentences has its
+        text, so that the others are skipped, too.
+
+        Args:
+            layers: Numbers separated by commas of the layers whose mean is taken. None is all
+                layers but the token layer.
+
+        Raises:
+            InputError: The file is damaged, or lacks tokens or one of the layers.
+        """
+        raise NotImplementedError
+
+    def origin(self, record_number: int) -> tuple[Path | str, int]:
+        """Return the file of a record, and the number of the record in its input, from 0."""
+        return self.path, record_number
+
+    def close(self) -> None:
+        """Close the file."""
+
+    def layer_rows(self, layers: str | None = None) -> list[int] | None:
+        """Return the indices, on the axis of layers, of the layers whose mean is taken.
+
+        Return None for a file with one layer or mix, which has no axis of layers.
+        """
+        stored, name = self.layer_numbers, self.stored_layers
+        if not stored:
+            if layers not in (None, name):
+                has = "one vector per occurrence" if name is None else f"only {name}"
+                raise InputError(f"{self.path}: layers {shown(layers)!r}: the file has {has}")
+            return None
+        if layers is None:
+            return [index for index, number in enumerate(stored) if number] or [0]
+        chosen = parse_layers(layers, stored)
+        if chosen is None:
+            numbers = ",".join(map(str, stored))
+            raise InputError(
+                f"{self.path}: layers {shown(layers)!r}: the file has only layers {numbers}"
+            )
+        return [stored.index(number) for number in chosen]
+
+    def has_token_layer(self, layers: str | None = None) -> bool:
+        """Return whether the vectors contain the token layer, which depends on spelling only."""
+        if self.stored_layers is not None:
+            self.layer_rows(layers)  # Raise an error for layers that are missing.
+        if layers is None and len(self.layer_numbers) > 1:  # The mean excludes it.
+            return False
+        names = (layers or self.stored_layers or "").split(",")
+        return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
+
+
+def mean_of(values: Array, rows: list[int] | None) -> Array:
+    """Return the mean of some layers of (L, T, W) or (L, W). With None, return the values."""
+    if rows is None:
+        return values
+    first: Array = values[rows[0]]
+    return first if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)
+
+
+class ActivationsSource(VectorSource):
+    """Activations with one vector per token, per target word or per sentence."""
+
+    def __init__(self, activations: Activations) -> None:
+        """Read open activations. HDF5 without attributes counts as AllenNLP's with all layers."""
+        self._activations = activations
+        self.paths, self.attributes = activations.paths, activations.attributes
+        self.has_targets = WORDS in self.attributes
+        self.forms = json.loads(self.attributes.get(WORDS, "{}"))
+        self.words = list(dict.fromkeys(self.forms.values()))
+        name = self.stored_layers = str(self.attributes.get("layers", "all"))
+        first = activations[0] if len(activations) and name == "all" else None
+        if first is not None and first.ndim < 3 and "layers" not in self.attributes:
+            raise InputError(
+                f"{self.path}: the file does not record which layer it has. Only files with all "
+                "layers may omit it."
+            )
+        self.layer_numbers = [] if first is None else list(range(len(first)))
+        if "," in name:
+            self.layer_numbers = [int(part) for part in name.split(",")]
+
+    def origin(self, record_number: int) -> tuple[Path | str, int]:
+        """Return the file of a record, and the number of the record in its input, from 0."""
+        return self._activations.source(record_number)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._activations.close()
+
+    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+        """Yield the records that have tokens; see `VectorSource.read`."""
+        rows, n_layers = self.layer_rows(layers), len(self.layer_numbers)
+        is_pooled = "pooling" in self.attributes
+        for index, (record, values) in enumerate(self._activations.records()):
+            if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
+                raise self._mismatch(
+                    index,
+                    f"expected {n_layers or 1} layers, as the attributes say, found the shape "
+                    f"{values.shape}",
+                )
+            vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
+            try:
+                positions = [0] if is_pooled and record.tokens else target_positions(record)
+            except InputError as error:
+                raise self._mismatch(index, str(error)) from None
+            if len(positions) == len(vectors):
+                yield Vectors(self, index, record, positions, vectors)
+            elif record.tokens:
+                raise self._mismatch(
+                    index,
+                    f"the sentence has {len(positions):,} tokens, but {len(vectors):,} vectors",
+                )
+            elif len(vectors) and not self._activations.has_sentences:
+                raise InputError(
+                    f"{self.path}: the file does not contain the tokens, as for FASTA or after "
+                    "--forget-sentences"
+                )
+
+    def _mismatch(self, index: int, problem: str) -> InputError:
+        return InputError(f"{self.path}, line {index + 1:,}: {problem}")
+
+
+_Row = tuple[int, Record, int, Array]
+"""Number of a record from 0, the record, a position, and its vectors: (L, W) or (W,)."""
+
+
+class _UsagesFile(VectorSource):
+    """Base of the files of `elmo usages` other than HDF5. Each pass opens the file again."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.paths = [Path(path)]
+        self.attributes, self.forms = {}, {}
+        self.words, self.layer_numbers = [], []
+        if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
+            raise InputError(f"{path}: the run is not finished. Run its command again.")
+        with self._reporting_damage():
+            self._read_header()
+        numbers = ",".join(map(str, self.layer_numbers))
+        self.stored_layers = self.attributes.get("layers", numbers or None)
+
+    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+        """Yield one record per occurrence; see `VectorSource.read`."""
+        rows = self.layer_rows(layers)
+        with self._reporting_damage():
+            for number, record, position, values in self._read_rows():
+                yield Vectors(self, number, record, [position], mean_of(values, rows)[np.newaxis])
+
+    def _read_header(self) -> None:
+        raise NotImplementedError
+
+    def _read_rows(self) -> Iterator[_Row]:
+        raise NotImplementedError
+
+    @contextmanager
+    def _reporting_damage(self) -> Iterator[None]:
+        """Convert errors of the format to an `InputError` with the path."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise MissingInputError(f"{self.path}: no such file") from None
+        except InputError:
+            raise
+        except _DAMAGE as error:
+            raise InputError(
+                f"{self.path}: not a readable file of target words: {first_line(error)}. {_ADVICE}."
+            ) from None
+
+
+class _Table(_UsagesFile):
+    """Base of the readers for tables."""
+
+    _vector_columns: list[str]
+
+    def _check_columns(self, columns: Iterable[str]) -> None:
+        """Set the layers of a table from its columns. Raise an `InputError` for other columns."""
+        names = list(columns)
+        layers = [name for name in names if name.startswith(LAYER_PREFIX)]
+        numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
+        is_named = all(number.isdecimal() and number.isascii() for number in numbers)
+        if not ({*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)):
+            raise InputError(
+                f"{self.path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
+                f"{LAYER_PREFIX}0, ..., found {shown(', '.join(names)) or 'none'}. {_ADVICE}."
+            )
+        self.layer_numbers = list(map(int, numbers))
+        self._vector_columns = layers or [VECTOR]
+
+    def _row(self, number: int, columns: Mapping[str, Any], vectors: Array) -> _Row:
+        """Return the occurrence in a row with a number from 1 and vectors of shape (L, W)."""
+        tokens, position, form = columns.get("tokens"), columns["position"], columns["form"]
+        sentence = str(columns["sentence"]).split() if tokens is None else tokens
+        is_valid = isinstance(position, int) and 0 <= position < len(sentence)
+        if not is_valid or sentence[position] != form:
+            raise InputError(
+                f"{self.path}, row {number:,}: the form {shown(form)!r} is not the token at "
+                f"position {position} of its sentence"
+            )
+        word, line = columns["word"], columns["line"]
+        record_id = None if columns["id"] is None else str(columns["id"])
+        if not isinstance(word, str) or not isinstance(line, int):
+            raise InputError(
+                f"{self.path}, row {number:,}: expected a word and the number of a line, found "
+                f"{shown(word)!r} and {shown(line)!r}"
+            )
+        self.forms[str(form)] = word
+        values = vectors if self.layer_numbers else vectors[0]
+        return line - 1, Record("", sentence, record_id), position, values
+
+
+class _JsonlUsages(_Table):
+    """Reader for JSON lines."""
+
+    def _read_header(self) -> None:
+        for _, columns in self._objects():
+            self._check_columns(columns)
+            return
+        raise InputError(f"{self.path}: expected rows, found none. {_ADVICE}.")
+
+    def _read_rows(self) -> Iterator[_Row]:
+        for number, columns in self._objects():
+            try:
+                vectors = [np.array(columns[name], np.float32) for name in self._vector_columns]
+                row = self._row(number, columns, np.stack(vectors))
+            except (KeyError, TypeError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{self.path}, line {number:,}: invalid row: {error}") from None
+            yield row
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the objects with their line numbers, from 1."""
+        with open_lines(self.path) as (lines, _):
+            for number, line in enumerate(lines, start=1):
+                try:
+                    content = json.loads(line)
+                except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
+                    content = None
+                if not isinstance(content, dict):
+                    raise InputError(
+                        f"{self.path}, line {number:,}: expected a JSON object, found "
+                        f"{line[:60] or 'a blank line'}"
+                    )
+                yield number, content
+
+
+class _ParquetUsages(_Table):
+    """Reader for Parquet."""
+
+    def _read_header(self) -> None:
+        with self._open() as file:
+            from pyarrow.types import is_floating, is_nested
+
+            schema = file.schema_arrow
+            self._check_columns(schema.names)
+            for name in self._vector_columns:
+                kind = schema.field(name).type
+                if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(kind):
+                    raise InputError(
+                        f"{self.path}: column {name}: expected lists of floats, found {kind}. "
+                        f"{_ADVICE}."
+                    )
+            metadata = file.metadata.metadata or {}
+        path = str(self.path)
+        self.attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], path)
+        check_attributes(self.attributes, path)
+        self.forms = parse_json(self.attributes.get(WORDS, "{}"), dict[str, str], path)
+        self.words = list(dict.fromkeys(self.forms.values()))
+
+    def _read_rows(self) -> Iterator[_Row]:
+        number = 0
+        with self._open() as file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
+                texts = batch.select(names).to_pylist()
+                # Lists of any size are accepted, because other programs may have rewritten a file.
+                vectors = [
+                    batch.column(name).flatten().to_numpy().reshape(len(texts), -1)
+                    for name in self._vector_columns
+                ]
+                for columns, rows in zip(texts, np.stack(vectors, axis=1), strict=True):
+                    number += 1
+                    yield self._row(number, columns, rows)
+
+    def _open(self) -> Any:
+        load_extra(f"{self.path}: Parquet", "pyarrow", "parquet")
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path)
+
+
+class _NpzUsages(_UsagesFile):
+    """Reader for npz with one matrix per word, of `elmo usages` or another program."""
+
+    has_forms = False
+
+    def _read_header(self) -> None:
+        with np.load(self.path, allow_pickle=False) as arrays:
+            names = list(arrays)
+        if RECORDS in names or names == [str(number) for number in range(len(names))]:
+            raise InputError(
+                f"{self.path}: expected one matrix per word, found one per line. {_ADVICE}."
+            )
+        self.words = names
+
+    def _read_rows(self) -> Iterator[_Row]:
+        with np.load(self.path, allow_pickle=False) as arrays:
+            for word in self.words:
+                matrix = arrays[word]
+                if matrix.ndim != 2 or matrix.dtype.kind != "f":
+                    raise InputError(
+                        f"{self.path}: expected one matrix per word with one row per occurrence, "
+                        f"found {word!r} with {matrix.dtype} values of the shape {matrix.shape}. "
+                        "`elmo usages --layers top` writes matrices."
+                    )
+                for number, row in enumerate(matrix):
+                    yield number, Record("", [word]), 0, row
+
+
+_USAGES: Final[dict[str, type[_UsagesFile]]] = {
+    ".npz": _NpzUsages,
+    ".parquet": _ParquetUsages,
+    ".jsonl": _JsonlUsages,
+    ".jsonl.gz": _JsonlUsages,
+}
+
+
+def is_usages_file(path: str | Path) -> bool:
+    """Return whether a path has the suffix of one of these formats."""
+    return str(path).lower().endswith(tuple(_USAGES))
+
+
+def open_usages(*paths: str | Path) -> list[VectorSource]:
+    """Open files of `elmo usages` other than HDF5 by their suffixes."""
+    names = [str(path).lower() for path in paths]
+    kinds = [next(_USAGES[end] for end in _USAGES if name.endswith(end)) for name in names]
+    return [kind(path) for kind, path in zip(kinds, paths, strict=True)]
