@@ -1,13 +1,13 @@
-"""Atomic writes, and locks: write `NAME.partial`, fsync, rename."""
+"""Atomic writes and locks. A file is written as `NAME.partial`, synced, then renamed."""
 
 import errno
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import ElmoError, MissingFolderError, OutputError, system_reason
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOCK_FILE: Final = ".lock"
+"""Name of the file by which a folder is locked."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Error numbers of file systems without locks."""
 _OPEN_ELSEWHERE = (5, 32)
@@ -100,11 +102,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Rename a file over another. Wait until other programs have closed it, as Windows demands.
-
-    Raises:
-        OSError: The file cannot be replaced, or is still open after `_OPEN_SECONDS`.
-    """
+    """Rename a file over another. Wait `_OPEN_SECONDS` for programs on Windows to close it."""
     ends = time.monotonic() + _OPEN_SECONDS
     while True:
         try:
@@ -131,17 +129,11 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
-    """Create a file, and lock it against other processes.
+    """Create a file, and lock it. Return None, with a warning, if the file system has no locks.
 
     Args:
         path: Path of the lock file.
-        seconds: Time to wait for another process. -1 waits forever.
-
-    Returns:
-        The lock, for `unlock`. None, with a warning, if the file system has no locks.
-
-    Raises:
-        BlockingIOError: Another process holds the lock.
+        seconds: Time to wait for another process, before a `BlockingIOError`. -1 waits forever.
     """
     from filelock import FileLock, Timeout
 
@@ -170,17 +162,45 @@ def unlock(file_lock: "BaseFileLock | None") -> None:
         file_lock.release()
 
 
+@contextmanager
+def locked_folder(
+    folder: Path,
+    error_of: Callable[[OSError], Exception],
+    on_wait: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Make a folder, and lock it against other processes. Remove it at the end if it is empty.
+
+    Args:
+        error_of: Return the error to raise for one of the system, such as a `BlockingIOError`.
+        on_wait: Called before waiting for another process. None does not wait.
+    """
+    path = folder / LOCK_FILE
+    try:
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = lock(path)
+        except BlockingIOError:
+            if on_wait is None:
+                raise
+            on_wait()
+            held = lock(path, seconds=-1)
+    except OSError as error:
+        raise error_of(error) from None
+    try:
+        yield
+    finally:
+        unlock(held)
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()
+
+
 def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
     """Open an HDF5 file for reading, also where the file system has no locks.
 
     HDF5 locks a file that it reads, so that no program writes it meanwhile. Files of this package
-    appear when they are complete, and need no lock.
-
-    Args:
-        settings: Further arguments of `h5py.File`.
-
-    Raises:
-        OSError: The file is missing, damaged, or open for writing in another program.
+    appear when they are complete, and need no lock. `settings` are arguments of `h5py.File`.
     """
     import h5py
 

@@ -215,11 +215,7 @@ class FormatWriter:
         """Pass over a record that the file contains already, from an earlier run."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
-        """Add a record, by its number in the input from 0, and its activations.
-
-        Args:
-            values: float, (L, T, W) or (T, W); pooled without T.
-        """
+        """Add a record, by its number from 0, and its values (L, T, W) or (T, W)."""
         raise NotImplementedError
 
     def flush(self) -> None:
@@ -259,23 +255,17 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 
 
 def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
-    """Raise an `InputError` for an attribute of another form than a run writes.
-
-    Args:
-        attributes: Attributes of an output; unknown ones are ignored.
-        path: Name of the output, for the error.
-    """
-    names = [*attributes, *(["gamma"] if "mix" in attributes else [])]
+    """Raise an `InputError` for a known attribute of another form than a run writes."""
+    names = [*attributes, *(["gamma"] if "mix" in attributes else [])]  # A mix needs it.
     for name in filter(_CHECKS.__contains__, names):
         value, check = attributes.get(name), _CHECKS[name]
         with suppress(ValueError):  # An `InputError` is one.
             if isinstance(value, str) and check.accepts(value):
                 continue
-        text = "none" if value is None else shown(repr(value))
-        one_line = " ".join(text.split())
+        found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(
             f"{path}: the file is damaged: attribute {name}: expected {check.expected}, found "
-            f"{one_line}"
+            f"{found}"
         )
 
 

@@ -272,7 +272,10 @@ class ActivationsFile:
         self._handle = file = _open_hdf5(self.path)
         try:
             with _damage_named(self.path):
-                attributes = _read_attributes(file)
+                try:
+                    attributes = dict(file.attrs)
+                except (KeyError, RuntimeError, TypeError, ValueError) as error:
+                    raise DamagedError(f"its attributes: {first_line(error)}") from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
@@ -290,14 +293,6 @@ class ActivationsFile:
         except ElmoError:
             file.close()
             raise
-
-
-def _read_attributes(file: h5py.File) -> dict[str, Any]:
-    """Return the attributes of a file; raise a `DamagedError` for one that h5py cannot read."""
-    try:
-        return dict(file.attrs)
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise DamagedError(f"its attributes: {first_line(error)}") from None
 
 
 @contextmanager
@@ -334,11 +329,10 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
+        problem = "no such file of activations"
         if os.path.exists(f"{path}.partial"):
-            message = f"{path}: the run is not finished. Run its command again."
-        else:
-            message = f"{path}: no such file of activations"
-        raise MissingInputError(message) from None
+            problem = "the run is not finished. Run its command again."
+        raise MissingInputError(f"{path}: {problem}") from None
     except OSError as error:
         if "signature" in str(error):
             raise InputError(f"{path}: expected {_ACTIVATIONS}, found something else") from None
@@ -355,12 +349,7 @@ def _holds_activations(file: h5py.File) -> bool:
 
 
 def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]) -> None:
-    """Raise an `InputError` unless these attributes are equal in all files.
-
-    Args:
-        described: Path and attributes of each file, at least one.
-        names: Names of the attributes.
-    """
+    """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
     first_path, first = described[0]
     for path, attributes in described:
         for name in names:

@@ -18,8 +18,8 @@ import shutil
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
@@ -28,7 +28,7 @@ from typing import Final
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
-from elmo_cli.atomic import lock, renamed, unlock
+from elmo_cli.atomic import LOCK_FILE, locked_folder, renamed
 from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, size_text
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -226,27 +226,13 @@ def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -
                 get()
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
     """Create a folder, and lock it against other processes. Remove it at the end if it is empty."""
-    path = folder / ".lock"
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            held = lock(path)
-        except BlockingIOError:
-            logger.info("Waiting for another process that is downloading to %s", folder)
-            held = lock(path, seconds=-1)
-    except OSError as error:
-        raise not_written(path, error) from None
-    try:
-        yield
-    finally:
-        unlock(held)
-        with suppress(OSError):
-            for each in made:
-                each.rmdir()
+    return locked_folder(
+        folder,
+        partial(not_written, folder / LOCK_FILE),
+        lambda: logger.info("Waiting for another process that is downloading to %s", folder),
+    )
 
 
 def _published_file(model: PublishedModel, role: str) -> Path:

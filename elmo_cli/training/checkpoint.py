@@ -13,7 +13,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import zip_longest
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypedDict, TypeGuard, cast, get_origin, get_
 import torch
 from torch import Tensor
 
-from elmo_cli.atomic import lock, replaced, unlock
+from elmo_cli.atomic import locked_folder, replaced
 from elmo_cli.errors import (
     InputError,
     MissingInputError,
@@ -207,7 +207,6 @@ def _show(value: Any) -> str:
 
 
 CHECKPOINT_FILE = "checkpoint.pt"
-LOCK_FILE = ".lock"
 FORMAT = "elmo train 2"
 """Name of the format of a checkpoint, and its version."""
 
@@ -311,26 +310,17 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
-@contextmanager
-def own_folder(folder: Path) -> Iterator[None]:
+def own_folder(folder: Path) -> AbstractContextManager[None]:
     """Make a folder and lock it against other processes. Remove it at the end if it is empty."""
-    try:
-        made = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        held = lock(folder / LOCK_FILE)
-    except BlockingIOError:
-        raise OutputError(
-            f"{folder}: another process is training there. Wait for it, or choose another folder."
-        ) from None
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {system_reason(error)}.") from None
-    try:
-        yield
-    finally:
-        unlock(held)
-        with suppress(OSError):
-            for path in made:
-                path.rmdir()
+
+    def error_of(error: OSError) -> OutputError:
+        if isinstance(error, BlockingIOError):
+            reason = "another process is training there. Wait for it, or choose another folder"
+        else:
+            reason = f"cannot be written: {system_reason(error)}"
+        return OutputError(f"{folder}: {reason}.")
+
+    return locked_folder(folder, error_of)
 
 
 def remove_checkpoint(folder: Path) -> None:
