@@ -19,14 +19,13 @@ from elmo_cli.errors import InputError, counted
 from elmo_cli.outputs.printed import RowWriter
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import STANDARD_INPUT, name_of, open_lines
+from elmo_cli.text.sources import STANDARD_INPUT, open_lines
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
     from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
-    from elmo_cli.text.records import Record
-    from elmo_cli.text.tokenizers import Tokenizer
+    from elmo_cli.text.input_formats import IdUse, TextInput
 
 
 _Result = TypeVar("_Result")
@@ -83,27 +82,22 @@ class ScoredText(NamedTuple):
 
 @contextmanager
 def open_scored_text(
-    text: str,
-    settings: TextSettings,
-    tokenizer: "Tokenizer",
-    model: "LanguageModel",
-    *,
-    ignores_ids: bool = False,
+    text: "TextInput", model: "LanguageModel", *, ignores_ids: bool = False
 ) -> Iterator[ScoredText]:
-    """Open a text whose sentences a language model scores, with a progress bar."""
+    """Open the records of a text whose sentences a language model scores, with a progress bar."""
     from elmo_cli.cli.progress import progress_bar, show_rate
     from elmo_cli.language_model.scoring import name_columns
-    from elmo_cli.pretrained.registry import warn_about_domain
+    from elmo_cli.pretrained.registry import expected_input
+    from elmo_cli.text.input_formats import open_records
 
-    limit = model.engine.options.token_limit
-    options = settings.read_options(limit, ignores_ids=ignores_ids)
+    expected = expected_input(model.files.name, model.engine.options.token_limit)
+    ids: IdUse = "none" if ignores_ids else "unique"
     with (
-        progress_bar(source=text) as bar,
-        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
+        progress_bar(source=text.source.path) as bar,
+        open_records(text, expected, ids=ids, on_bytes=bar.update) as (records, is_ready, has_ids),
     ):
-        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        checked = warn_about_domain(records, model.files.name)
-        yield ScoredText(columns, checked, is_ready, partial(show_rate, bar))
+        columns = name_columns(has_ids=has_ids, is_split=text.tokenizer.splits_by is not None)
+        yield ScoredText(columns, records, is_ready, partial(show_rate, bar))
 
 
 _Item = TypeVar("_Item")
@@ -173,11 +167,13 @@ def read_query_table(
         InputError: The file is no table, or a row is no query.
     """
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
+    from elmo_cli.text.input_formats import open_input, open_records
 
-    input_format = settings.find_format(path, tokenizer)
-    if not input_format.has_columns:
+    settings = replace(settings, keep_columns=() if pooled else (_WORD,))
+    text = open_input(path, settings, tokenizer)
+    if not text.format.has_columns:
         raise InputError(
-            f"{name_of(path)}: expected a table, found {input_format.name}. Name its format with "
+            f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
             "--input-format, or pipe lines of a word, a tab and a sentence into "
             "`elmo neighbours -`."
         )
@@ -189,7 +185,5 @@ def read_query_table(
             return Occurrence(record.tokens, 0)
         return find_occurrence(record.tokens, str(record.columns[_WORD] or ""))
 
-    settings = replace(settings, keep_columns=() if pooled else (_WORD,))
-    options = settings.read_options(ignores_ids=True)
-    with settings.open_records(path, tokenizer, options) as (records, is_ready, _):
-        yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {input_format.unit}")
+    with open_records(text, ids="none") as (records, is_ready, _):
+        yield from in_chunks(records, parse, is_ready, f"{text.source.name}, {text.format.unit}")

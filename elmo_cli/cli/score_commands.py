@@ -19,15 +19,14 @@ from elmo_cli.cli.options import PATH, choice, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.outputs.printed import RowWriter, json_line
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings, TextSettings
-from elmo_cli.text.input_formats import find_format
-from elmo_cli.text.sources import check_input
+from elmo_cli.text.input_formats import TextInput, find_format
+from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
     from elmo_cli.language_model.perplexity import Perplexity
     from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore
     from elmo_cli.language_model.surprisal import Direction, UnitKind
-    from elmo_cli.text.tokenizers import Tokenizer
 
 
 @command()
@@ -71,11 +70,12 @@ def perplexity(
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
     $ elmo perplexity test.txt --per-token --json
     """
-    check_input(text)  # Loading the model can take a while.
+    source = Source(text)
+    source.check()  # Loading the model can take a while.
     has_rows = per_sentence or per_token
     if text_settings.keep_columns and not has_rows:
         raise click.UsageError("--keep-columns requires --per-sentence or --per-token")
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    opened_text = loading.open_text(source, text_settings, model_settings)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model import perplexity as rows
@@ -83,7 +83,7 @@ def perplexity(
 
     own_columns = rows.TOKEN_COLUMNS if per_token else rows.SENTENCE_COLUMNS
     rows_of = rows.token_rows if per_token else rows.sentence_rows
-    with open_scored_text(text, text_settings, tokenizer, model) as opened:
+    with open_scored_text(opened_text, model) as opened:
         score = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
         scores = opened.counted(score_records(opened.records, score))
         if has_rows:
@@ -248,26 +248,27 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
-    check_input(text)  # Loading the model can take a while.
+    source = Source(text)
+    source.check()  # Loading the model can take a while.
     if choices.plot is not None:
         from elmo_cli.analysis.pictures import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
-    text_settings = _adapt(text_settings, text, choices)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    text_settings = _adapt(text_settings, source, choices)
+    opened = loading.open_text(source, text_settings, model_settings)
     if choices.pairs:
-        _print_pairs(text, choices, model_settings, text_settings, tokenizer)
+        _print_pairs(opened, choices, model_settings)
     else:
-        _print_units(text, choices, model_settings, text_settings, tokenizer)
+        _print_units(opened, choices, model_settings)
 
 
-def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings:
+def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSettings:
     """Return the settings of the text: where it is, and the tokenizer of words and sentences.
 
     Words, regions and sentences of pairs are raw text, unless the format has tokens.
     """
     with loading.usage_errors():
-        input_format = find_format(text, settings.input_format)
+        input_format = find_format(source, settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
@@ -279,26 +280,20 @@ def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings
     return settings
 
 
-def _print_units(
-    text: str,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    tokenizer: "Tokenizer",
-) -> None:
+def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks, read_frequencies
 
     if choices.unit == "region":
-        tokenizer = ignore_marks(tokenizer)
+        text = replace(text, tokenizer=ignore_marks(text.tokenizer))
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
     table = SurprisalTable(choices.unit, choices.direction, choices.with_entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = 0
     with (
-        open_scored_text(text, text_settings, tokenizer, model) as opened,
+        open_scored_text(text, model) as opened,
         _print_rows(choices, [*opened.columns, *table.columns]) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
@@ -318,25 +313,20 @@ def _print_units(
         messages.say(f"{choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _print_pairs(
-    text: str,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    tokenizer: "Tokenizer",
-) -> None:
+def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     with loading.usage_errors():
-        table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+        table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
     reads_rows = table.are_rows
-    with open_scored_text(text, table.reading, tokenizer, model, ignores_ids=reads_rows) as opened:
+    text = replace(text, settings=table.reading)
+    with open_scored_text(text, model, ignores_ids=reads_rows) as opened:
         names = ["id"] if reads_rows else opened.columns
         pairs = table.measure(
-            *(model, opened.records, tokenizer.tokenize, choices.batch_size, opened.is_ready),
+            *(model, opened.records, text.tokenizer.tokenize, choices.batch_size, opened.is_ready),
             direction=choices.direction,
         )
         with _print_rows(choices, [*names, *pair_columns(choices.direction)]) as rows:

@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.sources import check_input
+from elmo_cli.text.sources import Source, check_input
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -159,14 +158,12 @@ def word_vectors(
     if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
-    for source in filter(None, (words_file, corpus)):
-        check_input(source)  # Loading the model can take a while.
-    loading.check_language(text_settings)
-    text_settings = loading.choose_tokenizer(text_settings, model_settings, corpus)
-    language = text_settings.language or model_settings.resolved.language
-    text_settings = replace(text_settings, language=language)
-    with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
-        text_settings.make_tokenizer()
+    if words_file is not None:
+        check_input(words_file)  # Loading the model can take a while.
+    if corpus is not None:
+        source = Source(corpus)
+        source.check()
+        text = loading.open_text(source, text_settings, model_settings)
 
     from elmo_cli.analysis.word_vectors import (
         Averaging,
@@ -189,8 +186,7 @@ def word_vectors(
         embedder = loading.load_embedder(model_settings)
         write = partial(
             write_average_vectors,
-            *(embedder, corpus, output, words_file),
-            settings=text_settings,
+            *(embedder, text, output, words_file),
             averaging=Averaging(layers, min_count, at_most),
         )
     with progress_bar(" words" if corpus is None else " tokens") as bar:

@@ -36,8 +36,9 @@ from elmo_cli.text.input_formats import (
 )
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import Record, Sentence, id_value
-from elmo_cli.text.sources import LineReader
+from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
+from elmo_cli.text.text_settings import DEFAULT_ID
 
 _BATCH_ROWS: Final = 1024
 
@@ -214,7 +215,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
-    input_format = find_format(path, text.input_format)
+    input_format = find_format(Source(path), text.input_format)
     check_choice(f"{path}: format", input_format.name, _FORMATS)
     return input_format
 
@@ -300,7 +301,7 @@ def split_inputs(
     n_records, types = 0, ColumnTypes()
     for path, fingerprint in inputs:
         input_format = find_input_format(text, path)
-        text.read_options().check(input_format.name, has_columns=input_format.has_columns)
+        text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
         split_file = _split_rows if input_format.name == PARQUET.name else _split_lines
         split = split_file(path, input_format, text, n_bytes, types)
@@ -325,7 +326,6 @@ def _split_lines(
     """Split a file into stretches of lines, and add its columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
-    fields = text.read_options().fields
     is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
     stretches, has_ids = [], input_format.has_ids
     with _open(path) as file:
@@ -339,7 +339,7 @@ def _split_lines(
             else:
                 taken = lines.take_bytes(limit, partial(_starts_record, input_format))
                 n_records = 0
-                for entry in input_format.entries(taken, tokenizer, fields):
+                for entry in input_format.entries(taken, tokenizer, text):
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
@@ -364,7 +364,7 @@ def _split_rows(
 ) -> _SplitFile:
     """Split a file into stretches of rows, and add its columns to `types`."""
     with _open(path) as file:
-        size = parquet_size(file.raw, text.read_options().fields)
+        size = parquet_size(file.raw, text)
     n_rows, n_text_bytes, id_type, kept_types = size
     types.add_schema(id_type, kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
@@ -387,14 +387,13 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
         OtherInputError: The bytes differ from the plan's. It is raised after the last record.
     """
     input_format = find_input_format(text, part.path)
-    options = text.read_options(compares_ids=False, is_quiet=True)
-    fields = options.fields
-    fields = fields._replace(is_id_required=has_ids or fields.is_id_required)
+    if has_ids:
+        text = replace(text, id_column=text.id_column or DEFAULT_ID)
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     with _open(part.path) as file:
         if input_format.name == PARQUET.name:
             rows = range(part.start, part.start + part.n_records)
-            entries = parquet_entries(file.raw, tokenizer, fields, rows=rows)
+            entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
             lines = HashingReader(
                 *(part.path, file),
@@ -403,11 +402,13 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
                 splits_at_cr=input_format.splits_at_cr,
             )
             taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
-            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, fields))
+            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, text))
         yield from checked_records(
-            *(entries, part.path, skip_errors),
+            entries,
+            part.path,
+            skip_errors=skip_errors,
+            ids="any",
             number_unit=input_format.number_unit,
-            options=options,
         )
         if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
             raise OtherInputError(

@@ -10,7 +10,7 @@ from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import check_unchanged, decode_types, find_input_format, read_part
 from elmo_cli.distributed.plan import CorpusSettings
-from elmo_cli.embed_file import ReadRecord, embed_windows
+from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import (
     ComputationError,
@@ -214,19 +214,21 @@ def _write(
     n_tokens = 0
     windows = embed_windows(
         engine,
-        (ReadRecord(record, progress) for record, progress in records.read()),
+        records.read(),
         selection,
         unit=f"{part.path}, record",
         skip_errors=settings.text.skip_errors,
     )
     for embedded in chain.from_iterable(window.records for window in windows):
-        record, number = embedded.record, part.first + embedded.progress.n_records - 1
+        record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
+    if records.error is not None:
+        raise records.error
     check_unchanged(part.path, part.fingerprint)
     if records.progress.n_records != part.n_records:
         raise OtherInputError(

@@ -18,8 +18,8 @@ from elmo_cli.errors import InputError
 from elmo_cli.language_model.scoring import LanguageModel, record_names, score_keyed
 from elmo_cli.language_model.surprisal import DirectedSurprisals, Direction, measure_directions
 from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, TextSettings
-from elmo_cli.text.parsers import DEFAULT_FIELDS
 from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.text_settings import DEFAULT_ID
 
 LABELS: Final = {"good": True, "bad": False, "1": True, "0": False, "true": True, "false": False}
 """Labels in lower case; True for a row with an acceptable sentence."""
@@ -104,7 +104,7 @@ class PairTable:
 
     @property
     def _id(self) -> str:
-        return self.settings.id_column or str(DEFAULT_FIELDS.id)
+        return self.settings.id_column or DEFAULT_ID
 
     @property
     def reading(self) -> TextSettings:
