@@ -246,7 +246,8 @@ def open_input(
     trained = None if input_format.has_tokens else trained
     if tokenizer is None:
         tokenizer = settings.choose_tokenizer(trained, language, is_chosen=is_chosen)
-    if tokenizer != WHITESPACE and input_format.has_tokens:
+    is_whitespace = tokenizer.name == WHITESPACE.name and tokenizer.splits_by is None
+    if input_format.has_tokens and not is_whitespace:
         raise InputError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
     if tokenizer.splits_by is not None:
         if input_format.name != TEXT.name:
@@ -284,9 +285,7 @@ def open_records(
     """Open the records of an input. With `skip_errors`, an invalid record has its `error`.
 
     Args:
-        text: Input from `open_input`.
         expected: Input that the model expects, for warnings.
-        ids: Use of the ids.
         finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
         is_quiet: Log no warnings.
         on_bytes: Called with the number of bytes of each line.
@@ -386,18 +385,10 @@ def checked_records(
     number_unit: str = "line",
     report: InputReport | None = None,
 ) -> Iterator[Record]:
-    """Yield the records of entries after checking their ids.
+    """Yield the records of entries after checking their ids; the report sees all entries.
 
-    Args:
-        entries: Entries of an input.
-        name: Name of the input for error messages.
-        skip_errors: Yield an invalid record with its error and without tokens and id.
-        ids: Use of the ids.
-        number_unit: Unit that the numbers of entries count in error messages.
-        report: Report that sees all entries.
-
-    Raises:
-        InputError: An entry is invalid. The records before it have been yielded.
+    An invalid entry is an `InputError`. With `skip_errors`, it becomes a record with the error and
+    without tokens and id.
     """
     numbers: dict[str | None, int] = {}
     is_complete = False

@@ -255,13 +255,9 @@ class LineReader:
     def __init__(
         self, name: str, file: BinaryIO, *, first: int = 1, splits_at_cr: bool = False
     ) -> None:
-        """Read the lines of a file. Compressed data is decompressed.
+        """Read the lines of a file at its beginning. Compressed data is decompressed.
 
-        Args:
-            name: Name for error messages.
-            file: File, at its beginning.
-            first: Number of the first line.
-            splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
+        `first` is the number of the first line. With `splits_at_cr`, a lone CR ends a line too.
         """
         self.name, self.file = name, file
         self.stream = decompressed(file)
@@ -286,11 +282,7 @@ class LineReader:
             self.stream.seek(offset)
 
     def next_line(self) -> bytes:
-        """Return the next line with its end, or empty bytes after the last line.
-
-        Raises:
-            InputError: the file is damaged, or is no text.
-        """
+        """Return the next line with its end, or empty bytes after the last line."""
         if self._is_at_start:
             self._begin()
         if self._splits_at_cr:
@@ -305,16 +297,10 @@ class LineReader:
         self.number += 1
         return line
 
-    def decode(self, line: bytes, *, skip_errors: bool = False, keep_ends: bool = False) -> str:
+    def decode(self, line: bytes, skip_errors: bool = False, keep_ends: bool = False) -> str:
         """Decode the line that was read last, without the whitespace at its ends.
 
-        Args:
-            line: Bytes of the line.
-            skip_errors: Return an `InvalidLine` if the line is not UTF-8.
-            keep_ends: Keep the whitespace at its ends.
-
-        Raises:
-            InputError: the line is not UTF-8.
+        A line that is not UTF-8 is an `InputError`, or an `InvalidLine` with `skip_errors`.
         """
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
@@ -372,13 +358,14 @@ def read_lines(
     keep_ends: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a reader as text; see `Source.lines`."""
-    position, next_line, is_compressed = 0, reader.next_line, reader.is_compressed
+    position, next_line, decode = 0, reader.next_line, reader.decode
+    is_compressed = reader.is_compressed
     while True:
         line = next_line()
         before = position
         position = reader.file.tell() if is_compressed else position + len(line)
         if line:
-            yield reader.decode(line, skip_errors=skip_errors, keep_ends=keep_ends)
+            yield decode(line, skip_errors, keep_ends)
         on_bytes(position - before)  # Compressed data has bytes after its last line.
         if not line:
             return

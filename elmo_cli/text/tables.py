@@ -96,11 +96,7 @@ def _delimited_rows(lines: Iterable[str], delimiter: str) -> Iterator[_Delimited
 
 
 def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings:
-    """Return settings that name the columns of a table that are read.
-
-    Raises:
-        TableError: A column is missing, or there are several of its name.
-    """
+    """Return settings that name the columns of a table that are read, each of which it has once."""
     text = next((name for name in settings.text_columns if name in names), None)
     shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
     listing = f"The columns are {shown or 'missing'}."
@@ -146,12 +142,7 @@ def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -
 def json_array_entries(
     lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
 ) -> Iterator[Entry]:
-    """Yield the objects of a JSON array, given as lines with their ends.
-
-    Raises:
-        InputError: A line is not UTF-8.
-        TableError: The lines are no JSON array.
-    """
+    """Yield the objects of a JSON array, given as lines with their ends."""
     for number, row in enumerate(_json_rows(lines), start=1):
         if isinstance(row, dict):
             yield Entry(number, *row_record(row, settings, tokenizer))
@@ -208,18 +199,12 @@ def parquet_entries(
     size: int = 0,
     on_bytes: Callable[[int], object] = lambda count: None,
 ) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, which are read in batches.
+    """Yield the rows of an open Parquet file, which are read in batches.
 
     Args:
-        file: Open file.
-        tokenizer: Tokenizer of texts.
-        settings: Columns that are read.
         rows: Numbers of the rows that are read, from 0. None is all of them.
         size: Size of the file in bytes.
         on_bytes: Called after each batch with its share of the size.
-
-    Raises:
-        TableError: The file is damaged, or a column is missing.
     """
     with _opened(file) as table:
         settings = choose_columns(table.schema_arrow.names, settings)
