@@ -84,3 +84,16 @@ def test_module_names_have_one_meaning() -> None:
 def test_functions_are_short() -> None:
     long = [place for place, function in functions() if n_lines(function) > MAX_FUNCTION_LINES]
     assert long == []
+
+
+def test_calls_write_their_arguments_out() -> None:
+    """Check that no call unpacks a tuple of known length, which hides the arguments' names."""
+    splats = [
+        f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        for argument in node.args
+        if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple)
+    ]
+    assert splats == []
