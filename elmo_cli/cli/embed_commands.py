@@ -131,8 +131,8 @@ def embed(
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_set in old_flags.items() if is_set]:
         selection = replace(selection, layers=layers)
-    text = open_text(input_file, text_settings, model_settings)
     with usage_errors():
+        text = open_text(input_file, text_settings, model_settings)
         plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
     text.source.check()  # Loading the model can take a while.
     if output_settings.file_format is None and has_unknown_suffix(output_file):
@@ -241,8 +241,8 @@ def usages(
     from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
 
     targets = read_targets(words)
-    opened = open_text(text, text_settings, model_settings)
     with usage_errors():
+        opened = open_text(text, text_settings, model_settings)
         default = DEFAULT_LAYERS if mix is None else "all"
         plan = plan_usages(
             opened,

@@ -68,15 +68,17 @@ def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) 
     from elmo_cli.text.input_formats import open_input
 
     check_language(text)
-    resolved = model.resolved
-    with usage_errors():
-        opened = open_input(
-            source,
-            text,
-            trained=resolved.tokenizer,
-            language=resolved.language,
-            is_chosen=is_set("--tokenizer", "--language"),
-        )
+    resolved, is_chosen = model.resolved, is_set("--tokenizer", "--language")
+    if is_chosen:
+        with usage_errors():
+            text.make_tokenizer(resolved.language)
+    opened = open_input(
+        source,
+        text,
+        trained=resolved.tokenizer,
+        language=resolved.language,
+        is_chosen=is_chosen,
+    )
     _show_tokenizer(opened.tokenizer, opened.trained)
     return opened
 

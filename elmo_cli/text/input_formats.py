@@ -291,41 +291,21 @@ def open_records(
         on_bytes: Called with the number of bytes of each line.
         should_stop: Called while a pipe waits for input. Return True to stop waiting.
     """
-    source, input_format, settings = text.source, text.format, text.settings
+    input_format, settings = text.format, text.settings
     settings.check_format(input_format.name, has_columns=input_format.has_columns)
     if ids == "none":
-        settings = replace(settings, id_column=NO_ID)
-    with source:
-        is_ready: Callable[[], bool] = lambda: True  # noqa: E731
-        if input_format.name == PARQUET.name:
-            if not source.is_file:
-                source.check()
-                raise InputError(f"{source.name}: {input_format.name} needs a file, not a stream")
-            entries = parquet_entries(
-                source.open(), text.tokenizer, settings, size=source.size or 0, on_bytes=on_bytes
-            )
-        else:
-            is_numeric = finds_integers and source.is_file and _has_integer_ids(text, settings)
-            lines, is_ready = source.lines(
-                on_bytes,
-                skip_errors=settings.skip_errors,
-                should_stop=should_stop,
-                splits_at_cr=input_format.splits_at_cr,
-                keep_ends=input_format.keeps_ends,
-            )
-            entries = _parse(text, settings, lines)
-            if is_numeric:
-                entries = map(_with_integer_id, entries)
-        sample = Sample(
-            is_text=input_format.name == TEXT.name and not settings.paragraphs,
-            is_split_at_spaces=(
-                text.tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens
-            ),
-            expected=expected,
-        )
+        text = replace(text, settings=replace(settings, id_column=NO_ID))
+    is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
+    sample = Sample(
+        is_text=input_format.name == TEXT.name and not settings.paragraphs,
+        is_split_at_spaces=is_split_at_spaces and not input_format.has_tokens,
+        expected=expected,
+    )
+    with text.source:
+        entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
         records = checked_records(
             entries,
-            source.name,
+            text.source.name,
             skip_errors=settings.skip_errors,
             ids="none" if input_format.has_ids is False else ids,
             number_unit=input_format.number_unit,
@@ -341,12 +321,37 @@ def open_records(
         yield Records(chain(first, records) if first else records, is_ready, has_ids)
 
 
-def _parse(text: TextInput, settings: TextSettings, lines: Iterator[str]) -> Iterator[Entry]:
-    """Return the entries of lines."""
-    if not text.format.is_guess:
-        return text.format.entries(lines, text.tokenizer, settings)
-    check_first = partial(_refuse_other_formats, text.source.name)
-    return text_entries(lines, text.tokenizer, settings, check_first)
+def _open_entries(
+    text: TextInput,
+    on_bytes: Callable[[int], object],
+    should_stop: Callable[[], bool],
+    finds_integers: bool,
+) -> tuple[Iterator[Entry], Callable[[], bool]]:
+    """Return the entries of an input, and see `Records.is_ready`."""
+    source, input_format, settings = text.source, text.format, text.settings
+    if input_format.name == PARQUET.name:
+        if not source.is_file:
+            source.check()
+            raise InputError(f"{source.name}: {input_format.name} needs a file, not a stream")
+        size = source.size or 0
+        entries = parquet_entries(
+            source.open(), text.tokenizer, settings, size=size, on_bytes=on_bytes
+        )
+        return entries, lambda: True
+    is_numeric = finds_integers and source.is_file and _has_integer_ids(text)
+    lines, is_ready = source.lines(
+        on_bytes,
+        skip_errors=settings.skip_errors,
+        should_stop=should_stop,
+        splits_at_cr=input_format.splits_at_cr,
+        keep_ends=input_format.keeps_ends,
+    )
+    if input_format.is_guess:
+        check_first = partial(_refuse_other_formats, source.name)
+        entries = text_entries(lines, text.tokenizer, settings, check_first)
+    else:
+        entries = input_format.entries(lines, text.tokenizer, settings)
+    return (map(_with_integer_id, entries) if is_numeric else entries), is_ready
 
 
 def _refuse_other_formats(name: str, number: int, line: str) -> None:
@@ -359,12 +364,12 @@ def _refuse_other_formats(name: str, number: int, line: str) -> None:
         )
 
 
-def _has_integer_ids(text: TextInput, settings: TextSettings) -> bool:
+def _has_integer_ids(text: TextInput) -> bool:
     """Return whether all ids of a CSV or TSV file are integers, and go back to its beginning."""
     if text.format.delimiter is None:
         return False
     lines, _ = text.source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
-    are_integers = has_integer_ids(lines, text.format.delimiter, settings.id_name)
+    are_integers = has_integer_ids(lines, text.format.delimiter, text.settings.id_name)
     text.source.rewind()
     return are_integers
 
