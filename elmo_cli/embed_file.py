@@ -385,5 +385,6 @@ class _Run:
             logger.warning(
                 "Warning: %s: %s. Use --layers average, --pooling mean or --dtype float16 to "
                 "write less.",
-                *(self.writer.path, text),
+                self.writer.path,
+                text,
             )

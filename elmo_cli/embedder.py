@@ -509,8 +509,14 @@ class ElmoEmbedder:
         self._warn_about_tokenizer(text.tokenizer, text.trained)
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
-            *(file_format, layout, compression, dtype),
-            *(forget_sentences, use_sentence_keys, overwrite, rows),
+            file_format,
+            layout,
+            compression,
+            dtype,
+            forget_sentences,
+            use_sentence_keys,
+            overwrite,
+            rows,
         )
         plan = plan_file(text, output_file_path, selection, written, state=self.state)
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)

@@ -167,10 +167,10 @@ class Source:
     def head(self) -> bytes:
         """First bytes, decompressed; empty for a stream, and for a file that cannot be read."""
         content = b""
-        with suppress(Exception):  # The reader of the whole file explains the error.
-            if self.is_file:
+        if self.is_file:
+            with suppress(Exception):  # The reader of the whole file explains the error.
                 content = decompressed(self.open()).read(_HEAD_BYTES)
-        self.rewind()
+            self.rewind()
         return content
 
     def open(self, should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:

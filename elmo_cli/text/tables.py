@@ -58,16 +58,9 @@ def delimited_entries(
             yield Entry(line, *row_record(row, settings, tokenizer))
 
 
-class _DelimitedRow(NamedTuple):
-    """Row of CSV or TSV."""
-
-    line: int
-    """Number of its first line."""
-    values: list[str]
-    error: str | None
-    """Error in its format."""
-    unreadable: str | None
-    """Error of a line that is not UTF-8."""
+_DelimitedRow = tuple[int, list[str], str | None, str | None]
+"""Number of the first line of a row; its values; an error in its format; and the error of a line
+that is not UTF-8."""
 
 
 def _delimited_rows(lines: Iterable[str], delimiter: str) -> Iterator[_DelimitedRow]:
@@ -92,7 +85,7 @@ def _delimited_rows(lines: Iterable[str], delimiter: str) -> Iterator[_Delimited
         except csv.Error as reason:
             error = f"not valid {'CSV' if delimiter == ',' else 'TSV'}: {reason}"
         if values or error:
-            yield _DelimitedRow(line, values, error, unreadable[0] if unreadable else None)
+            yield line, values, error, unreadable[0] if unreadable else None
 
 
 def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings:
@@ -126,15 +119,14 @@ def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -
     the reader of its records.
     """
     rows = _delimited_rows(lines, delimiter)
-    header = next(rows, None)
-    if header is None or id_name is None or header.values.count(id_name) != 1:
+    _, names, *_ = next(rows, (0, [], None, None))
+    if id_name is None or names.count(id_name) != 1:
         return False
-    index = header.values.index(id_name)
-    n_rows = 0
-    for row in rows:
-        if not row.error and len(row.values) == len(header.values):
+    index, n_rows = names.index(id_name), 0
+    for _, values, error, _ in rows:
+        if not error and len(values) == len(names):
             n_rows += 1
-            if not _INTEGER.fullmatch(row.values[index]):
+            if not _INTEGER.fullmatch(values[index]):
                 return False
     return n_rows > 0
 
