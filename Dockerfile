@@ -1,6 +1,6 @@
 # Image with the command `elmo` for the CPU, built from the wheel in dist/:
 #
-#     python packaging/build_release.py dist
+#     pip install cibuildwheel && cibuildwheel --output-dir dist
 #     docker build -t elmo-cli .
 #     docker run --rm --user "$(id -u)" -v "$PWD:/data" elmo-cli embed text.txt vectors.hdf5
 #

@@ -1,11 +1,10 @@
 """Build hook that compiles `elmo_cli/compiled/kernels.c` and writes the SBOM of the wheel.
 
 Without a compiler the package computes the same values, only slower: see `docs/performance.md`.
-Three environment variables change what is compiled:
+Two environment variables change what is compiled:
 
 - `ELMO_KERNELS`: `auto` (the default) compiles where GCC or Clang is installed, `require` fails if
   that is impossible, and `none` makes a wheel for every system.
-- `ELMO_MACHINE`: the target of a cross-compiler, for example `aarch64`. By default this machine.
 - `CC`: the compiler. By default `cc`.
 """
 
@@ -51,7 +50,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernels if that is possible, and give the wheel its tag."""
-        machine = os.environ.get("ELMO_MACHINE") or platform.machine()
+        machine = platform.machine()
         if self._compile(machine):
             build_data["artifacts"].append(f"elmo_cli/compiled/{LIBRARIES}")
             build_data["pure_python"] = False

@@ -2,8 +2,7 @@
 
 Run it with the python of the environment that make_allennlp_env.sh creates:
 
-    python allennlp_elmo.py embed --options-file O --weight-file W --all INPUT OUTPUT
-    python allennlp_elmo.py sentence --options-file O --weight-file W INPUT --repeat 5
+    python allennlp_elmo.py --options-file O --weight-file W --all INPUT OUTPUT
 
 INPUT has one sentence per line, its tokens separated by blanks. The last line of
 standard output is a JSON object with the figures; progress goes to standard error.
@@ -12,7 +11,6 @@ standard output is a JSON object with the figures; progress goes to standard err
 import argparse
 import importlib.util
 import json
-import statistics
 import sys
 import time
 import types
@@ -53,12 +51,6 @@ def load_embedder(args: argparse.Namespace) -> tuple[Any, float]:
     return embedder, time.perf_counter() - start
 
 
-def read_sentences(path: str) -> list[list[str]]:
-    """Return the tokens of each line."""
-    with open(path, encoding="utf-8") as lines:
-        return [line.split() for line in lines]
-
-
 def peak_memory_mb() -> float:
     """Return the largest resident size so far in MB (10^6 bytes), on Linux.
 
@@ -85,55 +77,29 @@ def embed(args: argparse.Namespace) -> dict[str, float]:
     return {
         "load_seconds": load_seconds,
         "embed_seconds": embed_seconds,
-        "tokens": sum(len(tokens) for tokens in read_sentences(args.input)),
+        "tokens": len(Path(args.input).read_text(encoding="utf-8").split()),
         "peak_memory_mb": peak_memory_mb(),
     }
 
 
-def time_sentences(args: argparse.Namespace) -> dict[str, float]:
-    """Time embed_sentence on each sentence, `repeat` times. Return the median."""
-    sentences = read_sentences(args.input)
-    embedder, load_seconds = load_embedder(args)
-    import torch
-
-    seconds = []
-    with torch.no_grad():
-        for sentence in sentences * args.repeat:
-            start = time.perf_counter()
-            embedder.embed_sentence(sentence)
-            seconds.append(time.perf_counter() - start)
-    return {"load_seconds": load_seconds, "sentence_seconds": statistics.median(seconds)}
-
-
 def parse_arguments() -> argparse.Namespace:
-    """Return the parsed command line. Its `run` is the function to call with it."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    commands = parser.add_subparsers(required=True)
-
-    embed_parser = commands.add_parser("embed", help="embed a file, as `allennlp elmo` did")
-    embed_parser.set_defaults(run=embed)
-    layers = embed_parser.add_mutually_exclusive_group(required=True)
+    layers = parser.add_mutually_exclusive_group(required=True)
     for name in ("all", "top", "average"):
         layers.add_argument(f"--{name}", dest="output_format", action="store_const", const=name)
-    embed_parser.add_argument("--batch-size", type=int, default=64)
-
-    sentence_parser = commands.add_parser("sentence", help="time one sentence at a time")
-    sentence_parser.set_defaults(run=time_sentences)
-    sentence_parser.add_argument("--repeat", type=int, default=1)
-
-    for command in (embed_parser, sentence_parser):
-        command.add_argument("--options-file", required=True)
-        command.add_argument("--weight-file", required=True)
-        command.add_argument("--cuda", type=int, default=-1, help="the number of a GPU")
-        command.add_argument("input", metavar="INPUT")
-    embed_parser.add_argument("output", metavar="OUTPUT")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--options-file", required=True)
+    parser.add_argument("--weight-file", required=True)
+    parser.add_argument("--cuda", type=int, default=-1, help="the number of a GPU")
+    parser.add_argument("input", metavar="INPUT")
+    parser.add_argument("output", metavar="OUTPUT")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Run the chosen command and print its figures as one JSON line."""
-    args = parse_arguments()
-    print(json.dumps(args.run(args)))
+    """Embed, and print the figures as one JSON line."""
+    print(json.dumps(embed(parse_arguments())))
 
 
 if __name__ == "__main__":

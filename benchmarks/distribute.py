@@ -14,7 +14,6 @@ The second table has a tiny model and parts of two lines.
 import argparse
 import json
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -26,9 +25,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from pyarrow import parquet
-
-from elmo_cli.distributed.part import PartResult
-from elmo_cli.outputs.parts import Folder, read_plan
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
 TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
@@ -49,7 +45,8 @@ def memory_of(pid: int) -> Counter[str]:
     for process in processes_of(pid):
         with suppress(OSError, IndexError):
             name = Path(f"/proc/{process}/cmdline").read_bytes()
-            kind = "workers" if b"_Worker" in name else "driver" if process == pid else "Ray"
+            works = name.startswith(b"ray::") and not name.startswith(b"ray::IDLE")
+            kind = "driver" if process == pid else "workers" if works else "Ray"
             pages = Path(f"/proc/{process}/smaps_rollup").read_text()
             n_bytes[kind] += 1024 * int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
     return n_bytes
@@ -80,14 +77,6 @@ def measure_work(output: Path, n_workers: int) -> tuple[float, int]:
     return sum(tokens[n_workers:]) / seconds, sum(tokens)
 
 
-def sent_bytes(output: Path) -> int:
-    """Return the bytes that Ray sends for one part: the part and its result."""
-    plan = read_plan(Folder(str(output)))
-    assert plan is not None
-    result = PartResult(len(plan.parts), "a-host-of-usual-name-12345", 10**6)
-    return len(pickle.dumps(plan.parts[-1])) + len(pickle.dumps(result))
-
-
 def print_row(*cells: str) -> None:
     """Print a row of a table in Markdown."""
     print(f"| {' | '.join(cells)} |", flush=True)
@@ -116,10 +105,9 @@ def measure_speed(corpus: str, output: Path, part_size: str, options: list[str])
             seconds, peak, _ = run([*distribute, *arguments], n_threads)
             speed, n_tokens = measure_work(output, n_workers)
         memory = (f"{peak[kind] / 1e6:,.0f}" for kind in ("driver", "workers", "Ray"))
-        sent = f"{sent_bytes(output):,}" if name.startswith("Ray") else ""
         ratio = f"{speed / speeds[n_cores]:.2f}"
         start = f"{seconds - n_tokens / speed:.1f}"
-        print_row(name, f"{speed:,.0f}", ratio, f"{seconds:.1f}", start, *memory, sent)
+        print_row(name, f"{speed:,.0f}", ratio, f"{seconds:.1f}", start, *memory)
         shutil.rmtree(output, ignore_errors=True)
         Path(f"{output}.h5").unlink(missing_ok=True)
 
@@ -134,7 +122,7 @@ def measure_parts(output: Path, numbers: list[int]) -> None:
         seconds, peak, _ = run(command, 1)
         n_found = len(list(output.glob("part-*")))
         memory = f"{peak['driver'] / 1e6:,.0f}"
-        print_row(f"{n_found:,}", f"{seconds:.1f}", memory, f"{sent_bytes(output):,}")
+        print_row(f"{n_found:,}", f"{seconds:.1f}", memory)
         shutil.rmtree(output)
     text.unlink()
 
@@ -153,13 +141,13 @@ def main() -> None:
     output = chosen.folder / "output"
     memory = ("driver, MB", "workers, MB", "Ray, MB")
     columns = ("tokens/s", "ratio", "total, s", "start-up, s")
-    print_row("", *columns, *memory, "bytes per part")
-    print_row("---", *["--:"] * 8)
+    print_row("", *columns, *memory)
+    print_row("---", *["--:"] * 7)
     for _ in range(chosen.repeats):
         measure_speed(chosen.corpus, output, chosen.part_size, chosen.options.split())
     print()
-    print_row("parts", "total, s", "driver, MB", "bytes per part")
-    print_row("---", *["--:"] * 3)
+    print_row("parts", "total, s", "driver, MB")
+    print_row("---", *["--:"] * 2)
     measure_parts(output, chosen.parts)
     print(f"\n{os.cpu_count()} CPUs, load {os.getloadavg()}")
 

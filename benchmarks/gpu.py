@@ -45,7 +45,7 @@ def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
     ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, *options, text, output),
-        setting.theirs("embed", "--average", cuda, text, peer_output),
+        setting.theirs("--average", cuda, text, peer_output),
     )
     return speed_row(AVERAGE, SPEED_TARGET, ours, peers)
 

@@ -11,37 +11,30 @@ to measure.
 
 import argparse
 import json
+import os
+import platform
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cores import core_rows
+import h5py
+import torch
 from gpu import gpu_rows
-from growth import growth_rows
-from lengths import length_rows
-from limited import limited_rows
-from machine import describe
-from modules import module_rows
-from neighbours import neighbour_rows
 from precision import precision_rows
-from sentences import sentence_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
-from speed import speed_rows
-from startup import startup_rows
+from speed import module_rows, speed_rows
 from training import training_rows
+
+import elmo_cli
+from elmo_cli.compiled.kernels import find_kernel
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
     "precision": precision_rows,
-    "sentence": sentence_rows,
-    "startup": startup_rows,
-    "lengths": length_rows,
-    "limited": limited_rows,
-    "cores": core_rows,
-    "growth": growth_rows,
     "modules": module_rows,
-    "neighbours": neighbour_rows,
     "training": training_rows,
     "gpu": gpu_rows,
 }
@@ -60,7 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             lines=options.text.read_text(encoding="utf-8").splitlines()[: options.lines],
             peer=options.peer and options.peer / "bin" / "python",
             repeats=options.repeats,
-            many_lines=options.many_lines,
         )
         rows = [row for name in options.rows for row in ROWS[name](setting)]
     print(table(describe(), rows))
@@ -77,7 +69,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, default=ALICE)
     parser.add_argument("--lines", type=int, default=640)
     parser.add_argument("--repeats", type=int, default=5, help="turns")
-    parser.add_argument("--many-lines", type=int, default=1_000_000, help="lines of the long run")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the rows out")
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args(arguments)
@@ -86,15 +77,50 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
     """Format the rows in Markdown."""
     marks = {True: "yes", False: "no", None: ""}
-    return "\n".join(
-        [
-            "; ".join(f"{name} {value}" for name, value in machine.items()),
-            "",
-            "| | target | measured | met |",
-            "|---|---|---|---|",
-            *(f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |" for row in rows),
-        ]
+    lines = [
+        "; ".join(f"{name} {value}" for name, value in machine.items()),
+        "",
+        "| | target | measured | met |",
+        "|---|---|---|---|",
+        *(f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |" for row in rows),
+    ]
+    return "\n".join(lines)
+
+
+def describe() -> dict[str, str]:
+    """Return the processor, cores, GPU, versions and commit."""
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "compiled": ", ".join(
+            name for name in ("product_float32", "product_bfloat16") if find_kernel(name)
+        ),
+        "threads": str(torch.get_num_threads()),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        "elmo_cli": elmo_cli.__version__,
+        "torch": torch.__version__,
+        "h5py": h5py.__version__,
+        "python": platform.python_version(),
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()
+
+
+def _commit() -> str:
+    """Return the commit that was measured, or "unknown" outside a checkout."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
     )
+    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,31 @@ python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
 import argparse
 import json
 import time
+from typing import Any
+
+
+class Stopwatch:
+    """Sum of the seconds in some functions. Calls inside each other count once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._is_running = False
+
+    def time(self, owner: Any, name: str) -> None:
+        """Measure the calls of a function or method from now on."""
+        original = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._is_running:
+                return original(*args, **kwargs)
+            self._is_running, started = True, time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - started
+                self._is_running = False
+
+        setattr(owner, name, timed)
 
 
 def main() -> None:
@@ -24,7 +49,6 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from allennlp_elmo import peak_memory_mb
-    from stopwatch import Stopwatch
 
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
@@ -45,7 +69,9 @@ def main() -> None:
     )
     loaded = time.perf_counter()
     summary = embedder.embed_file(
-        *(arguments.input, arguments.output, arguments.layers),
+        arguments.input,
+        arguments.output,
+        arguments.layers,
         layout=arguments.layout,
         dtype=arguments.dtype,
         overwrite=True,

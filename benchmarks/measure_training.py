@@ -3,8 +3,8 @@
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
 Bare products are the matrix products of the step without all other work: three per weight, each
-with all rows at once. The first steps warm up. --alone skips the products. The last line of
-standard output has the figures, as JSON.
+with all rows at once. The first steps warm up. The last line of standard output has the figures,
+as JSON.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from elmo_cli.training.corpus import (
 )
 from elmo_cli.training.start import Start, start_weights
 from elmo_cli.training.train import keep_memory
-from elmo_cli.training.training_options import PRESETS, GivenOptions, complete_options
+from elmo_cli.training.training_options import PRESETS, complete_options
 from elmo_cli.training.training_run import Processes, Run
 
 N_WORDS = 25_000
@@ -47,8 +47,6 @@ def main() -> None:
     for _ in range(arguments.steps):
         rows, progress = next(batches)
         training += seconds_of(lambda: run.train_step(rows, progress))  # noqa: B023
-        if arguments.alone:
-            continue
         shapes = list(shapes_of(run, rows))
         products += seconds_of(lambda: multiply(shapes, run.options.precision))  # noqa: B023
     figures = {
@@ -66,10 +64,9 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
     vocabulary = Vocabulary(names[:N_WORDS])
     content = PRESETS[preset]
-    options = complete_options(GivenOptions(precision=precision), content)
-    objective = start_weights(
-        Start(content, preset, None, vocabulary, None, None), vocabulary, options
-    )
+    options = complete_options({"precision": precision}, content)
+    start = Start(content, preset, None, vocabulary, None, None)
+    objective = start_weights(start, vocabulary, options)
     return Run(objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1)
 
 
@@ -123,7 +120,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=1, help="steps before these")
-    parser.add_argument("--alone", action="store_true", help="without the products")
     parser.add_argument("input", type=Path)
     return parser.parse_args()
 

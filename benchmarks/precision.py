@@ -56,7 +56,7 @@ def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures
         options = f"--precision={precision}", text, _output(setting, precision)
         commands[precision] = setting.ours("measure_embed.py", setting.model, *options)
     if setting.peer:
-        commands[PEER] = setting.theirs("embed", "--all", text, _output(setting, PEER))
+        commands[PEER] = setting.theirs("--all", text, _output(setting, PEER))
     return in_turns(commands, setting.repeats)
 
 

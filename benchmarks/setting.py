@@ -65,8 +65,6 @@ class Setting:
     peer: Path | None = None
     """Path of the python of the environment with AllenNLP."""
     repeats: int = 5
-    many_lines: int = 1_000_000
-    """Lines of the long run whose memory is measured. The short run has a hundredth of them."""
 
     def write(self, name: str, lines: Sequence[str]) -> Path:
         """Write a text file of these lines."""
@@ -78,10 +76,10 @@ class Setting:
         """Return a command that runs one of this folder's scripts with a model."""
         return [sys.executable, str(HERE / script), *_files(model), *map(str, arguments)]
 
-    def theirs(self, command: str, *arguments: str | Path) -> list[str]:
+    def theirs(self, *arguments: str | Path) -> list[str]:
         """Return the command that runs AllenNLP on the text."""
         script = str(HERE / "allennlp_elmo.py")
-        return [str(self.peer), script, command, *_files(self.model), *map(str, arguments)]
+        return [str(self.peer), script, *_files(self.model), *map(str, arguments)]
 
 
 def _files(model: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""`elmo embed` and AllenNLP: speed, loading, memory and agreement."""
+"""This project and AllenNLP: `elmo embed` with whole files, and `Elmo` inside a model."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,10 +7,18 @@ from pathlib import Path
 import h5py
 import numpy as np
 from process import Figures, in_turns, median, ratios
-from setting import Row, Setting
+from setting import HERE, Row, Setting
 
 SPEED_TARGET, LOADING_TARGET = 5.5, 0.5
 AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05
+FROZEN_TARGET, TUNED_TARGET = 8.0, 4.0
+KINDS = {
+    "`Elmo`, frozen, in training": ([], FROZEN_TARGET),
+    "`Elmo`, frozen, in evaluation": (["--evaluate"], FROZEN_TARGET),
+    "`Elmo`, frozen, with boundaries": (["--boundaries"], FROZEN_TARGET),
+    "`HubElmo`, frozen, in training": (["--hub"], FROZEN_TARGET),
+    "`Elmo`, fine-tuned": (["--requires-grad"], TUNED_TARGET),
+}
 
 
 def speed_rows(setting: Setting) -> list[Row]:
@@ -20,7 +28,7 @@ def speed_rows(setting: Setting) -> list[Row]:
     ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, text, ours_file),
-        setting.theirs("embed", "--all", text, peer_file),
+        setting.theirs("--all", text, peer_file),
     )
     speed = speed_row("CPU, float32, all layers to HDF5", SPEED_TARGET, ours, peers)
     rows = [speed, _loading(ours, peers), _memory(ours, setting.model), _files(ours)]
@@ -99,3 +107,15 @@ def _files(ours: list[Figures]) -> Row:
         share <= FILES_TARGET,
         {"shares": shares},
     )
+
+
+def module_rows(setting: Setting) -> list[Row]:
+    """Run batches of 32 sentences through both classes, in turns."""
+    text = setting.write("batches.txt", setting.lines)
+    rows = []
+    for what, (options, target) in KINDS.items():
+        ours = setting.ours("measure_module.py", setting.model, *options, text)
+        peers = [option for option in ours[2:] if option != "--hub"]  # AllenNLP has only `Elmo`.
+        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *peers, "--peer"]
+        rows.append(speed_row(what, target, *measure_with_allennlp(setting, ours, theirs)))
+    return rows

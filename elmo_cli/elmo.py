@@ -40,7 +40,8 @@ class Elmo(nn.Module):
     """A biLM with mixes of its layers, which are learned with a task.
 
     Every sentence starts from the zero state; nothing is kept between calls. A biLM that does not
-    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights.
+    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights. The next
+    call notices changes of the weights, except those that `reload_weights` names.
     """
 
     def __init__(
@@ -110,6 +111,18 @@ class Elmo(nn.Module):
         """Return the size of a representation, W."""
         return self.bilm.options.width
 
+    def reload_weights(self) -> None:
+        """Let the next call compute with the present weights of `bilm`.
+
+        Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
+        noticed without it. Call it after a change that torch does not count: in place through
+        `weight.data`, as in `weight.data.add_()`, or through NumPy. With `vocab_to_cache`, call it
+        after all changes except `load_state_dict`.
+        """
+        self._runner.reload_weights()
+        if self.token_table is not None:
+            self.token_table.fill(self.bilm.token_encoder)
+
     @uncompiled
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
@@ -160,7 +173,7 @@ class Elmo(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return the ids, (B, T, C), the rows of words in the cache, (B, T), and lost words.
 
-        A word outside the cache and without characters is lost.
+        Words outside the cache and without characters are lost.
         """
         has_ids = (ids > 0).any(dim=2)  # (B, T)
         if word_inputs is None or self.token_table is None:
@@ -211,13 +224,9 @@ def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
 
 
 def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
-    """Return the number of tokens of each sentence, after checking the inputs.
+    """Return the number of tokens of each sentence, after all checks, by one transfer from a GPU.
 
-    All checks are made here, so that one transfer from a GPU is enough.
-
-    Args:
-        ids: int64, shape (B, T, C).
-        lost: bool, shape (B, T): a word outside the cache has no characters.
+    `ids` are int64, shape (B, T, C). `lost` words are bool, shape (B, T).
     """
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import ModelError
-from elmo_cli.inference.fast_bilm import fingerprint
+from elmo_cli.inference.fast_bilm import WeightsVersion
 from elmo_cli.inference.precision import Device, result_or_raise
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
@@ -38,8 +38,6 @@ from elmo_cli.text.records import Sentence, check_batch, check_sentence, check_s
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from elmo_cli.embed_file import Summary
 
 logger = logging.getLogger(__name__)
@@ -48,27 +46,14 @@ Array = NDArray[np.float32]
 Text = str | Sentence
 
 
-class _EncodeOptions(TypedDict, total=False):
-    """Options of `ElmoEmbedder.encode` on which the type of its result does not depend."""
-
-    layers: str | None
-    mix: Sequence[float] | None
-    gamma: float | None
-    tokenizer: str | None
-    language: str | None
-    normalize_embeddings: bool
-    show_progress_bar: bool | None
-    device: Device | None
-
-
 class ElmoEmbedder:
     """Turns sentences into activations, as AllenNLP's class of that name did.
 
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
 
-    _products: Tensor | None = None
-    """Fingerprint of `elmo_bilm` when its weights were copied last."""
+    _copied = WeightsVersion()
+    """Version of the weights of `elmo_bilm` that the engine has."""
 
     def __init__(
         self,
@@ -165,9 +150,9 @@ class ElmoEmbedder:
         """Loaded model, with the present weights of `elmo_bilm`."""
         bilm: BiLm | None = vars(self).get("elmo_bilm")  # None before its first use
         if bilm is not None:
-            products = fingerprint(bilm)
-            if self._products is None or not torch.equal(products, self._products):
-                self._engine, self._products = self._engine.with_weights(bilm), products
+            version = WeightsVersion(bilm.parameters())
+            if version.key != self._copied.key:
+                self._engine, self._copied = self._engine.with_weights(bilm), version
         return self._engine
 
     @property
@@ -188,7 +173,7 @@ class ElmoEmbedder:
     @property
     def precision(self) -> Precision:
         """Precision of the computation."""
-        return self._engine.precision
+        return self._engine.settings.precision
 
     @property
     def device(self) -> torch.device:
@@ -212,11 +197,25 @@ class ElmoEmbedder:
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """Readable biLM. Changes of its weights take effect with the next call of a method."""
-        # The fast biLM keeps no copy, so it is read from its files again.
-        bilm = load_bilm(self.files).to(self.device)
-        self._products = fingerprint(bilm)
+        """Readable biLM. Changes of its weights take effect with the next call of a method.
+
+        Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
+        noticed. Call `reload_weights` after a change that torch does not count: in place through
+        `weight.data`, as in `weight.data.add_()`, through NumPy, or by an optimizer with
+        `fused=True`.
+        """
+        # The fast biLM keeps no copy, so that it is read from its files again.
+        with torch.inference_mode(False):  # Tensors of inference mode have no counter of changes.
+            bilm = load_bilm(self.files).to(self.device)
+        self._copied = WeightsVersion(bilm.parameters())
         return bilm
+
+    def reload_weights(self) -> None:
+        """Let the next call of a method compute with the present weights of `elmo_bilm`.
+
+        Only changes that torch does not count need it; see `elmo_bilm`.
+        """
+        self._copied = WeightsVersion()
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
@@ -294,46 +293,6 @@ class ElmoEmbedder:
         """Return a selection checked for the model. See `Selection` for the arguments."""
         return Selection(*choices).for_model(engine.options.n_layers)
 
-    @overload  # A string is a sequence of strings too; the first overload counts for it.
-    def encode(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        batch_size: int = ...,
-        *,
-        pooling: str | None = ...,
-        convert_to_tensor: Literal[False] = ...,
-        **options: "Unpack[_EncodeOptions]",
-    ) -> Array: ...
-    @overload
-    def encode(
-        self,
-        texts: Sequence[Text],
-        batch_size: int = ...,
-        *,
-        pooling: str = ...,
-        convert_to_tensor: Literal[False] = ...,
-        **options: "Unpack[_EncodeOptions]",
-    ) -> Array: ...
-    @overload
-    def encode(
-        self,
-        texts: Sequence[Text],
-        batch_size: int = ...,
-        *,
-        pooling: None,
-        convert_to_tensor: Literal[False] = ...,
-        **options: "Unpack[_EncodeOptions]",
-    ) -> list[Array]: ...
-    @overload
-    def encode(
-        self,
-        texts: Text | Sequence[Text],
-        batch_size: int = ...,
-        *,
-        pooling: str | None = ...,
-        convert_to_tensor: bool,
-        **options: "Unpack[_EncodeOptions]",
-    ) -> Array | Tensor | list[Array] | list[Tensor]: ...
     def encode(
         self,
         texts: Text | Sequence[Text],

@@ -1,11 +1,11 @@
 """A loaded model that turns windows of sentences into activations, or into anything else.
 
-An `Engine` is what every command that computes holds: the files of the model, its options, the
-initial state, the precision, the device and the batch size. It has the one loop over windows:
-equal sentences are computed once, and a batch that does not fit into memory is computed in
-halves, in the end on the CPU. It can be pickled and deep-copied.
+Every command that computes has an `Engine`, with the one loop over windows. Equal sentences are
+computed once. A batch that does not fit into memory is computed in halves, in the end on the CPU.
+An engine can be pickled and deep-copied.
 """
 
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,21 +27,13 @@ from elmo_cli.inference.batching import (
     split_into_windows,
 )
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
-from elmo_cli.inference.fast_bilm import are_equal, weights_sha256
 from elmo_cli.inference.precision import Device, choose_device, compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.pretrained.cache import content_sha256
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import load_bilm
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    InitialState,
-    ModelSettings,
-    Precision,
-    Selection,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Selection
 from elmo_cli.text.records import Sentence
 from elmo_cli.version import __version__
 
@@ -64,13 +56,10 @@ class Engine:
     files: ModelFiles
     options: ModelOptions
     state: InitialState
-    precision: Precision
     device: torch.device
-    batch_tokens: int
-    """Maximum number of tokens per batch."""
+    batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
-    settings: ModelSettings
-    """Settings that the model was loaded by."""
+    settings: ModelSettings  # as given, with the precision
     changed: BiLm | None = None
     """Model whose weights differ from the files; None if they are equal."""
 
@@ -78,22 +67,28 @@ class Engine:
     def content_sha256(self) -> str:
         """SHA-256 of everything that the numbers of the model depend on, read on first use."""
         from_files = content_sha256(self.files)
-        return from_files if self.changed is None else weights_sha256(self.changed, from_files)
-
-    def _load(self) -> BiLm:
-        """Return a new copy of the model."""
-        return load_bilm(self.files) if self.changed is None else _copied(self.changed)
+        if self.changed is None:
+            return from_files
+        digest = hashlib.sha256(from_files.encode())
+        for name, values in self.changed.state_dict().items():
+            digest.update(name.encode())
+            digest.update(values.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine that computes with the weights of a biLM, and continues the state."""
-        copied, from_files = _copied(bilm), load_bilm(self.files)
-        changed = None if are_equal(copied, from_files) else bilm
-        if changed is None and self.changed is None:
+        copied, stored = _copied(bilm), load_bilm(self.files).state_dict()
+        weights = copied.state_dict()
+        is_stored = weights.keys() == stored.keys() and all(
+            torch.equal(values, stored[name]) for name, values in weights.items()
+        )
+        if is_stored and self.changed is None:
             return self
-        types = compute_types(self.precision, self.device)
+        types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
         if bilm.options == self.options:
             encoder.restore(self.encoder.save())
+        changed = None if is_stored else bilm
         return replace(self, options=bilm.options, encoder=encoder, changed=changed)
 
     @cached_property
@@ -103,7 +98,9 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
             self.device,
         )
-        return make_encoder(self._load(), compute_types(self.precision, CPU), self.state)
+        types = compute_types(self.settings.precision, CPU)
+        bilm = load_bilm(self.files) if self.changed is None else _copied(self.changed)
+        return make_encoder(bilm, types, self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
         """Return the engine itself if it is on `device` (None is any), else load it there."""
@@ -125,13 +122,11 @@ class Engine:
 
         Args:
             items: Read one window at a time.
-            compute_window: Returns one result per sentence; `embed_window` or `compute` of this
-                engine, with its other arguments bound.
+            compute_window: `embed_window` or `compute` of this engine, with its other arguments
+                bound.
             sentence_of: Returns the sentence of an item.
-            batch_size: Sentences per batch where the state is carried over; a window is one batch
-                then.
-            ends_window: Called with the last item that was read. True ends the window after it,
-                unless the state is carried over.
+            batch_size: Sentences per window where the state is carried over.
+            ends_window: See `split_into_windows`. It has no effect with carried state.
 
         Yields:
             The items of a window with their results, which are used before the next window.
@@ -158,9 +153,6 @@ class Engine:
             sentences: The window; one batch if the state is carried over.
             compute: Called with each batch. It changes nothing when it fails.
             empty: Result of a sentence without tokens.
-
-        Returns:
-            Results, with an error in place of each that does not fit into memory.
         """
         carried = self.state == "carry"
         if carried:
@@ -173,15 +165,14 @@ class Engine:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
             return compute(encoder, [distinct[index] for index in batch], batch)
 
+        kind = self.device.type
         results = compute_window(
             compute_batch,
             list(map(len, distinct)),
             self.batch_tokens,
-            self.device.type,
+            kind,
             carried=carried,
-            compute_on_cpu=(
-                None if self.device.type == "cpu" else partial(compute_batch, on_cpu=True)
-            ),
+            compute_on_cpu=None if kind == "cpu" else partial(compute_batch, on_cpu=True),
         )
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
         if carried and 0 < len(slots) < len(sentences):
@@ -192,12 +183,7 @@ class Engine:
     def embed(
         self, sentences: list[Sentence], selection: Selection, device: torch.device = CPU
     ) -> list[Tensor | ComputationError]:
-        """Embed the sentences of a window.
-
-        Args:
-            sentences: The window; one batch if the state is carried over.
-            selection: Checked for the model; see `Selection.for_model`.
-            device: Device of the activations.
+        """Embed a window on `device`, by a selection that is checked for the model.
 
         Returns:
             float32 tensors that may share memory: see `apply_selection` for the shapes.
@@ -217,8 +203,7 @@ class Engine:
     ) -> Iterator[Array | ComputationError]:
         """Yield the activations of each sentence of a window, as arrays of their own; see `embed`.
 
-        Each array is copied when it is taken, so that the copies of a window are never in memory
-        together.
+        Each array is copied when it is taken: the copies of a window are never in memory together.
         """
         return (
             values if isinstance(values, ComputationError) else values.numpy().copy()
@@ -238,7 +223,7 @@ class Engine:
             "options": json.dumps(asdict(self.options)),
             **selection.to_attributes(),
             "state": self.state,
-            "precision": self.precision,
+            "precision": self.settings.precision,
             "elmo_cli_version": __version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
@@ -250,22 +235,11 @@ def _copied(bilm: BiLm) -> BiLm:
 
 
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
-    """Load a model.
-
-    Args:
-        settings: Of the model.
-        files: Files of the model, where they have been found already.
-
-    Raises:
-        ElmoError: The model, or the device, is missing or invalid.
-    """
+    """Load a model. `files` are the files of the model, if they have been found already."""
     types = compute_types(settings.precision, choose_device(settings.device))
     batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
     files = files or settings.find_files()
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
-    options = bilm.options
-    encoder = make_encoder(bilm, types, state)
-    return Engine(
-        files, options, state, settings.precision, types.device, batch_tokens, encoder, settings
-    )
+    options, encoder = bilm.options, make_encoder(bilm, types, state)
+    return Engine(files, options, state, types.device, batch_tokens, encoder, settings)

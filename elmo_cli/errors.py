@@ -1,19 +1,14 @@
 """Errors that a user can cause, one class per kind of problem.
 
 The message of each is one line that names the thing, the problem and the remedy. The command line
-prints this line and exits with status 1. The functions at the end format numbers and values for
-messages.
+prints this line and exits with status 1. The functions at the end format values for messages.
 """
 
 import errno
-import json
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, TypeVar
-
-_SHOWN = 1000
 
 
 class ElmoError(Exception):
@@ -110,35 +105,13 @@ def load_extra(name: str, package: str, extra: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise ElmoError(
-            f"{name} needs a package that is not installed; {install_command(extra)}"
-        ) from None
+        command = install_command(extra)
+        raise ElmoError(f"{name} needs a package that is not installed; {command}") from None
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra: from the checkout, wheel or index used before."""
-    from importlib import metadata  # It takes 26 ms.
-
-    source, option = "elmo-cli", ""
-    with suppress(metadata.PackageNotFoundError, ValueError, KeyError):
-        installed_from = metadata.distribution(source).read_text("direct_url.json")
-        # PEP 610 defines the file. It is missing after an installation from an index.
-        direct_url = json.loads(installed_from or "{}")
-        if direct_url.get("url", "").startswith("file:"):
-            from urllib.request import url2pathname  # It takes 18 ms.
-
-            source = url2pathname(direct_url["url"].removeprefix("file://"))
-            option = "-e " if direct_url.get("dir_info", {}).get("editable") else ""
-        elif direct_url:
-            return f'pip install "elmo-cli[{extra}] @ {_vcs_url(direct_url)}"'
-    return f'pip install {option}"{source}[{extra}]"'
-
-
-def _vcs_url(direct_url: dict[str, Any]) -> str:
-    """Return the URL of an archive, or of a repository with its version control system."""
-    system = direct_url.get("vcs_info", {}).get("vcs")
-    url = str(direct_url["url"])
-    return f"{system}+{url}" if system else url
+    """Return the command that installs an extra."""
+    return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
 
 
 def first_line(error: BaseException) -> str:
@@ -159,7 +132,7 @@ def system_reason(error: OSError) -> str:
 def shown(value: object) -> str:
     """Return a value from a file for a message, shortened if it is long."""
     text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= 1000 else f"{text[:1000]}..."
 
 
 def utf8_name(path: str) -> str:

@@ -88,11 +88,12 @@ class ModelSettings:
         """Find the model's files, and download them if they are missing; see `choose_model`."""
         from elmo_cli.pretrained.find import choose_model
 
-        files = self.resolved.files
+        if (files := self.resolved.files) is not None:
+            return choose_model(files, with_softmax=with_softmax)
         return choose_model(
-            self.model if files is None else files,
-            self.options_file if files is None else None,
-            self.weight_file if files is None else None,
+            self.model,
+            self.options_file,
+            self.weight_file,
             self.vocabulary_file,
             self.softmax_file,
             with_softmax=with_softmax,

@@ -141,7 +141,8 @@ def evaluate_minimal_pairs(model: Model, data: DataFolder, n_pairs: int | None) 
     except ElmoError as error:
         print(f"minimal pairs: skipped. {error}", file=sys.stderr)
         return
-    yield minimal_pairs.evaluate(scorer, list(minimal_pairs.read_pairs(data.blimp, n_pairs)))
+    pairs = list(minimal_pairs.read_pairs(data.blimp, n_pairs))
+    yield minimal_pairs.evaluate(pairs, minimal_pairs.measure(scorer, pairs))
 
 
 def _is_missing(test: str, missing: list[str]) -> bool:

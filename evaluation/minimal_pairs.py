@@ -16,7 +16,10 @@ from bootstrap import Floats, mean_of_groups
 from numpy.typing import NDArray
 from tables import Cell, Figure, Table, figures
 
-from elmo_cli import tokenize
+from elmo_cli import LanguageModel, tokenize
+from elmo_cli.language_model.pairs import PairTable
+from elmo_cli.settings import TextSettings
+from elmo_cli.text.records import Record
 
 PUBLISHED = {
     "published: 5-gram": 61.2,
@@ -28,27 +31,20 @@ _PHENOMENA = {"s-selection": "argument_structure"}
 """Terms of the files and the phenomena to which the paper counts them."""
 
 
-class Score(Protocol):
-    """The part of a sentence's score that the test uses."""
+class Measured(Protocol):
+    """The part of `elmo_cli.language_model.pairs.Pair` that the table needs."""
 
     @property
-    def known(self) -> NDArray[np.bool_]:
-        """True for each token that is in the vocabulary, shape (T,)."""
+    def correct(self) -> list[float]:
+        """1, 0.5 (a tie) or 0, forward, backward and both."""
 
     @property
-    def forward(self) -> Floats:
-        """Log probabilities by the forward direction."""
+    def n_unknown_good(self) -> int:
+        """Number of unknown words in the acceptable sentence."""
 
     @property
-    def backward(self) -> Floats:
-        """Log probabilities by the backward direction."""
-
-
-class Scorer(Protocol):
-    """The part of `LanguageModel` that the test uses."""
-
-    def score(self, sentences: Iterable[list[str]], /) -> Iterable[Score]:
-        """Yield the score of each sentence."""
+    def n_unknown_bad(self) -> int:
+        """Number of unknown words in the other sentence."""
 
 
 class Pair(NamedTuple):
@@ -75,9 +71,18 @@ def read_pairs(paths: Iterable[Path], n_pairs: int | None = None) -> Iterator[Pa
                 yield Pair(pair["sentence_good"], pair["sentence_bad"], phenomenon)
 
 
-def evaluate(scorer: Scorer, pairs: Sequence[Pair]) -> Table:
+def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
+    """Measure pairs in both directions, as `elmo surprisal --pairs good,bad` does."""
+    table = PairTable(("good", "bad"), TextSettings())
+    records = (Record(pair.good, tokenize(pair.good), columns=pair._asdict()) for pair in pairs)
+    return table.measure(model, records, tokenize, direction="both")
+
+
+def evaluate(pairs: Sequence[Pair], measured: Iterable[Measured]) -> Table:
     """Return the table of accuracies: a row per phenomenon, a column per direction."""
-    correct, are_known = score_pairs(scorer, pairs)
+    results = list(measured)
+    correct = np.array([result.correct for result in results])  # (N, 3)
+    are_known = np.array([not (each.n_unknown_good or each.n_unknown_bad) for each in results])
     phenomena = np.array([pair.phenomenon for pair in pairs])
     rows: dict[str, Sequence[Cell]] = {"all": _summarize(correct, are_known)}
     for name in np.unique(phenomena).tolist():
@@ -106,23 +111,3 @@ def _summarize(correct: Floats, are_known: NDArray[np.bool_]) -> list[Cell]:
     if are_known.any():
         of_known = figures(mean_of_groups(correct[are_known][:, [2]], numbers[are_known]))[0]
     return [*accuracies, unknown, of_known, difference]
-
-
-def score_pairs(scorer: Scorer, pairs: Sequence[Pair]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Score pairs.
-
-    Returns:
-        1, 0.5 (a tie) or 0 for each pair, forward, backward and both: shape (N, 3). And
-        whether all words of both sentences are in the vocabulary: shape (N,).
-    """
-    # Equal sentences are scored once: it is faster, and their scores are equal to the last bit.
-    numbers = {text: n for n, text in enumerate(dict.fromkeys(t for p in pairs for t in p[:2]))}
-    totals, are_known = [], []
-    for score in scorer.score(tokenize(text) for text in numbers):
-        forward, backward = float(score.forward.sum()), float(score.backward.sum())
-        totals.append([forward, backward, forward + backward])
-        are_known.append(bool(score.known.all()))
-    good, bad = (np.array([numbers[pair[side]] for pair in pairs]) for side in (0, 1))
-    log_p, all_known = np.array(totals), np.array(are_known)
-    correct = (log_p[good] > log_p[bad]) + 0.5 * (log_p[good] == log_p[bad])
-    return correct, all_known[good] & all_known[bad]

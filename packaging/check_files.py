@@ -18,7 +18,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-NEEDED: Final = ("/licenses/LICENSE", "/sboms/elmo-cli.cdx.json", "/py.typed", "/weights.hdf5")
+NEEDED: Final = (
+    "/licenses/LICENSE",
+    "/sboms/elmo-cli.cdx.json",
+    "/py.typed",
+    "/elmo_cli/__init__.pyi",
+    "/weights.hdf5",
+    "/models.json",
+)
 CHOICES: Final = {
     "manylinux_2_17_x86_64": "x86_64",
     "manylinux_2_17_aarch64": "aarch64",

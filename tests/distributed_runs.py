@@ -9,10 +9,11 @@ from commands import TINY, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
+from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
-from elmo_cli.outputs.parts import Folder, Part
+from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
 ZERO = CorpusSettings(ModelSettings(str(TINY)))
@@ -23,7 +24,6 @@ def distribute(
     settings: CorpusSettings = ZERO,
     before_part: Callable[[Part], object] = lambda part: None,
     *,
-    overwrite: bool = False,
     location: str = "out",
 ) -> None:
     """Run `elmo distribute` in this process, with something else before each part."""
@@ -34,7 +34,7 @@ def distribute(
             yield embed(part)
 
     there = Folder(location)
-    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002, overwrite=overwrite)
+    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002)
     run_parts(there, plan, settings, engine)
 
 

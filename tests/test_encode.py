@@ -61,6 +61,7 @@ def test_without_pooling_a_text_has_a_vector_a_token(
 ) -> None:
     activations = embedder.encode(TEXTS, layers="all", pooling=None)
     assert isinstance(activations, list)
+    values: Any
     for values, expected in zip(activations, layers, strict=True):
         assert_allclose(values, expected, atol=1e-6)
     assert embedder.encode([], pooling=None) == []
@@ -127,7 +128,7 @@ def test_another_device_has_the_same_settings(
     other = embedder.engine.on_device("another")
     assert other is not embedder.engine
     expected = ("warm", "bfloat16", batch_tokens or 9)
-    assert (other.state, other.precision, other.batch_tokens) == expected
+    assert (other.state, other.settings.precision, other.batch_tokens) == expected
 
 
 @pytest.mark.cuda

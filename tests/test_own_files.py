@@ -1,8 +1,10 @@
-"""JSON files of ours, damaged anywhere: readers use them or raise an error of one line."""
+"""JSON of ours, damaged anywhere: readers use them or raise an error of one line."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from commands import TINY, elmo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
 from elmo_cli.training.run_report import _read_log
@@ -22,7 +25,7 @@ RUN = (
     *("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002"),
     *("--shard", "1/2", "--model", TINY),
 )
-"""Command whose folder is not complete, as a complete one has no plan and no note."""
+"""Command whose folder is not complete."""
 often = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -80,19 +83,13 @@ def assert_one_line(*arguments: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, str]]:
-    """Yield the JSON files of half a distributed run, in the folder where commands run."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the plan of half a distributed run, in the folder where commands run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("run"))
         Path("text.txt").write_text("The cat sat\n\n" * 6)
         assert elmo(*RUN).exit_code == 0
-        yield {path: path.read_text() for path in Path("out/_elmo").glob("*.json")}
-
-
-def damage_one(folder: dict[Path, str], name: str, content: bytes) -> None:
-    """Write one file of a folder, and restore the others."""
-    for path, original in folder.items():
-        path.write_bytes(content if path.name == name else original.encode())
+        yield Path("out/_elmo/plan.parquet")
 
 
 @often
@@ -106,32 +103,52 @@ def test_damaged_options_are_one_line(tmp_path: Path, damage: Callable[[str], by
     assert_reads_or_says_one_line(lambda: ElmoEmbedder(model=model).embed_sentence(["a"]))
 
 
-@pytest.mark.parametrize("keeps_hash", [True, False])
 @often
-@given(damage=damages())
+@given(damage=damages(), keeps_hash=st.booleans())
 def test_a_damaged_plan_is_one_line(
-    folder: dict[Path, str], keeps_hash: bool, damage: Callable[[str], bytes]
+    folder: Path, keeps_hash: bool, damage: Callable[[str], bytes]
 ) -> None:
-    content = json.loads(folder[Path("out/_elmo/plan.json")])
-    if not keeps_hash:  # Version 0.1 wrote no hash.
-        del content["sha256"]
-    damage_one(folder, "plan.json", damage(json.dumps(content)))
+    schema = parquet.read_schema(folder)
+    damaged = damage(schema.metadata[b"plan"].decode())
+    sha256 = schema.metadata[b"plan_sha256"]
+    if not keeps_hash:
+        sha256 = hashlib.sha256(damaged).hexdigest()
+    metadata = {"plan": damaged, "plan_sha256": sha256}
+    with restored(folder):
+        parquet.write_table(schema.with_metadata(metadata).empty_table(), folder)
+        assert_commands_say_one_line()
+
+
+@often
+@given(damage=damages(), is_success=st.booleans())
+def test_a_damaged_part_is_one_line(
+    folder: Path, is_success: bool, damage: Callable[[str], bytes]
+) -> None:
+    path = Path("out/part-00000000.parquet")
+    with restored(path):
+        table = parquet.read_table(path)
+        damaged = damage(table.schema.metadata[b"elmo"].decode())
+        parquet.write_table(table.replace_schema_metadata({"elmo": damaged}), path)
+        if is_success:
+            Path("out/_SUCCESS").touch()
+        assert_commands_say_one_line()
+    Path("out/_SUCCESS").unlink(missing_ok=True)
+
+
+@contextmanager
+def restored(path: Path) -> Iterator[None]:
+    content = path.read_bytes()
+    try:
+        yield
+    finally:
+        path.write_bytes(content)
+
+
+def assert_commands_say_one_line() -> None:
+    assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
     assert_one_line("distribute", "--status", "out")
     assert_one_line("distribute", "--status", "--json", "out")
     assert_one_line(*RUN)
-    assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
-
-
-@often
-@given(damage=damages())
-def test_a_damaged_note_stops_nothing(
-    folder: dict[Path, str], damage: Callable[[str], bytes]
-) -> None:
-    name = "run-1-2.json"
-    damage_one(folder, name, damage(folder[Path("out/_elmo", name)]))
-    assert_one_line("distribute", "--status", "out")
-    assert_one_line("distribute", "--status", "--json", "out")
-    assert elmo(*RUN).exit_code == 0
 
 
 @often
@@ -145,16 +162,12 @@ def test_a_damaged_log_keeps_the_lines_that_can_be_read(
     assert _read_log(tmp_path / "log.jsonl", 3)[0] == entry
 
 
-def test_a_damaged_mark_of_completeness_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("The cat sat\n" * 6)
-    assert elmo(*RUN, "--shard", "1/1").exit_code == 0
-    path = Path("out/_elmo/complete.parquet")
+@pytest.mark.parametrize("name", ["_elmo/plan.parquet", "part-00000000.parquet"])
+def test_a_cut_file_of_a_folder_is_one_line(folder: Path, name: str) -> None:
+    path = Path("out", name)
     content = path.read_bytes()
     half = len(content) // 2
     for damaged in (b"", b"PAR1", content[:half], bytes(half) + content[half:], content + b"x"):
-        path.write_bytes(damaged)
-        assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
-        assert_one_line("distribute", "--status", "out")
+        with restored(path):
+            path.write_bytes(damaged)
+            assert_commands_say_one_line()

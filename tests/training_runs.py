@@ -12,7 +12,12 @@ from strategies import small_architecture
 
 from elmo_cli.model.weights import open_tensors
 from elmo_cli.training.train import train_model
-from elmo_cli.training.training_options import GivenOptions, RunOptions, StartOptions, TextOptions
+from elmo_cli.training.training_options import (
+    RunOptions,
+    StartOptions,
+    TextOptions,
+    TrainingOptions,
+)
 
 SETTINGS: dict[str, Any] = {
     "epochs": 2,
@@ -45,19 +50,17 @@ def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> 
         "validation_file": "validation.txt",
     }
     values |= SETTINGS | settings
-    options = [
-        _take(kind, values) for kind in (TextOptions, StartOptions, GivenOptions, RunOptions)
-    ]
+    text = TextOptions(**_take(TextOptions, values))
+    start = StartOptions(**_take(StartOptions, values))
+    training = _take(TrainingOptions, values)
+    run = RunOptions(**_take(RunOptions, values))
     assert not values, values
-    text, start, training, run = options
     return train_model(text, output, start, training, run, should_stop=should_stop)
 
 
-def _take(kind: Any, values: dict[str, Any]) -> Any:
-    """Build options from the entries of a dictionary, and remove these."""
-    return kind(
-        **{field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
-    )
+def _take(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Remove the entries that have the name of a field from a dictionary, and return them."""
+    return {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
 
 
 def tune(output: str, model: str | Path, **settings: Any) -> Any:

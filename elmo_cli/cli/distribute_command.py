@@ -14,9 +14,8 @@ from elmo_cli.outputs.printed import json_line
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.progress import RunCounts
     from elmo_cli.distributed.ray_engine import Resources
-    from elmo_cli.distributed.workers import Workers
+    from elmo_cli.distributed.workers import RunCounts, Workers
 
 
 @command()
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
         requires="--engine none",
         help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
     ),
-    flag("--status", help="Print the status of FOLDER and change nothing."),
+    flag("--status", help="Print the missing and failed parts of FOLDER, and change nothing."),
     flag("--json", "as_json", requires="--status", help="Print the status as JSON."),
 )
 @option_group(
@@ -99,10 +98,6 @@ if TYPE_CHECKING:
         help="Approximate size of a part before compression. [default: 1000, or a million "
         "tokens if that is less]",
     ),
-    flag(
-        "--overwrite",
-        help="Replace parts of other inputs or options, when all new parts are complete.",
-    ),
 )
 @option_group(
     "Speed",
@@ -124,7 +119,6 @@ def distribute(
     as_json: bool,
     dtype: str,
     part_size: float | None,
-    overwrite: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
     selection: Selection,
@@ -134,7 +128,8 @@ def distribute(
     INPUT is text (one sentence per line), FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all
     inputs. FOLDER is a path that all workers see, or a URI. The same command resumes
-    after any interruption. The exit status is 1 if parts are missing at the end.
+    after any interruption, and any other command needs another FOLDER. A complete FOLDER
+    contains the file _SUCCESS. The exit status is 1 if parts are missing at the end.
     `open_activations` reads FOLDER as one file. Without a terminal, progress is printed
     every 30 seconds.
 
@@ -170,10 +165,13 @@ def distribute(
     loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
-    plan = open_plan(parts, inputs, settings, part_mb=part_size, overwrite=overwrite)
+    plan = open_plan(parts, inputs, settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress_bar("part") as bar:
         counts = run_parts(
-            *(parts, plan, settings, workers_of_run),
+            parts,
+            plan,
+            settings,
+            workers_of_run,
             device=str(model_settings.device),
             shard=shard,
             on_progress=PartLines(folder) if bar.disable else partial(show_parts, bar),
@@ -184,16 +182,13 @@ def distribute(
 
 def _print_status(folder: str, *, as_json: bool) -> None:
     """Print the status. The exit status is 1 if parts are missing."""
-    from elmo_cli.distributed.finish import read_status
+    from elmo_cli.distributed.workers import read_status
     from elmo_cli.outputs.parts import Folder
 
-    status = read_status(Folder(folder))
-    if as_json:
-        click.echo(json_line({"folder": folder, **status.to_json()}))
-    else:
-        first, *rest = status.lines()
-        click.echo("\n".join([f"{folder}: {first}", *rest]))
-    if not status.is_complete:
+    status, (first, *rest) = read_status(Folder(folder))
+    lines = [f"{folder}: {first}", *rest]
+    click.echo(json_line({"folder": folder, **status}) if as_json else "\n".join(lines))
+    if not status["complete"]:
         click.get_current_context().exit(1)
 
 

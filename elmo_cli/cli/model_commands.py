@@ -5,7 +5,6 @@
 
 import json
 import os
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command
-from elmo_cli.errors import ModelError, counted, size_text
+from elmo_cli.errors import counted, size_text
 from elmo_cli.outputs.output_formats import DTYPES
 
 
@@ -24,21 +23,15 @@ from elmo_cli.outputs.output_formats import DTYPES
 @options.option(
     "--remove",
     metavar="NAME",
-    excludes="--all or --language or --downloaded or --verify or --json",
+    excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
-@options.flag(
-    "--verify",
-    excludes="--all or --language or --downloaded",
-    help="Check the files of the downloaded models.",
-)
-@options.json_option("a list with one object per model or checked file")
+@options.json_option("a list with one object per model")
 def models(
     show_all: bool,
     language: str | None,
     downloaded: bool,
     remove: str | None,
-    verify: bool,
     as_json: bool,
 ) -> None:
     """List the pretrained models, English ones first.
@@ -49,11 +42,7 @@ def models(
     \b
     $ elmo models
     $ elmo models --language fr
-    $ elmo models --verify
     """
-    if verify:
-        _verify(as_json=as_json)
-        return
     if remove is not None:
         from elmo_cli.pretrained.find import remove_model
 
@@ -69,27 +58,6 @@ def models(
         click.echo(json.dumps(descriptions, indent=1, ensure_ascii=False))
     else:
         click.echo(_table(descriptions if show_all or language else _grouped(descriptions)))
-
-
-def _verify(*, as_json: bool) -> None:
-    """Print the result for each downloaded file, and raise an error if one is damaged."""
-    from elmo_cli.pretrained.manage import verify_models
-
-    checks = verify_models()
-    if as_json:
-        objects = [{**asdict(check), "path": str(check.path)} for check in checks]
-        click.echo(json.dumps(objects, indent=1, ensure_ascii=False))
-    else:
-        for check in checks:
-            click.echo(f"{check.path}: {check.result}")
-    damaged = [check for check in checks if check.is_damaged]
-    if damaged:
-        name = damaged[0].model
-        raise ModelError(
-            f"{counted(len(damaged), 'file')} damaged. Run `elmo models --remove {name}` and "
-            f"`elmo download {name}`."
-        )
-    messages.say(f"{counted(len(checks), 'file')} verified")
 
 
 def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -199,7 +167,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     is tried first.
 
     --from puts a model that was downloaded elsewhere into the cache folder, after checking
-    that it is the model NAME and complete.
+    that it is complete and has the SHA-256 of the model NAME, if that is known.
 
     \b
     $ elmo download original

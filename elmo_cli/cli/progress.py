@@ -19,7 +19,7 @@ from elmo_cli.errors import counted
 from elmo_cli.text.sources import STANDARD_INPUT, size_in_bytes
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.progress import RunCounts
+    from elmo_cli.distributed.workers import RunCounts
     from elmo_cli.embed_file import Summary
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -93,7 +93,7 @@ def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
     """Show the progress of a run over many parts."""
     if bar.total is None:  # Earlier parts do not count for the time left.
         bar.total, bar.initial, bar.n = counts.n_parts, counts.n_done, counts.n_done
-    bar.set_postfix_str(counts.note(is_at_work=False).text(), refresh=False)
+    bar.set_postfix_str(counts.text(), refresh=False)
     bar.update(counts.n_done - bar.n)
 
 
@@ -109,7 +109,7 @@ class PartLines:
         if now - self._printed >= _LINE_SECONDS:
             self._printed = now
             done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
-            messages.say(f"{self._folder}: {done}, {counts.note(is_at_work=True).text()}")
+            messages.say(f"{self._folder}: {done}, {counts.text()}")
 
 
 @contextmanager

@@ -2,25 +2,47 @@
 
 import json
 import os
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.command import Decorator, command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.training.training_options import GivenOptions, RunOptions, StartOptions, TextOptions
+from elmo_cli.training.training_options import (
+    PRESETS,
+    RunOptions,
+    StartOptions,
+    TextOptions,
+    TrainingOptions,
+)
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
 _BELOW_ONE = click.FloatRange(0, 1, max_open=True)
 
-_number = partial(option, metavar="X")
 _file = partial(
     option, metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
+
+
+def _training(name: str, **settings: Any) -> Decorator:
+    """Add the option for a field of `TrainingOptions`."""
+    (each,) = (field for field in fields(TrainingOptions) if field.name == name)
+    default = f"{each.default:.3g}" if isinstance(each.default, float) else str(each.default)
+    if "adagrad" in each.metadata:
+        default += f"; Adagrad: {each.metadata['adagrad']:g}"
+    settings["help"] = f"{each.metadata['description']} [default: {default}]"
+    flag_name = f"--{name.replace('_', '-')}"
+    if "choices" in each.metadata:
+        return choice(flag_name, each.metadata["choices"], **settings)
+    if isinstance(each.default, int):
+        return count(flag_name, **settings)
+    return option(flag_name, metavar="X", **settings)
 
 
 @command()
@@ -28,7 +50,8 @@ _file = partial(
 @option_group(
     "Model",
     option(
-        *("--output", "folder"),
+        "--output",
+        "folder",
         required=True,
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
@@ -36,7 +59,7 @@ _file = partial(
     ),
     choice(
         "--preset",
-        ["mini", "small", "medium", "original"],
+        tuple(PRESETS),
         excludes="--options-file or --init-from",
         help="Architecture of the bundled model or of one of AllenNLP's.",
     ),
@@ -68,8 +91,9 @@ _file = partial(
 @option_group(
     "Validation",
     _file("--validation-file", help="Text to measure perplexity on."),
-    _number(
+    option(
         "--validation-share",
+        metavar="X",
         type=_BELOW_ONE,
         default=0.0,
         show_default=False,
@@ -85,85 +109,27 @@ _file = partial(
 )
 @option_group(
     "Length and batches",
-    count("--epochs", excludes="--steps", help="Passes over the text. [default: 10]"),
+    _training("epochs", excludes="--steps"),
     count("--steps", help="Steps of the optimizer, in place of --epochs."),
-    choice(
-        "--state",
-        ["zero", "carry"],
-        help="Initial LSTM state: zero for each sentence, or carried over from block to block of "
-        "text, as published. [default: zero]",
-    ),
-    count(
-        "--batch-tokens",
-        excludes="--state carry",
-        help="Tokens in a batch, with --state zero. [default: 2048]",
-    ),
-    count(
-        "--max-length",
-        excludes="--state carry",
-        help="Maximum length of a sentence, with --state zero; longer ones are cut. [default: 100]",
-    ),
-    count(
-        "--batch-size",
-        requires="--state carry",
-        help="Streams of text, with --state carry. [default: 128]",
-    ),
-    count(
-        "--unroll",
-        # The loss of Adagrad is multiplied by --unroll.
-        requires="--state carry or --optimizer adagrad",
-        help="Tokens of a stream in a block, with --state carry. [default: 20]",
-    ),
+    _training("state"),
+    _training("batch_tokens", excludes="--state carry"),
+    _training("max_length", excludes="--state carry"),
+    _training("batch_size", requires="--state carry"),
+    # The loss of Adagrad is multiplied by --unroll.
+    _training("unroll", requires="--state carry or --optimizer adagrad"),
 )
 @option_group(
     "Optimization",
-    _number(
-        "--dropout",
-        type=_BELOW_ONE,
-        help="Dropout of the LSTMs' inputs and of their output. [default: 0.1]",
-    ),
-    count(
-        "--negative-samples",
-        least=0,
-        help="Words of the sampled softmax; 0 for the full softmax. [default: 8192]",
-    ),
-    choice(
-        "--optimizer", ["adamw", "adagrad"], help="AdamW, or Adagrad as published. [default: adamw]"
-    ),
-    _number(
-        "--learning-rate",
-        type=_POSITIVE,
-        help="Maximum learning rate. [default: 0.002; Adagrad: 0.2]",
-    ),
-    _number(
-        "--weight-decay",
-        type=_SHARE,
-        excludes="--optimizer adagrad",
-        help="Weight decay of AdamW. [default: 0]",
-    ),
-    count(
-        "--warmup-steps",
-        least=0,
-        help="Steps over which the learning rate rises, a tenth of the run at most. [default: 200; "
-        "Adagrad: 0]",
-    ),
-    _number(
-        "--decay-share",
-        type=_SHARE,
-        help="Share of the run, at its end, over which the learning rate falls to 0. [default: "
-        "0.333; Adagrad: 0]",
-    ),
-    _number(
-        "--max-grad-norm",
-        type=_POSITIVE,
-        help="Maximum norm of the gradients. [default: 1; Adagrad: 10]",
-    ),
-    choice(
-        "--precision",
-        ["float32", "bfloat16"],
-        help="Precision of the computation. [default: float32]",
-    ),
-    count("--seed", least=0, help="Seed of all random numbers. [default: 0]"),
+    _training("dropout", type=_BELOW_ONE),
+    _training("negative_samples", least=0),
+    _training("optimizer"),
+    _training("learning_rate", type=_POSITIVE),
+    _training("weight_decay", type=_SHARE, excludes="--optimizer adagrad"),
+    _training("warmup_steps", least=0),
+    _training("decay_share", type=_SHARE),
+    _training("max_grad_norm", type=_POSITIVE),
+    _training("precision"),
+    _training("seed", least=0),
 )
 @option_group(
     "Run",
@@ -178,12 +144,7 @@ _file = partial(
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
     flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
 )
-@receives(
-    text_settings=TextSettings,
-    start_options=StartOptions,
-    given_options=GivenOptions,
-    run_options=RunOptions,
-)
+@receives(text_settings=TextSettings, start_options=StartOptions, run_options=RunOptions)
 def train(
     texts: tuple[str, ...],
     folder: Path,
@@ -191,8 +152,8 @@ def train(
     validation_share: float,
     text_settings: TextSettings,
     start_options: StartOptions,
-    given_options: GivenOptions,
     run_options: RunOptions,
+    **training_options: Any,
 ) -> None:
     """Train a model on text, one sentence per line, or resume a run.
 
@@ -230,7 +191,11 @@ def train(
     text_options = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
     with stop_on_signal() as should_stop:
         perplexity = train_model(
-            *(text_options, folder, start_options, given_options, run_options),
+            text_options,
+            folder,
+            start_options,
+            training_options,
+            run_options,
             should_stop=should_stop,
         )
     if perplexity is not None:

@@ -1,6 +1,6 @@
-"""Loader of the functions in `kernels.c`, if they were compiled for this processor.
+"""Loader of the functions in `kernels.c`, and the linear layers that use them.
 
-Linear layers with constant weights, in C where the functions were compiled, else in torch.
+The functions may not have been compiled for this processor. Then torch multiplies.
 """
 
 import ctypes
@@ -160,9 +160,8 @@ class CompiledLinear(Linear):
 
     def _multiply(self, inputs: Tensor, workspace: Tensor | None, *strides: int) -> Tensor:
         assert self._product is not None
-        inputs = (
-            functional.pad(inputs, (0, self._padding)) if self._padding else inputs.contiguous()
-        )
+        padding = (0, self._padding)
+        inputs = functional.pad(inputs, padding) if self._padding else inputs.contiguous()
         n_rows = len(inputs)
         if workspace is None or len(workspace) < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
@@ -197,10 +196,8 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
     """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
-    tiles = "_tiles" if _uses_tiles(dtype) else ""
-    return find_kernel(
-        f"product_{dtype}{tiles}", int, int, int, *3 * (dtype,), float, dtype, int, int
-    )
+    name = f"product_{dtype}_tiles" if _uses_tiles(dtype) else f"product_{dtype}"
+    return find_kernel(name, int, int, int, dtype, dtype, dtype, float, dtype, int, int)
 
 
 def _uses_tiles(dtype: torch.dtype) -> bool:

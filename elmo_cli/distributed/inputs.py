@@ -1,29 +1,35 @@
 """Inputs of distributed runs: their files, split into parts, and the records of a part.
 
 A part is a stretch of bytes between line ends, or of rows of Parquet. The records of lines are
-counted by the function that reads them later, so that the numbers agree for every content.
+counted by the function that reads them later, so that the numbers agree for every content. Inputs
+are compared by a hash of their bytes, because size and time may stay when the content changes.
 
-Types of the ids and kept columns of a folder: one type per column, in all parts.
-
-Lines of an open file, read, counted and hashed by one class for planning and for embedding.
+Ids and kept columns have one type per column in all parts, which is found while parts are split.
 """
 
-import base64
 import fnmatch
 import glob
 import hashlib
 import io
+import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from itertools import chain
+from multiprocessing.pool import ThreadPool
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
-from elmo_cli.outputs.parts import Folder, Part, check_name, open_location
+from elmo_cli.errors import (
+    ElmoError,
+    InputError,
+    MissingInputError,
+    OtherInputError,
+    check_choice,
+    counted,
+    first_line,
+)
+from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import (
@@ -40,7 +46,43 @@ from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 from elmo_cli.text.text_settings import DEFAULT_ID
 
+logger = logging.getLogger(__name__)
+
+_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
+_TOKEN_BYTES: Final = 6
+"""Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
+_BUFFER_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 1024
+_N_THREADS: Final = 16
+"""Number of inputs that are hashed at the same time."""
+
+
+class Input(NamedTuple):
+    """An input with the SHA-256 of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class Part(NamedTuple):
+    """A stretch of an input, which becomes one file."""
+
+    number: int
+    first: int
+    """Number of its first record in the whole input, from 0."""
+    path: str
+    start: int
+    """Byte of the file at which it starts, or row of Parquet, from 0."""
+    line: int
+    """Line of the file at which it starts, or row, from 1."""
+    n_lines: int
+    n_records: int
+    sha256: str = ""
+    """SHA-256 of its bytes, after decompression. Parquet has none."""
+
+    def __str__(self) -> str:
+        records = f"{self.n_records:,} records from {self.line:,}"
+        return f"part {self.number} ({self.path}, {records})"
 
 
 class ColumnTypes:
@@ -68,18 +110,13 @@ class ColumnTypes:
         self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
         self._merge({new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()})
 
-    def encode(self) -> str:
-        """Return the types as a text, which is empty without columns."""
+    def merged(self) -> dict[str, Any]:
+        """Return the types so far; columns without a value are texts."""
         import pyarrow
 
         self._merge_batch()
-        if not self._types:
-            return ""
-        types = {
-            name: pyarrow.string() if pyarrow.types.is_null(column_type) else column_type
-            for name, column_type in self._types.items()
-        }
-        return base64.b64encode(pyarrow.schema(types).serialize()).decode()
+        is_null = pyarrow.types.is_null
+        return {name: pyarrow.string() if is_null(t) else t for name, t in self._types.items()}
 
     def _merge_batch(self) -> None:
         if self._ids:
@@ -92,16 +129,6 @@ class ColumnTypes:
     def _merge(self, types: Mapping[str, Any]) -> None:
         for name, column_type in types.items():
             self._types[name] = _common_type(self._types.get(name, column_type), column_type)
-
-
-def decode_types(text: str) -> dict[str, Any]:
-    """Return the types by their columns; see `ColumnTypes.encode`."""
-    import pyarrow
-
-    if not text:
-        return {}
-    schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(text)))
-    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _type_of_ids(id_type: Any) -> Any:
@@ -128,34 +155,17 @@ def _common_type(first: Any, second: Any) -> Any:
 
 
 class HashingReader:
-    """Reader that knows its position in a file, and hashes the lines that it has read."""
+    """Reader of the lines of an open file, which counts and hashes the lines that it has read."""
 
     def __init__(
-        self,
-        path: str,
-        file: BinaryIO,
-        *,
-        start: int = 0,
-        number: int = 1,
-        splits_at_cr: bool = False,
+        self, path: str, file: BinaryIO, input_format: InputFormat, start: int = 0, number: int = 1
     ) -> None:
-        """Read lines from a position in the file.
-
-        Args:
-            path: Path of the file, for messages.
-            file: Open file, at its beginning.
-            start: Offset of the first line, in decompressed bytes.
-            number: Number of the first line, from 1.
-            splits_at_cr: End a line at a lone CR too, as in FASTA.
-        """
-        self._lines = LineReader(path, file, first=number, splits_at_cr=splits_at_cr)
+        """Read from the line `number`, which starts at `start`, in decompressed bytes."""
+        self._lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
         self._lines.seek(start)
-        self.number = number
-        """Number of the next line."""
-        self.position = start
-        """Offset of the next line, in decompressed bytes."""
+        self.position, self.number = start, number
+        """Offset and number of the next line."""
         self.is_compressed = self._lines.is_compressed
-        """True if the file is decompressed."""
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 
@@ -172,19 +182,18 @@ class HashingReader:
     def take_lines(self, n_lines: int, *, skip_errors: bool) -> Iterator[str]:
         """Yield the next lines without the whitespace at their ends; see `LineReader.decode`."""
         for _ in range(n_lines):
-            line = self._peek()
-            if not line:
+            if not (line := self._peek()):
                 return
             text = self._lines.decode(line, skip_errors=skip_errors)
             self._advance(line)
             yield text
 
-    def take_bytes(self, n_bytes: float, starts_record: Callable[[str], bool]) -> Iterator[str]:
+    def take_bytes(self, n_bytes: float, input_format: InputFormat) -> Iterator[str]:
         """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
         end = self.position + n_bytes
         while line := self._peek():
             text = self._lines.decode(line, skip_errors=True)
-            if self.position >= end and starts_record(text):
+            if self.position >= end and _starts_record(input_format, text):
                 return
             self._advance(line)
             yield text
@@ -207,10 +216,10 @@ class HashingReader:
         self.number += 1
 
 
-_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-_TOKEN_BYTES: Final = 6
-"""Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
-_BUFFER_BYTES: Final = 1 << 20
+def _starts_record(input_format: InputFormat, line: str) -> bool:
+    if input_format.name == FASTA.name:
+        return line.startswith(">")
+    return input_format.name == TEXT.name or line != ""
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
@@ -220,37 +229,41 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
     return input_format
 
 
-def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Find the files of paths, URIs and patterns. Those of a pattern are sorted.
+def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
+    """Find and hash the files of paths, URIs and patterns. Those of a pattern are sorted.
 
-    Returns:
-        Path and fingerprint of each file: see `input_fingerprint`.
-    """
-    paths = chain.from_iterable(map(_matching, patterns))
-    return [(path, input_fingerprint(path)) for path in paths]
-
-
-def input_fingerprint(path: str) -> str:
-    """Return the size and time of a file, to notice a change.
+    Files in `folder` are no inputs, so that the same command finds the same inputs when it resumes.
 
     Raises:
-        InputError: The file is missing.
+        InputError: An input cannot be read, or all matches of a pattern are in the folder.
     """
-    file_system, inner = open_location(path)
-    info = file_system.get_file_info(inner)
-    if not info.is_file:
-        raise MissingInputError(f"{path}: cannot read the input: expected a file, found none.")
-    return f"{info.size:,} bytes of {info.mtime}"
+    paths: list[str] = []
+    for pattern in patterns:
+        found = _matching(pattern)
+        outside = [path for path in found if not folder.holds(path)]
+        if not outside:
+            raise InputError(f"{pattern}: the input is in the output folder. {OTHER_FOLDER}")
+        if n_inside := len(found) - len(outside):
+            inside = counted(n_inside, "file")
+            logger.warning("%s: left out %s of the output folder", pattern, inside)
+        paths += outside
+    with ThreadPool(_N_THREADS) as pool:
+        return [Input(*each) for each in zip(paths, pool.map(_sha256, paths), strict=True)]
 
 
-def check_unchanged(path: str, fingerprint: str) -> None:
-    """Raise an `OtherInputError` for a file that does not have the fingerprint of the plan."""
-    current = input_fingerprint(path)
-    if current != fingerprint:
-        raise OtherInputError(
-            f"{path}: the file has changed since the plan was made: {fingerprint} then, "
-            f"{current} now. Use --overwrite to start over."
-        )
+def check_inputs(inputs: Iterable[Input]) -> None:
+    """Raise an `OtherInputError` for an input whose content has changed."""
+    for path, sha256 in inputs:
+        if _sha256(path) != sha256:
+            raise changed_error(path)
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with _open(path) as file:
+        while content := file.read(_BUFFER_BYTES):
+            digest.update(content)
+    return digest.hexdigest()
 
 
 def _matching(pattern: str) -> list[str]:
@@ -265,33 +278,19 @@ def _matching(pattern: str) -> list[str]:
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-class SplitInputs(NamedTuple):
-    """Inputs, split into parts."""
-
-    parts: list[Part]
-    has_ids: bool
-    """True if the records have ids."""
-    column_types: str = ""
-    """Types of the ids and of the kept columns; see `ColumnTypes.encode`."""
-
-
-class _SplitFile(NamedTuple):
-    stretches: list[tuple[int, int, int, int, str, str]]
-    """Fields of a `Part` from `start` on."""
-    has_ids: bool | None
-    """None for a file without a valid record."""
+_Stretch = tuple[int, int, int, int, str]
+"""Fields of a `Part` from `start` on."""
 
 
 def split_inputs(
-    inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float
-) -> SplitInputs:
+    paths: Iterable[str], text: TextSettings, n_tokens: float
+) -> tuple[list[Part], dict[str, Any]]:
     """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
 
-    Args:
-        inputs: Paths and fingerprints; see `find_inputs`. They are read to their ends to count the
-            records; only the footer of Parquet is read.
-        text: How they are read.
-        n_tokens: Tokens per part.
+    The inputs are read to their ends to count the records; only the footer of Parquet is read.
+
+    Returns:
+        The parts, and the types of the kept columns and of the column `id`, if there are ids.
 
     Raises:
         InputError: An input cannot be read, or some have ids and others have none.
@@ -299,37 +298,39 @@ def split_inputs(
     parts: list[Part] = []
     has_ids: dict[bool, str] = {}
     n_records, types = 0, ColumnTypes()
-    for path, fingerprint in inputs:
+    for path in paths:
         input_format = find_input_format(text, path)
         text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
-        split_file = _split_rows if input_format.name == PARQUET.name else _split_lines
-        split = split_file(path, input_format, text, n_bytes, types)
-        for stretch in split.stretches:
-            part = Part(len(parts), n_records, path, *stretch)
-            parts.append(part._replace(fingerprint=fingerprint))
-            n_records += part.n_records
-        check_unchanged(path, fingerprint)
-        if split.has_ids is not None:
-            has_ids.setdefault(split.has_ids, path)
+        split = _split_rows if input_format.name == PARQUET.name else _split_lines
+        stretches, ids_found = split(path, input_format, text, n_bytes, types)
+        for stretch in stretches:
+            parts.append(Part(len(parts), n_records, path, *stretch))
+            n_records += parts[-1].n_records
+        if ids_found is not None:
+            has_ids.setdefault(ids_found, path)
     if len(has_ids) > 1:
         raise InputError(
             f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
             "Embed the inputs with ids and those without to two folders."
         )
-    return SplitInputs(parts, True in has_ids, types.encode())
+    return parts, types.merged()
 
 
 def _split_lines(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> _SplitFile:
-    """Split a file into stretches of lines, and add its columns to `types`."""
+) -> tuple[list[_Stretch], bool | None]:
+    """Split a file into stretches of lines, and add its columns to `types`.
+
+    Returns:
+        The stretches, and whether the records have ids; None without a valid record.
+    """
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
     stretches, has_ids = [], input_format.has_ids
     with _open(path) as file:
-        lines = HashingReader(path, file, splits_at_cr=input_format.splits_at_cr)
+        lines = HashingReader(path, file, input_format)
         limit = math.inf if lines.is_compressed else n_bytes
         while not lines.is_at_end:
             start, number = lines.position, lines.number
@@ -337,50 +338,38 @@ def _split_lines(
                 lines.pass_bytes(limit)
                 n_records = lines.number - number
             else:
-                taken = lines.take_bytes(limit, partial(_starts_record, input_format))
-                n_records = 0
+                taken, n_records = lines.take_bytes(limit, input_format), 0
                 for entry in input_format.entries(taken, tokenizer, text):
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
                         types.add(entry.record)
             n_lines = lines.number - number
-            stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
-    return _SplitFile(stretches, has_ids)
+            stretches.append((start, number, n_lines, n_records, lines.take_sha256()))
+    return stretches, has_ids
 
 
 def _no_tokens(text: str) -> Sentence:
     return []
 
 
-def _starts_record(input_format: InputFormat, line: str) -> bool:
-    if input_format.name == FASTA.name:
-        return line.startswith(">")
-    return input_format.name == TEXT.name or line != ""
-
-
 def _split_rows(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> _SplitFile:
-    """Split a file into stretches of rows, and add its columns to `types`."""
+) -> tuple[list[_Stretch], bool | None]:
+    """Split a file into stretches of rows; see `_split_lines`."""
     with _open(path) as file:
         size = parquet_size(file.raw, text)
     n_rows, n_text_bytes, id_type, kept_types = size
     types.add_schema(id_type, kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
-    stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]
-    return _SplitFile(stretches, id_type is not None)
+    return [(start, start + 1, n_here, n_here, "") for start, n_here in sizes], id_type is not None
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
 
-    Args:
-        part: Part of a plan.
-        text: How it is read.
-        has_ids: Whether the records of the inputs have ids; a record of a table without an id is
-            invalid then.
+    With `has_ids`, a record of a table without an id is invalid.
 
     Raises:
         InputError: A record is invalid, without `skip_errors`.
@@ -395,26 +384,20 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
             rows = range(part.start, part.start + part.n_records)
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
-            lines = HashingReader(
-                *(part.path, file),
-                start=part.start,
-                number=part.line,
-                splits_at_cr=input_format.splits_at_cr,
-            )
+            lines = HashingReader(part.path, file, input_format, part.start, part.line)
             taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
             entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, text))
+        unit = input_format.number_unit
         yield from checked_records(
-            entries,
-            part.path,
-            skip_errors=skip_errors,
-            ids="any",
-            number_unit=input_format.number_unit,
+            entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
         )
         if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
-            raise OtherInputError(
-                f"{part.path}: the lines of {part} have changed since the plan was made. Use "
-                "--overwrite to start over."
-            )
+            raise changed_error(part.path)
+
+
+def changed_error(path: str) -> OtherInputError:
+    """Return the error for an input that is not the plan's any more."""
+    return OtherInputError(f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}")
 
 
 def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -434,8 +417,12 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     from pyarrow import ArrowInvalid
 
     try:
+        if not file_system.get_file_info(inner).is_file:
+            raise MissingInputError(f"{path}: cannot read the input: expected a file, found none.")
         with io.BufferedReader(file_system.open_input_file(inner), _BUFFER_BYTES) as file:
             yield file
+    except ElmoError:
+        raise
     except (ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
     except TableError as error:

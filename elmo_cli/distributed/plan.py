@@ -1,31 +1,44 @@
-"""The plan of a folder: its parts and settings, fixed by the first run.
+"""The plan of a folder: its inputs, settings and parts, fixed by the first run for ever.
 
-A folder without a plan gets one, which is created exclusively: of two runs that start together,
-one creates the plan and the other one compares it with its own. With `overwrite`, a plan that
-differs goes to the folder of the next plan, and the folder keeps its result until the parts of
-the next plan are complete.
+The content of a plan follows from the command and from the content of its inputs. So it does not
+matter which of several equal runs has created it. Any other run is an error.
 """
 
+import hashlib
+import io
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from functools import cached_property
+from itertools import zip_longest
+from typing import IO, Any, Final
 
 import torch
+from numpy.typing import NDArray
 
-from elmo_cli.distributed.inputs import find_inputs, split_inputs
-from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
+from elmo_cli.distributed.inputs import (
+    Input,
+    Part,
+    find_input_format,
+    find_inputs,
+    split_inputs,
+)
+from elmo_cli.errors import InputError, OutputError, check_choice, first_line, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
+from elmo_cli.json_form import parse_json
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.outputs.output_formats import DTYPES, KEYS
-from elmo_cli.outputs.parts import Folder, Plan, next_subfolder, plan_name, read_plan
+from elmo_cli.outputs.output_formats import DTYPES, OutputFormat, as_dtype
+from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256, Folder
+from elmo_cli.outputs.vector_rows import ParquetWriter
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import default_model
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
+from elmo_cli.text.input_formats import FASTA
+from elmo_cli.text.parsers import LINE
+from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0
@@ -33,6 +46,8 @@ _PART_MB: Final = 1000.0
 _PART_TOKENS: Final = 1_000_000
 """Maximum number of tokens per part by default. The death of a worker costs as many."""
 _RECORD_TOKENS: Final = 25
+_OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")
+"""Columns of a part that have the same type in every folder."""
 
 
 @dataclass(frozen=True)
@@ -63,109 +78,175 @@ class CorpusSettings:
         return replace(self, model=replace(model, **paths))
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Inputs and parts of a folder, and the settings that their values depend on."""
+
+    settings: dict[str, str]
+    inputs: list[Input]
+    parts: list[Part]
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the content."""
+        return hashlib.sha256(self.encode()).hexdigest()
+
+    def encode(self) -> bytes:
+        """Return the content as JSON."""
+        inputs = [each._asdict() for each in self.inputs]
+        parts = [each._asdict() for each in self.parts]
+        content = {"settings": self.settings, "inputs": inputs, "parts": parts}
+        return json.dumps(content, sort_keys=True).encode()
+
+
 def open_plan(
     folder: Folder,
     patterns: tuple[str, ...],
     settings: CorpusSettings,
     *,
     part_mb: float | None = None,
-    overwrite: bool = False,
 ) -> Plan:
-    """Read the plan of a folder, or make it.
+    """Read the plan of a folder, or create it, and compare it with that of this run.
 
     Args:
         folder: Folder of the parts. It is made if it is missing.
         patterns: Paths, URIs and patterns of the inputs.
         settings: Settings of the workers.
         part_mb: Approximate megabytes per part before compression. The default is 1,000, or a
-            million tokens if those are less. A plan that exists keeps the size of its parts,
-            unless `overwrite`.
-        overwrite: Make a plan that replaces a plan of other inputs or settings when its parts are
-            complete. A plan of the same inputs and settings is kept with its parts.
+            million tokens if those are less.
 
     Raises:
         InputError: An input cannot be read, or the plan is damaged.
-        OutputError: The folder has a plan of other inputs or settings, or other files.
+        OutputError: The folder has another plan, or other files.
     """
-    inputs = find_inputs(patterns)
-    values, options = _recorded(settings)
-    values |= {f"input {i}": ", ".join(each) for i, each in enumerate(inputs, start=1)}
-
-    def make() -> Plan:
-        n_tokens = _tokens_per_part(settings, options, part_mb)
-        parts, has_ids, types = split_inputs(inputs, settings.text, n_tokens)
-        recorded = {**values, **({KEYS: "True"} if has_ids else {})}
-        return Plan(recorded, parts, part_mb, column_types=types)
-
-    names = {*folder.names()}  # Before the plan is read: a run that writes parts has a plan.
-    try:
-        stored = read_plan(folder)
-    except InputError:
-        if not overwrite:
-            raise
-        return _open_next(folder, values, part_mb, make)  # The plan is damaged.
-    if stored is None:
-        stored = _create(folder, make, names)
-    differing = _differences(stored, values, part_mb if overwrite else None)
-    if not differing:
-        return stored
-    if overwrite:
-        return _open_next(folder, values, part_mb, make)
-    raise OutputError(
-        f"{folder.location} was written by a run that differs in {shown(', '.join(differing))}. "
-        "Use --overwrite to start over."
-    )
-
-
-def _create(folder: Folder, make: Callable[[], Plan], names: set[str]) -> Plan:
-    """Create the plan of a folder; if another run was faster, return its plan."""
-    if names - {"_elmo"}:  # These may be parts whose plan is lost.
-        raise OutputError(
-            f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
-            "found other files in it. Choose another folder."
-        )
-    folder.create(plan_name(), make().encode())
-    # Object stores cannot refuse a name that exists, so that the last plan holds.
+    inputs, files = find_inputs(patterns, folder), settings.model.find_files()
+    recorded = _record(settings, files) | ({"part_size": str(part_mb)} if part_mb else {})
+    # A run writes its plan before its parts. So files are other files if the plan comes later.
+    names = {*folder.names()}
     stored = read_plan(folder)
     if stored is None:
-        raise OutputError(f"{folder.location}: the plan is lost: another process has removed it.")
+        if names - {"_elmo"}:
+            raise OutputError(
+                f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
+                f"found other files in it. {OTHER_FOLDER}"
+            )
+        vector = _empty_vector(settings, files.parsed_options)
+        n_tokens = _tokens_per_part(vector, settings, part_mb)
+        paths = (each.path for each in inputs)
+        parts, column_types = split_inputs(paths, settings.text, n_tokens)
+        plan = Plan(recorded, inputs, parts)
+        folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
+        stored = read_plan(folder) or plan  # Another run may have been faster.
+    differing = _differences(stored, recorded, inputs)
+    if differing:
+        raise OutputError(
+            f"{folder.location} belongs to a run that differs in {shown(', '.join(differing))}. "
+            f"{OTHER_FOLDER}"
+        )
     return stored
 
 
-def _open_next(
-    folder: Folder, values: dict[str, str], part_mb: float | None, make: Callable[[], Plan]
-) -> Plan:
-    """Read the next plan with these settings, or make it."""
-    for name in folder.names("_elmo"):
-        if name.startswith("next-"):
-            with suppress(InputError):  # A damaged plan is left alone.
-                stored = read_plan(folder, f"_elmo/{name}")
-                if stored is not None and not _differences(stored, values, part_mb):
-                    return stored
-    plan = replace(make(), is_next=True)
-    plan = replace(plan, stored_sha256=plan.sha256)
-    folder.write(plan_name(next_subfolder(plan.sha256)), plan.encode())
-    return plan
-
-
-def _differences(stored: Plan, values: dict[str, str], part_mb: float | None) -> list[str]:
-    """Return the settings in which a plan differs, as messages show them.
-
-    The size of parts is compared if `part_mb` is given.
-    """
-    settings = {name: value for name, value in stored.settings.items() if name != KEYS}
-    differing = differences(settings, values)
-    if part_mb is not None and part_mb != stored.part_mb:
-        differing.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
-    if not stored.stored_sha256 and not differing:
-        differing.append("form (that of version 0.1 there)")
+def _differences(stored: Plan, settings: dict[str, str], inputs: list[Input]) -> list[str]:
+    """Describe the settings and inputs that differ between a plan and a run."""
+    differing = differences(stored.settings, settings)
+    for number, (there, here) in enumerate(zip_longest(stored.inputs, inputs), start=1):
+        if there and here and there.path == here.path:
+            differing += [] if there == here else [f"the content of {here.path}"]
+        else:
+            first, second = (each.path if each else "none" for each in (there, here))
+            differing.append(f"input {number} ({first} there, {second} here)")
     return differing
 
 
-def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
-    """Return what the values of a folder depend on, as attributes, and the model's options."""
-    files, text = settings.model.find_files(), settings.text
-    options = files.parsed_options
+def read_plan(folder: Folder) -> Plan | None:
+    """Read the plan of a folder. Return None if it has none.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    schema = _read_schema(folder)
+    if schema is None:
+        return None
+    name, metadata = f"{folder.location}/{PLAN}", schema.metadata or {}
+    plan = parse_json(metadata.get(b"plan", b""), Plan, name, OTHER_FOLDER)
+    if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
+        raise InputError(
+            f"{name}: the file is damaged: its content does not match its hash. {OTHER_FOLDER}"
+        )
+    return plan
+
+
+def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
+    """Read the types of the ids and of the kept columns from the file of the plan.
+
+    Raises:
+        OutputError: The folder has no plan, or another one.
+    """
+    schema = _read_schema(folder)
+    if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
+        raise OutputError(
+            f"{folder.location}: the plan of this run is not there any more. The folder was moved "
+            "or removed, or belongs to another run. Choose another folder."
+        )
+    return {each.name: each.type for each in schema if each.name not in _OWN_COLUMNS}
+
+
+def _read_schema(folder: Folder) -> Any:
+    import pyarrow
+
+    try:
+        return folder.open_parquet(PLAN).schema_arrow
+    except FileNotFoundError:
+        return None
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = first_line(error).rstrip(".")
+        raise InputError(
+            f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
+        ) from None
+
+
+def open_writer(
+    file: IO[bytes],
+    settings: CorpusSettings,
+    path: str,
+    column_types: dict[str, Any],
+    attributes: Mapping[str, str],
+) -> ParquetWriter:
+    """Open the writer of a part of the input `path`."""
+    output_format = OutputFormat(
+        "parquet",
+        compression="zstd",
+        dtype=settings.dtype,
+        pooled=settings.selection.pooling is not None,
+        forget_sentences=find_input_format(settings.text, path).name == FASTA.name,
+    )
+    writer = ParquetWriter(file, output_format, attributes)
+    writer.keeps_tokens = True
+    writer.fix_columns(column_types)
+    return writer
+
+
+def _encode_file(
+    plan: Plan, settings: CorpusSettings, vector: NDArray[Any], column_types: dict[str, Any]
+) -> bytes:
+    """Return a file of Parquet with the plan in its metadata, the columns of the parts, no rows."""
+    import pyarrow
+    from pyarrow import parquet
+
+    part, file = io.BytesIO(), io.BytesIO()
+    writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
+    attributes: dict[str, Any] = {LINE: 0} if settings.text.split_sentences else {}
+    writer.write(0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype))
+    writer.finish({})
+    metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}
+    schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(metadata)
+    parquet.write_table(schema.empty_table(), file)
+    return file.getvalue()
+
+
+def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
+    """Return what the values of a folder depend on, apart from the inputs, as attributes."""
+    text, options = settings.text, files.parsed_options
     chosen = {
         "precision": settings.model.precision,
         "dtype": settings.dtype,
@@ -184,15 +265,21 @@ def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
         "elmo_cli_version": __version__,
         **text.make_tokenizer().to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
-    }, options
+    }
+
+
+def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[Any]:
+    """Return zeros of the shape of a record's activations: of one token, or pooled."""
+    selection = settings.selection.for_model(options.n_layers)
+    layers = torch.zeros(options.n_layers, 1, options.width, device="cpu")
+    vector: NDArray[Any] = choose_layers(selection, layers).numpy()
+    return vector.squeeze(-2) if selection.pooling else vector
 
 
 def _tokens_per_part(
-    settings: CorpusSettings, options: ModelOptions, part_mb: float | None
+    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
 ) -> float:
-    selection = settings.selection.for_model(options.n_layers)
-    vector = choose_layers(selection, torch.empty(options.n_layers, 1, options.width, device="cpu"))
-    vector_bytes = vector.numel() * (2 if settings.dtype == "float16" else 4)
-    n_vectors = (part_mb or _PART_MB) * 1e6 / vector_bytes
-    n_tokens = n_vectors * (_RECORD_TOKENS if selection.pooling else 1)
+    n_bytes = vector.size * (2 if settings.dtype == "float16" else 4)
+    n_tokens = (part_mb or _PART_MB) * 1e6 / n_bytes
+    n_tokens *= _RECORD_TOKENS if settings.selection.pooling else 1
     return n_tokens if part_mb else min(n_tokens, _PART_TOKENS)

@@ -1,6 +1,8 @@
 """Engine of Ray, which places workers, restarts them, and repeats the parts of dead workers.
 
-Column of activations for the batches of other pipelines: Ray Data, Spark, Dask.
+A worker is an actor and not a task, because an actor keeps its process, its model and its GPU.
+
+`EmbedBatch` adds a column of activations to the batches of other pipelines: Ray Data, Spark, Dask.
 """
 
 import logging
@@ -10,20 +12,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
 
-from elmo_cli.distributed.part import PartResult, load_for_worker, worker_name
+from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
-from elmo_cli.distributed.workers import AtWork, EmbedPart
+from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import (
     DeviceError,
@@ -36,11 +38,182 @@ from elmo_cli.errors import (
 )
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parts import Part
 from elmo_cli.outputs.vector_rows import nested_array
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
 from elmo_cli.text.records import check_sentence
 from elmo_cli.text.tables import TableError, choose_columns
+
+logger = logging.getLogger(__name__)
+
+_MIN_RAY: Final = (2, 51)
+_WAIT_SECONDS: Final = 1.0
+_CONNECT_SECONDS: Final = 20.0
+_SILENT_SECONDS: Final = 25.0
+"""Seconds without a worker after which a warning is logged."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Resources of the workers, and the number of them that a part may end."""
+
+    address: str | None = None
+    """Address of a cluster. None starts one on this machine for the run."""
+    workers: int | None = None
+    """Maximum number of workers. None is as many as the cluster has resources for."""
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    attempts: int = 5
+
+
+class _Worker:
+    """Actor of Ray, whose process holds a model."""
+
+    def __init__(self, embed: EmbedPart, resources: Resources) -> None:
+        self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
+        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray hides other GPUs.
+
+    def start(self) -> None:
+        """Return when the worker runs."""
+
+    def embed(self, part: Part) -> PartResult:
+        """Embed a part."""
+        torch.set_num_threads(self._n_threads)
+        return self._embed(part, device=self._device)
+
+
+def embed_on_ray(
+    parts: Sequence[Part], embed: EmbedPart, resources: Resources
+) -> Iterator[PartResult | None]:
+    """Embed parts by workers of Ray; see `workers.Workers`."""
+    ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
+    # Ray prints which workers died. Its processes end with the thread that has started them.
+    with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
+        _connect(ray, address, starter)
+        try:
+            n_workers = min(resources.workers or len(parts), len(parts))
+            if address is None or resources.workers is None:  # Otherwise nodes may join later.
+                n_workers = min(n_workers, _max_workers(ray.cluster_resources(), resources))
+            actor = ray.remote(_Worker).options(
+                num_cpus=resources.cpus_per_worker,
+                num_gpus=resources.gpus_per_worker,
+                max_restarts=-1,
+                max_task_retries=resources.attempts - 1,
+            )
+            workers = [actor.remote(embed, resources) for _ in range(n_workers)]
+            yield from _results(ray, workers, list(parts), resources)
+        finally:
+            ray.shutdown()
+
+
+def _results(
+    ray: Any, workers: list[Any], parts: list[Part], resources: Resources
+) -> Iterator[PartResult | None]:
+    # A worker gets a part once it runs, so that no part waits for a worker without resources.
+    starting = {worker.start.remote(): worker for worker in workers}
+    at_work: dict[Any, tuple[Any, Part]] = {}
+    heard = time.monotonic()
+    parts.reverse()
+    while parts or at_work:
+        for call in ray.wait([*starting, *at_work], timeout=_WAIT_SECONDS)[0]:
+            heard = time.monotonic()
+            if call in starting:
+                worker = starting.pop(call)
+                try:
+                    ray.get(call)
+                except ray.exceptions.RayError as error:
+                    reason = first_line(error)
+                    raise ElmoError(f"Ray cannot start a worker: {reason}") from None
+            else:
+                worker, part = at_work.pop(call)
+                yield _result_of(ray, call, part, resources.attempts)
+            if parts:
+                part = parts.pop()
+                at_work[worker.embed.remote(part)] = worker, part
+            else:
+                ray.kill(worker)  # Other workers may wait for its resources.
+        yield None
+        if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
+            logger.warning(
+                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. The run waits "
+                "for one; Ctrl-C ends it.",
+                resources.cpus_per_worker,
+                resources.gpus_per_worker,
+            )
+            heard = math.inf  # One warning is enough, until there is a result.
+
+
+def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
+    """Return the result of a call, which is an error if the part has ended its workers."""
+    try:
+        result: PartResult = ray.get(call)
+        return result
+    except ray.exceptions.RayTaskError as error:  # An error of our code.
+        raise error.cause from None
+    except ray.exceptions.RayError:
+        reason = f"{part}: ended {counted(attempts, 'worker')}. It is given up."
+        return PartResult(part.number, "none", error=reason)
+
+
+def load_ray() -> Any:
+    """Import Ray.
+
+    Raises:
+        ElmoError: Ray is missing or too old.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray = load_extra("--engine ray", "ray", "ray")
+    if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
+        raise ElmoError(
+            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
+            f"Use {install_command('ray')}."
+        )
+    return ray
+
+
+def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
+    """Connect to a cluster, or start one on this machine.
+
+    In a thread, so that Ray leaves Python's handlers of signals alone, and tries not for minutes.
+
+    Raises:
+        ElmoError: No cluster answers.
+    """
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})
+    else:
+        try:
+            starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+        except Exception as error:
+            reason = first_line(error)
+            if isinstance(error, TimeoutError):
+                reason = f"nothing for {_CONNECT_SECONDS:.0f} seconds"
+            elif isinstance(error, OSError):
+                reason = error.strerror or reason
+            raise ElmoError(
+                f"--address {address}: expected a cluster of Ray, found {reason}. Without "
+                "--address the run starts its own."
+            ) from None
+    if threading.current_thread() is threading.main_thread():
+        # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
+def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
+    """Return the maximum number of workers of a cluster that has no other users.
+
+    Raises:
+        DeviceError: The resources are too small for one worker.
+    """
+    sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
+    for name, size in sizes.items():
+        if cluster.get(name, 0) < size:
+            raise DeviceError(
+                f"--{name.lower()}s-per-worker {size:g}: the cluster has {cluster.get(name, 0):g} "
+                f"{name}s in all. Ask for fewer."
+            )
+    return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 
 class EmbedBatch:
@@ -114,263 +287,3 @@ class EmbedBatch:
         column = np.empty(len(values), object)
         column[:] = values
         return {**batch, self._column: np.stack(values) if is_pooled else column}
-
-
-logger = logging.getLogger(__name__)
-
-_MIN_RAY: Final = (2, 51)
-_WAIT_SECONDS: Final = 1.0
-_CONNECT_SECONDS: Final = 20.0
-_SIGNALS_SECONDS: Final = 0.02
-_SILENT_SECONDS: Final = 25.0
-"""Seconds without progress after which a warning is logged."""
-_BUSY_SECONDS: Final = 2.0
-"""Seconds of a processor. A worker that has used as many computes, and may be slow."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources of the workers, and the number of them that a part may end."""
-
-    address: str | None = None
-    """Address of a cluster. None starts one on this machine for the run."""
-    workers: int | None = None
-    """Maximum number of workers. None is as many as the cluster has resources for."""
-    cpus_per_worker: float = 1
-    gpus_per_worker: float = 0
-    attempts: int = 5
-
-
-class _Pulse(NamedTuple):
-    worker: str
-    n_tokens: int
-    """Number of tokens of its part so far."""
-    cpu_seconds: float
-
-
-class _Worker:
-    """Actor of Ray, whose process holds a model."""
-
-    def __init__(self, embed: EmbedPart, resources: Resources) -> None:
-        self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
-        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray hides other GPUs.
-        self._n_tokens = 0
-
-    def embed(self, part: Part) -> PartResult:
-        """Embed a part."""
-        torch.set_num_threads(self._n_threads)
-        self._note(0)
-        return self._embed(part, device=self._device, on_tokens=self._note)
-
-    def pulse(self) -> _Pulse:
-        """Return the progress in its part, also while it embeds."""
-        return _Pulse(worker_name(), self._n_tokens, time.process_time())
-
-    def _note(self, n_tokens: int) -> None:
-        self._n_tokens = n_tokens
-
-
-@dataclass
-class _Watch:
-    """Observer of a worker at work, which moves: it counts tokens, computes, or is replaced."""
-
-    worker: Any
-    part: Part
-    last: _Pulse
-    moved: float = field(default_factory=time.monotonic)
-    request: Any = None
-
-    def look(self, ray: Any) -> None:
-        """Take the last pulse and ask for another one. Log a warning, once, if it has not moved."""
-        now = time.monotonic()
-        if self.request is not None and ray.wait([self.request], timeout=0)[0]:
-            with suppress(ray.exceptions.RayError):  # It has died, and its part is tried again.
-                self._take(ray.get(self.request), now)
-            self.request = None
-        if self.request is None:
-            self.request = self.worker.pulse.remote()
-        if now - self.moved > _SILENT_SECONDS:
-            logger.warning(
-                "Warning: worker %s has not moved for %.0f seconds in %s. If its node is lost, Ray "
-                "starts another worker. Otherwise end its process there: the part is tried again.",
-                *(self.last.worker, now - self.moved, self.part),
-            )
-            self.moved = math.inf  # One warning is enough.
-
-    def _take(self, pulse: _Pulse, now: float) -> None:
-        is_busy = pulse.cpu_seconds - self.last.cpu_seconds >= _BUSY_SECONDS
-        if pulse[:2] != self.last[:2] or is_busy:
-            self.last, self.moved = pulse, max(now, self.moved)
-
-
-def embed_on_ray(
-    parts: Sequence[Part], embed: EmbedPart, resources: Resources
-) -> Iterator[PartResult | AtWork]:
-    """Embed parts by workers of Ray; see `run.Workers`."""
-    ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
-    # Ray prints which workers died. Its processes end with the thread that has started them.
-    with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
-        _connect(ray, address, starter)
-        try:
-            n_workers = min(resources.workers or len(parts), len(parts))
-            if address is None or resources.workers is None:  # Otherwise nodes may join later.
-                n_workers = min(n_workers, _max_workers(ray.cluster_resources(), resources))
-            actor = ray.remote(_Worker).options(
-                num_cpus=resources.cpus_per_worker,
-                num_gpus=resources.gpus_per_worker,
-                max_restarts=-1,
-                max_task_retries=resources.attempts - 1,
-                max_concurrency=2,  # A worker answers while it embeds.
-            )
-            workers = [actor.remote(embed, resources) for _ in range(n_workers)]
-            yield from _results(ray, workers, list(parts), resources)
-        finally:
-            ray.shutdown()
-
-
-def _results(
-    ray: Any, workers: list[Any], parts: list[Part], resources: Resources
-) -> Iterator[PartResult | AtWork]:
-    # A worker gets a part once it runs, so that no part waits for a worker without resources.
-    starting = {worker.pulse.remote(): worker for worker in workers}
-    at_work: dict[Any, _Watch] = {}
-    heard = looked = time.monotonic()
-    parts.reverse()
-    while parts or at_work:
-        for call in ray.wait([*starting, *at_work], timeout=_WAIT_SECONDS)[0]:
-            heard = time.monotonic()
-            if call in starting:
-                worker, last = starting.pop(call), _started(ray, call)
-            else:
-                watch = at_work.pop(call)
-                worker, last = watch.worker, watch.last
-                yield _result_of(ray, call, watch.part, resources.attempts)
-            if parts:
-                part = parts.pop()
-                at_work[worker.embed.remote(part)] = _Watch(worker, part, last)
-            else:
-                ray.kill(worker)  # Other workers may wait for its resources.
-        if time.monotonic() - looked >= _WAIT_SECONDS:
-            looked = time.monotonic()
-            for watch in at_work.values():
-                watch.look(ray)
-        yield AtWork(
-            sum(watch.last.n_tokens for watch in at_work.values()),
-            frozenset(watch.last.worker for watch in at_work.values()),
-        )
-        if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
-            logger.warning(
-                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. The run waits "
-                "for one; Ctrl-C ends it.",
-                *(resources.cpus_per_worker, resources.gpus_per_worker),
-            )
-            heard = math.inf  # One warning is enough, until there is a result.
-
-
-def _started(ray: Any, call: Any) -> _Pulse:
-    try:
-        pulse: _Pulse = ray.get(call)
-        return pulse
-    except ray.exceptions.RayError as error:
-        raise ElmoError(f"Ray cannot start a worker: {first_line(error)}") from None
-
-
-def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
-    """Return the result of a call, which is an error if the part has ended its workers."""
-    try:
-        result: PartResult = ray.get(call)
-        return result
-    except ray.exceptions.RayTaskError as error:  # An error of our code.
-        raise error.cause from None
-    except ray.exceptions.RayError:
-        reason = f"{part}: ended {counted(attempts, 'worker')}. It is given up."
-        return PartResult(part.number, "none", error=reason)
-
-
-def load_ray() -> Any:
-    """Import Ray.
-
-    Raises:
-        ElmoError: Ray is missing or too old.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray = load_extra("--engine ray", "ray", "ray")
-    if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
-        raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
-            f"Use {install_command('ray')}."
-        )
-    return ray
-
-
-def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
-    """Connect to a cluster, or start one on this machine.
-
-    Raises:
-        ElmoError: No cluster answers.
-    """
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        start = partial(ray.init, "local", include_dashboard=False, **settings)
-        _keep_signals(starter, start)
-        return
-    try:
-        # Ray itself tries for minutes.
-        _keep_signals(starter, partial(ray.init, address, **settings), _CONNECT_SECONDS)
-    except Exception as error:
-        reason = first_line(error)
-        if isinstance(error, TimeoutError):
-            reason = f"nothing for {_CONNECT_SECONDS:.0f} seconds"
-        elif isinstance(error, OSError):
-            reason = error.strerror or reason
-        raise ElmoError(
-            f"--address {address}: expected a cluster of Ray, found {reason}. Without --address "
-            "the run starts its own."
-        ) from None
-
-
-def _keep_signals(
-    starter: ThreadPool, start: Callable[[], object], seconds: float = math.inf
-) -> None:
-    """Call a function in the thread of a pool, and keep the signal handlers of the main thread.
-
-    In the main thread Ray would replace Python's handler of SIGTERM. In any thread its core
-    replaces the system's handler with one that prints a stack trace and calls ours. Therefore
-    ours is set again and again until Ray runs.
-
-    Raises:
-        TimeoutError: The function takes longer.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    handlers = {number: signal.getsignal(number) for number in numbers}
-    end = time.monotonic() + seconds
-    call = starter.apply_async(start)
-    while not call.ready() and time.monotonic() < end:
-        _set_handlers(handlers)
-        call.wait(_SIGNALS_SECONDS)
-    _set_handlers(handlers)
-    call.get(0)
-
-
-def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
-    for number, handler in handlers.items():
-        if handler is not None:  # Python did not set the handler if it is None.
-            signal.signal(number, handler)
-
-
-def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
-    """Return the maximum number of workers of a cluster that has no other users.
-
-    Raises:
-        DeviceError: The resources are too small for one worker.
-    """
-    sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
-    for name, size in sizes.items():
-        if cluster.get(name, 0) < size:
-            raise DeviceError(
-                f"--{name.lower()}s-per-worker {size:g}: the cluster has {cluster.get(name, 0):g} "
-                f"{name}s in all. Ask for fewer."
-            )
-    return min(int(cluster[name] / size) for name, size in sizes.items() if size)

@@ -1,43 +1,96 @@
-"""A run: all parts that are missing, embedded by an engine."""
+"""A run: all parts that are missing, embedded by an engine, and the status of a folder."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
-from elmo_cli.distributed.finish import finish
+from elmo_cli.distributed.inputs import Part, check_inputs
 from elmo_cli.distributed.part import (
     MAX_SHOWN_SKIPPED,
     PartResult,
-    check_plan,
     embed_part,
     key_of,
     worker_name,
 )
-from elmo_cli.distributed.plan import CorpusSettings
-from elmo_cli.distributed.progress import RunCounts, notes, warn_about_other_run
-from elmo_cli.errors import OutputError, StoppedError, counted
+from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
+from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.inference.precision import Device
-from elmo_cli.outputs.parts import TEMPORARY, Folder, Part, Plan, find_done
+from elmo_cli.outputs.parts import SUCCESS, WORK, Folder, find_done
 from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 
-
-class AtWork(NamedTuple):
-    """State of the workers of an engine, now and then."""
-
-    n_tokens: int
-    """Number of tokens of the parts that they have begun."""
-    workers: frozenset[str] = frozenset()
-    """Names of the workers."""
-
-
 EmbedPart = Callable[..., PartResult]
 """Function that embeds a part, with `device` and `on_tokens` as in `embed_part`."""
-Workers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | AtWork]]
+Workers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | None]]
 """Engine: takes parts and the function that embeds a part; yields the result of each part, and
-the state of its workers now and then."""
+None now and then, so that a run can show its progress and stop."""
+
+
+@dataclass
+class RunCounts:
+    """Counts of the parts of a folder, and of what this run has done."""
+
+    n_parts: int
+    n_done: int
+    """Number of complete parts."""
+    n_assigned: int = 0
+    """Number of parts that this run has to do."""
+    n_tokens: int = 0
+    """Number of tokens of the parts that this run has done."""
+    n_tokens_at_work: int = 0
+    """Number of tokens of the part that this process has begun."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """Reasons of the parts that failed."""
+    n_skipped: int = 0
+    """Number of skipped records."""
+    workers: set[str] = field(default_factory=set)
+    """Names of the workers that have done a part."""
+    n_new: int = 0
+    """Number of parts that this run has done."""
+    has_warned: bool = False
+    """True if a warning about the values of a part was logged."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second of this run."""
+        return (self.n_tokens + self.n_tokens_at_work) / max(time.monotonic() - self.started, 1e-9)
+
+    def add(self, result: PartResult) -> None:
+        """Count a part, and log why it failed or what it skipped."""
+        self.n_tokens_at_work = 0
+        if result.error is not None:
+            self.failed[result.number] = result.error
+            logger.warning("Failed: %s", result.error)
+            return
+        for reason in result.skipped[: max(0, MAX_SHOWN_SKIPPED - self.n_skipped)]:
+            logger.warning("Skipped: %s", reason)
+        if result.warning is not None and not self.has_warned:
+            logger.warning("Warning: %s", result.warning)
+            self.has_warned = True
+        self.n_skipped += result.n_skipped
+        self.n_done += 1
+        self.n_new += 1
+        self.n_tokens += result.n_tokens
+        self.workers.add(result.worker)
+
+    def text(self) -> str:
+        """Return one line: speed, workers, failed parts, time left by the parts so far."""
+        left = ""
+        if self.n_new:
+            n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
+            minutes = round((time.monotonic() - self.started) / self.n_new * n_left / 60)
+            left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} left"
+        skipped = f", {self.n_skipped:,} skipped" if self.n_skipped else ""
+        return (
+            f"{self.tokens_per_second:,.0f} tokens/s, {counted(len(self.workers), 'worker')}, "
+            f"{len(self.failed):,} failed{skipped}{left}"
+        )
 
 
 def run_parts(
@@ -68,71 +121,81 @@ def run_parts(
         StoppedError: `should_stop` returned True.
         ElmoError: An error that all parts would have.
     """
-    done = find_done(folder, plan)
-    counts = RunCounts(len(plan.parts), len(done))
+    done = find_done(folder, plan.sha256)
     parts = [part for part in plan.parts if shard.has(part.number) and part.number not in done]
-    counts.n_assigned = len(parts)
+    counts = RunCounts(len(plan.parts), len(done), len(parts))
     embed = partial(embed_part, folder.location, key_of(plan), settings)
-    warn_about_other_run(folder, plan, shard)
-    with notes(folder, plan, shard, counts):
-        for result in _results(parts, embed, workers, device, counts, on_progress):
-            if isinstance(result, AtWork):
-                counts.n_tokens_at_work = result.n_tokens
-                counts.workers |= result.workers
-            else:
-                counts.add(result)
-            on_progress(counts)
-            if should_stop():
-                raise StoppedError(
-                    f"Stopped after {counts.n_done:,} of {counted(counts.n_parts, 'part')}, which "
-                    "are kept. The same command resumes."
-                )
-        counts.n_tokens_at_work = 0
-        if counts.n_skipped > MAX_SHOWN_SKIPPED:
-            logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
-        _finish_if_done(folder, plan, counts)
-    if counts.n_done == counts.n_parts:
-        folder.remove_folder(TEMPORARY)
-    return counts
 
-
-def _results(
-    parts: list[Part],
-    embed: EmbedPart,
-    workers: Workers | None,
-    device: Device,
-    counts: RunCounts,
-    on_progress: Callable[[RunCounts], object],
-) -> Iterable[PartResult | AtWork]:
-    if not parts:
-        return ()
-    if workers is not None:
-        return workers(parts, embed)
+    def embed_here() -> Iterator[PartResult]:
+        counts.workers.add(worker_name())
+        for part in parts:
+            yield embed(part, device=device, on_tokens=count)
 
     def count(n_tokens: int) -> None:
         counts.n_tokens_at_work = n_tokens
         on_progress(counts)
 
-    def embed_here() -> Iterator[PartResult]:
-        counts.workers.add(worker_name())
-        for part in parts:
-            result = embed(part, device=device, on_tokens=count)
-            counts.n_tokens_at_work = 0
-            yield result
+    for result in workers(parts, embed) if workers and parts else embed_here():
+        if result is not None:
+            counts.add(result)
+        if result is not None and result.error is not None:
+            with suppress(OutputError):  # It is only for the status.
+                folder.write(_failure_name(result.number), result.error.encode())
+        on_progress(counts)
+        if should_stop():
+            raise StoppedError(
+                f"Stopped after {counts.n_done:,} of {counted(counts.n_parts, 'part')}, which "
+                "are kept. The same command resumes."
+            )
+    if counts.n_skipped > MAX_SHOWN_SKIPPED:
+        logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
+    _finish(folder, plan, counts)
+    return counts
 
-    return embed_here()
 
-
-def _finish_if_done(folder: Folder, plan: Plan, counts: RunCounts) -> None:
-    """Make the folder complete if no part is missing."""
-    done = find_done(folder, plan)
-    n_lost = counts.n_done - len(done)
-    if n_lost > 0:
-        check_plan(folder, key_of(plan))
+def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
+    """Complete the folder if no part is missing."""
+    n_done = len(find_done(folder, plan.sha256))
+    if n_done < counts.n_done:
+        read_column_types(folder, plan.sha256)  # It raises an error if the plan is not there.
         raise OutputError(
-            f"{folder.location}: workers wrote {counted(n_lost, 'part')} that this machine does "
-            "not see. Choose a folder on a disk that all machines share."
+            f"{folder.location}: workers wrote {counted(counts.n_done - n_done, 'part')} that this "
+            "machine does not see. Choose a folder on a disk that all machines share."
         )
-    counts.n_done = len(done)  # Other runs may have done some.
-    if counts.n_done == counts.n_parts:
-        finish(folder, plan, done)
+    counts.n_done = n_done  # Other runs may have done some.
+    if n_done < counts.n_parts:
+        return
+    if not folder.has(SUCCESS):
+        check_inputs(plan.inputs)
+        read_column_types(folder, plan.sha256)
+        folder.create(SUCCESS, b"")
+    folder.remove_folder(WORK)
+
+
+def _failure_name(number: int) -> str:
+    """Return the name of the file with the reason why a part failed."""
+    return f"{WORK}/failed-{number:08d}.txt"
+
+
+def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
+    """Return the status of a folder as values of JSON, and as lines of text.
+
+    Raises:
+        InputError: There is no plan in the folder, or a damaged one.
+    """
+    plan = read_plan(folder)
+    if plan is None:
+        raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none.")
+    done, n_parts = find_done(folder, plan.sha256), len(plan.parts)
+    lines, missing = [f"{len(done):,} of {counted(n_parts, 'part')}"], []
+    for part in plan.parts:
+        if part.number not in done:
+            content = folder.read(_failure_name(part.number))
+            reason = None if content is None else content.decode(errors="replace")
+            lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
+            missing.append({**part._asdict(), "error": reason})
+    is_complete = not missing and folder.has(SUCCESS)
+    if not missing and not is_complete:
+        lines.append(f"Missing: {SUCCESS}, which the same command writes")
+    counts = {"complete": is_complete, "parts": n_parts, "done": len(done)}
+    return {**counts, "missing": missing}, lines

@@ -1,12 +1,9 @@
-"""Division of streams of sentences into windows, and of windows into batches.
+"""Division of streams of sentences into windows, of windows into batches, of batches into tries.
 
 A window is the part of a stream that is in memory at one time. Its sentences are grouped by length
-into batches of a limited number of tokens.
-
-Tries of sentences: equal beginnings become one path, so that an LSTM computes them once.
-
-From equal states, equal tokens lead an LSTM to equal states. Therefore a batch becomes a trie, one
-per direction, which branches where tokens differ:
+into batches of a limited number of tokens. From equal states, equal tokens lead an LSTM to equal
+states. Therefore a batch becomes a trie, one per direction, which branches where tokens differ, so
+that equal beginnings are computed once:
 
     step            0          1            2
     the cat sat     the ---+-- cat ------- sat
@@ -52,7 +49,7 @@ def find_distinct_sentences(
 
 
 def choose_batch_tokens(batch_tokens: int | None, device_type: str) -> int:
-    """Return the number of tokens per batch: `batch_tokens`, or the default of the device."""
+    """Return `batch_tokens`, or the default of the device."""
     if batch_tokens is None:
         return BATCH_TOKENS[device_type]
     check_at_least("batch_tokens", batch_tokens, 1)
@@ -68,11 +65,10 @@ def split_into_windows(
     length: Callable[[Any], int] = len,
     ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Split a stream into windows, each of which is in memory and computed as a whole.
+    """Split a stream into windows of `WINDOW_BATCHES` batches of `batch_tokens` tokens.
 
-    A window has `WINDOW_BATCHES` batches of `batch_tokens` tokens. It ends earlier at an item for
-    which `ends_window` returns True. With carried state, it is one batch of `batch_size`
-    sentences.
+    A window ends earlier at an item for which `ends_window` returns True. With carried state, it is
+    one batch of `batch_size` sentences.
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
@@ -122,7 +118,7 @@ def compute_window(
     Args:
         compute: Returns the results of a batch of indices. It has no effect when it fails.
         lengths: Number of tokens per sentence.
-        batch_tokens: Maximum number of tokens per batch.
+        batch_tokens: See `group_by_length`.
         device_type: `cpu`, `cuda` or `mps`.
         carried: True if the state is carried over. It may have changed when memory runs out, so
             that the error is raised instead of returned.
@@ -166,15 +162,10 @@ def _compute_or_catch(
 def group_by_length(
     lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
 ) -> Iterator[list[int]]:
-    """Group sentences of similar lengths, the longest first.
+    """Yield the indices of sentences of similar lengths, the longest first, without empty ones.
 
-    Args:
-        lengths: Number of tokens per sentence.
-        batch_tokens: Maximum number of tokens per batch. A longer sentence is a batch of its own.
-        batch_sentences: Maximum number of sentences per batch. None is no limit.
-
-    Yields:
-        The indices of the sentences of a batch, without empty sentences.
+    A batch has at most `batch_tokens` tokens (a longer sentence is a batch of its own) and at most
+    `batch_sentences` sentences (None is no limit).
     """
     batch: list[int] = []
     n_tokens = 0
@@ -192,11 +183,9 @@ def group_by_length(
 
 
 def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.int64]]:
-    """Index the distinct tokens of sentences.
+    """Return the distinct tokens of sentences, and the index of each token, shape (B, T).
 
-    Returns:
-        The tokens in order of first appearance, and the index of each token of the sentences,
-        shape (B, T), -1 where there is no token.
+    The tokens are in the order of their first appearance. -1 pads the indices.
     """
     index: dict[str, int] = {}
     rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)
@@ -229,14 +218,13 @@ class Trie:
 def build_trie(
     tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
 ) -> Trie:
-    """Build the trie of sentences, with int64 tensors on a device.
+    """Build the trie of sentences, read from their ends if `backward`.
 
     Args:
         tokens: Numbers of the tokens of B sentences, none empty, shape (B, T), padded with -1.
         roots: Index of the state in which each sentence starts, shape (B,). Sentences share nodes
             only if they have one root.
         device: Device of the tensors.
-        backward: Read the sentences from their end.
     """
     if len(tokens) == 1:
         return _build_path(tokens[0][tokens[0] >= 0], roots, device, backward=backward)

@@ -1,12 +1,9 @@
-"""Encoders from sentences to layers, for each initial state: zero, warm or carry.
+"""Encoders from tokens to token vectors, and from sentences to layers.
 
-`FixedStateEncoder` starts every sentence from one state. `CarriedStateEncoder` starts each from
-the state in which an earlier sentence ended.
-
-Fast token encoder with a cache: computes what `model.token_encoder` computes.
-
-Faster modules replace the parts of the encoder. With compiled kernels, the bits of a token's
-vector do not depend on the tokens that are encoded with it.
+`prepare_token_encoder` replaces the parts of a token encoder by faster ones, and a `TokenCache`
+keeps the vectors. With compiled kernels, the bits of a vector do not depend on the tokens that are
+encoded with it. A sentence encoder adds the LSTMs: `FixedStateEncoder` starts every sentence from
+the zero or the warm state, `CarriedStateEncoder` from the state in which an earlier one ended.
 """
 
 import base64
@@ -60,7 +57,6 @@ class FastLinear(nn.Module):
     """Linear layer in a precision, with inputs and outputs in float32."""
 
     def __init__(self, linear: nn.Linear, types: ComputeTypes) -> None:
-        """Copy the weights of a layer."""
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
         self._layer = prepare_linear(linear.weight.detach(), bias, types.weights, _FLOAT)
@@ -74,7 +70,6 @@ class FastConvolution(nn.Module):
     """Convolution by one product, in float32 in every precision."""
 
     def __init__(self, convolution: Convolution) -> None:
-        """Copy the weights of a convolution."""
         super().__init__()
         assert convolution.bias is not None
         weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
@@ -91,7 +86,6 @@ class FastHighway(nn.Module):
     """Highway with its elementwise part in C, if the kernel was compiled."""
 
     def __init__(self, highway: Highway) -> None:
-        """Share the linear layers of a highway."""
         super().__init__()
         self._highway = highway
 
@@ -123,7 +117,6 @@ class FastTokenEncoder:
     """Function from tokens to token vectors, on a device and in a precision."""
 
     def __init__(self, encoder: TokenEncoder, types: ComputeTypes) -> None:
-        """Prepare an encoder, and replace its parts; see `prepare_token_encoder`."""
         self._encoder = prepare_token_encoder(encoder, types)
         self._types = types
 
@@ -145,12 +138,7 @@ class TokenCache:
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
-        """Make an empty cache.
-
-        Args:
-            encode: Returns the vectors of tokens, float, shape (N, P).
-            capacity: Maximum number of tokens in the cache.
-        """
+        """Make an empty cache for `capacity` vectors of `encode`, float, shape (N, P)."""
         self.capacity = capacity
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
@@ -218,14 +206,7 @@ class SentenceEncoder(ABC):
     """Base of the encoders from sentences to layers. They can be pickled and deep-copied."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
-        """Prepare a biLM for inference.
-
-        Args:
-            bilm: Its LSTMs are removed and its token encoder is changed. It must not be used
-                afterwards.
-            types: Device and data types.
-            cached_tokens: Maximum number of token vectors in the cache.
-        """
+        """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
         self.boundaries = bilm.token_encoder.boundaries
         self._cache = TokenCache(FastTokenEncoder(bilm.token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
@@ -250,11 +231,9 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences from the initial state, with boundaries. The result excludes these.
+        """Run B sentences of N tokens, none empty, between boundaries that the result excludes.
 
-        Args:
-            sentences: B sentences, none empty, N tokens in total.
-            slots: Index of each sentence in its window. It selects a carried state.
+        `slots` are the indices of the sentences in their window. They select a carried state.
 
         Returns:
             Layers, float, shape (L, N, W), sentence after sentence.
@@ -264,25 +243,21 @@ class SentenceEncoder(ABC):
     def run_bounded(
         self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
     ) -> Tensor:
-        """Run sentences from the initial state, in D directions.
-
-        See `run` for the arguments.
+        """Run sentences as `run` does, in D directions.
 
         Returns:
             Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
         """
 
     def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Return sentences between their boundaries."""
         start, end = self.boundaries
         return [[start, *sentence, end] for sentence in sentences]
 
-    @abstractmethod
     def save(self) -> dict[str, str]:
         """Return the carried state for the checkpoint of a run, in a form for JSON."""
+        return {}
 
-    @abstractmethod
-    def restore(self, saved: dict[str, str]) -> None:
+    def restore(self, saved: dict[str, str]) -> None:  # noqa: B027
         """Continue from the state that `save` returned, in a run with an equal model."""
 
 
@@ -290,14 +265,7 @@ class FixedStateEncoder(SentenceEncoder):
     """Encoder that starts every sentence from one state, so that sentences are independent."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
-        """Prepare a biLM; see `SentenceEncoder`.
-
-        Args:
-            bilm: Model that must not be used afterwards.
-            types: Device and data types.
-            cached_tokens: Maximum number of token vectors in the cache.
-            warm: Start from the state in which `WARM_TEXT` ends, not from zero.
-        """
+        """Prepare a biLM. If `warm`, start from the state in which `WARM_TEXT` ends."""
         super().__init__(bilm, types, cached_tokens)
         self.start_state = self._bilm.zero_state(1)
         """State before the first boundary of every sentence: one row."""
@@ -324,13 +292,6 @@ class FixedStateEncoder(SentenceEncoder):
         """Run sentences; see `SentenceEncoder.run_bounded`."""
         return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
 
-    def save(self) -> dict[str, str]:
-        """Return an empty dict, because no state is carried over."""
-        return {}
-
-    def restore(self, saved: dict[str, str]) -> None:
-        """Do nothing, because no state is carried over."""
-
 
 class CarriedStateEncoder(SentenceEncoder):
     """Encoder that carries the state from batch to batch, as AllenNLP and bilm-tf do.
@@ -341,7 +302,6 @@ class CarriedStateEncoder(SentenceEncoder):
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        """Prepare a biLM; see `SentenceEncoder`."""
         # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a batch
         # does not depend on earlier batches, so that a resumed run computes equal bits.
         super().__init__(bilm, types, cached_tokens=0)

@@ -1,17 +1,13 @@
 """Fast biLM: computes what `BiLm.run_bounded` computes, without gradients.
 
 Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
-(see `trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
-elementwise work are prepared for the processor (`fast_lstm`, `linear`).
+(see `Trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
+elementwise work are prepared for the processor (`fast_lstm`).
 
-Decorator that leaves a method out of `torch.compile`.
-
-Detection of weights that a user has changed after they were copied.
-
-Torch counts changes of a tensor, but not those through `parameter.data` or NumPy. Values show them.
+A `BiLmRunner` uses it in a module that may train too, whose weights may change at any time, and
+which `torch.compile` leaves out (`uncompiled`).
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,50 +49,24 @@ def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
     return call
 
 
-_SAMPLED_ROWS = 32
-"""Number of indices per dimension of a tensor that `sample` reads."""
+class WeightsVersion:
+    """Addresses of weights, and torch's counters of their changes.
 
-
-def fingerprint(module: nn.Module) -> Tensor:
-    """Return the products of all weights of a module with fixed numbers, float32, shape (n,).
-
-    The change of any single value changes them. It takes as long as reading all weights.
+    The `key` changes with every operation in place, `load_state_dict`, an optimizer's step and new
+    `data`. torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an optimizer
+    with `fused=True`. Copies and pickles are versions of no weights.
     """
-    products = []
-    for values in module.state_dict().values():
-        rows = values.flatten(1) if values.dim() > 1 else values.reshape(1, -1)
-        columns = torch.arange(rows.shape[1], dtype=torch.float32, device=rows.device)
-        products.append((rows.float() @ columns.cos()).cpu())
-    return torch.cat(products)
 
+    def __init__(self, weights: Iterable[Tensor] = ()) -> None:
+        # References keep the memory, so that later weights cannot get the addresses of these.
+        self._weights = [weight.detach() for weight in weights]
+        self.key = [
+            (weight.data_ptr(), -1 if weight.is_inference() else weight._version)
+            for weight in self._weights
+        ]
 
-def sample(weights: Iterable[Tensor]) -> Tensor:
-    """Return some values of each weight, float32, shape (n,).
-
-    It takes no time, and misses the change of a few values.
-    """
-    sampled = []
-    for weight in weights:
-        steps = [slice(None, None, max(1, size // _SAMPLED_ROWS)) for size in weight.shape]
-        sampled.append(weight.detach()[tuple(steps)].flatten().float())
-    return torch.cat(sampled)
-
-
-def are_equal(one: nn.Module, other: nn.Module) -> bool:
-    """Return whether two modules have equal weights, on the CPU."""
-    first, second = one.state_dict(), other.state_dict()
-    return first.keys() == second.keys() and all(
-        torch.equal(values, second[name]) for name, values in first.items()
-    )
-
-
-def weights_sha256(module: nn.Module, start: str) -> str:
-    """Return the SHA-256, in hexadecimal, of a text and all weights of a module."""
-    digest = hashlib.sha256(start.encode())
-    for name, values in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(values.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    def __reduce__(self) -> tuple[type["WeightsVersion"], tuple[()]]:
+        return WeightsVersion, ()
 
 
 MAX_ROWS: Final = 256
@@ -129,11 +99,8 @@ class FastBiLm:
     def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
         """Prepare the LSTMs of a biLM.
 
-        Args:
-            bilm: Its LSTMs are removed one by one, so that memory never holds all of them twice.
-                It must not be used afterwards.
-            types: Device and data types.
-            keeps_bilm: Leave `bilm` as it is.
+        Unless `keeps_bilm`, they are removed from it one by one, so that memory never holds all of
+        them twice. It must not be used afterwards.
         """
         _prepare_for_forks()
         self.options = bilm.options
@@ -148,7 +115,6 @@ class FastBiLm:
         self._stacks = prepare(bilm.forward_layers), prepare(bilm.backward_layers)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a copy or a pickle."""
         _prepare_for_forks()
         vars(self).update(state)
 
@@ -165,8 +131,7 @@ class FastBiLm:
         Args:
             vectors: Vectors of the distinct tokens, float, shape (V, P).
             tokens: Rows of `vectors` for the tokens of B sentences, shape (B, T), padded with -1.
-            state: State in which each sentence starts, or one row for all.
-            directions: D directions to run.
+            state, directions: See `SentenceEncoder.run_from`.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
@@ -258,10 +223,7 @@ def compute_input_gates(
 def group_by_tokens(
     tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Split steps into groups of at most `max_tokens` distinct tokens, or of one step.
-
-    A group has at most `MAX_STEPS` steps.
-    """
+    """Split steps into groups of at most `max_tokens` tokens and `MAX_STEPS`, or of one step."""
     if len(tokens) <= max_tokens and len(sizes) <= MAX_STEPS:
         yield list(sizes)
         return
@@ -297,19 +259,21 @@ vectors, float, shape (N, P)."""
 class BiLmRunner:
     """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
-    The fast LSTMs have a copy of the weights. It is made on first use, and again after the weights
-    have changed. A change of a few values through `parameter.data` is missed. Copies and pickles of
-    a runner have no weights.
+    The fast LSTMs have a copy of the weights. It is made on first use, and again after a change
+    that `WeightsVersion` shows, after training, and after `reload_weights`. Copies and pickles of a
+    runner have no weights.
     """
 
     def __init__(self) -> None:
-        """Make a runner without weights."""
         self._fast: FastBiLm | None = None
-        self._copied: list[Any] = []
-        self._sampled = torch.empty(0)
+        self._copied = WeightsVersion()
 
     def __reduce__(self) -> tuple[type["BiLmRunner"], tuple[()]]:
         return BiLmRunner, ()
+
+    def reload_weights(self) -> None:
+        """Forget the copy of the weights, so that the next call makes a new one."""
+        self._fast, self._copied = None, WeightsVersion()
 
     def run(
         self,
@@ -324,8 +288,7 @@ class BiLmRunner:
         Args:
             bilm: Model. All calls must get one model.
             ids: int64, shape (B, T + 2, C); see `BiLm.add_boundaries`.
-            mask: See `BiLm.run_bounded`.
-            lengths: See `BiLm.run_bounded`.
+            mask, lengths: See `BiLm.run_bounded`.
             encode: Encodes tokens. None is the token encoder of the biLM.
 
         Returns:
@@ -333,6 +296,8 @@ class BiLmRunner:
         """
         encode = encode or (lambda rows, columns: bilm.token_encoder(ids[rows, columns]))
         is_frozen = _is_frozen(bilm)
+        if not is_frozen:
+            self.reload_weights()  # Not all optimizers count their steps.
         if not is_frozen and (bilm.device.type != "cpu" or torch.compiler.is_compiling()):
             return bilm.run_bounded(mask, lengths, encode).layers
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
@@ -354,15 +319,15 @@ class BiLmRunner:
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
         """Run the fast LSTMs, and copy the weights first if they have changed."""
         stacks = bilm.forward_layers, bilm.backward_layers
-        weights = [weight for stack in stacks for weight in stack.parameters()]
-        present = [(weight.data_ptr(), weight._version, weight.dtype) for weight in weights]
-        values = sample(weights)
-        is_same = present == self._copied and torch.equal(values, self._sampled)
-        if self._fast is None or not is_same:
-            self._fast = None  # Free the old copy before allocating the new one.
-            types = ComputeTypes(bilm.device, *3 * (_gates_dtype(bilm),))
+        version = WeightsVersion(weight for stack in stacks for weight in stack.parameters())
+        if self._fast is None or version.key != self._copied.key:
+            self._fast, self._copied = (
+                None,
+                version,
+            )  # Free the old copy before allocating a new one.
+            dtype = _gates_dtype(bilm)
+            types = ComputeTypes(bilm.device, dtype, dtype, dtype)
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
-            self._copied, self._sampled = present, values
         with torch.autocast("cpu", enabled=False):
             return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[0]
 
@@ -376,16 +341,13 @@ def _is_frozen(bilm: BiLm) -> bool:
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
-    """Return the data type of the gates' weights."""
     return bilm.layer_pairs()[0][0].gates.weight.dtype
 
 
 def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tuple[Tensor, Tensor]:
-    """Encode each distinct token once.
+    """Return the vectors of distinct tokens, float, shape (V, P), and the row of each token.
 
-    Returns:
-        The vectors, float, shape (V, P), and the row of each token in them, int64,
-        shape (B, T + 2), padded with -1.
+    The rows are int64, shape (B, T + 2), padded with -1.
     """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)

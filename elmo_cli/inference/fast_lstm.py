@@ -5,7 +5,7 @@
     h = clip(W_hr (sigmoid(o) * tanh(c)))
 
 W_ih x is computed for several steps at once, before they run (`fast_bilm`). Equal beginnings of
-sentences are computed once (`trie`).
+sentences are computed once (`Trie`).
 """
 
 import math
@@ -38,10 +38,8 @@ _CELLS = _FLOAT, torch.int64, float, _FLOAT
 class TableRows(NamedTuple):
     """Rows of a table, one per node of a step."""
 
-    table: Tensor
-    """Float, shape (V, D)."""
-    rows: Tensor | None
-    """Int64, shape (n,). None selects all n rows of the table."""
+    table: Tensor  # float, (V, D)
+    rows: Tensor | None  # int64, (n,); None selects all n rows of the table
 
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""
@@ -71,31 +69,21 @@ class _Steps(NamedTuple):
     """Consecutive steps of a trie, with M nodes. E sentences end at them."""
 
     gates: StepGates
-    before: LstmState
-    """State before the first step."""
-    are_first: bool
-    """True if `before` is the state of the roots."""
-    parents: Tensor
-    """See `Trie.parents`. Int64, shape (M,)."""
-    n_ended: list[int]
-    """Number of sentences that end at each step. They sum to E."""
-    ends: Tensor
-    """See `Trie.ends`. Int64, shape (E,)."""
-    hidden: Tensor
-    """Hidden states, float, shape (M, P): written."""
-    ended: LstmState
-    """State in which each sentence ends, in the order in which they end: written."""
+    before: LstmState  # state before the first step
+    are_first: bool  # True if `before` is the state of the roots
+    parents: Tensor  # see `Trie.parents`, int64, (M,)
+    n_ended: list[int]  # number of sentences that end at each step; they sum to E
+    ends: Tensor  # see `Trie.ends`, int64, (E,)
+    hidden: Tensor  # hidden states, float, (M, P): written
+    ended: LstmState  # states at the ends of sentences, in the order of the ends: written
 
 
 class _Buffers(NamedTuple):
     """Memory for the largest step of a run, n nodes."""
 
-    cells: tuple[Tensor, Tensor]
-    """Cells, float32, shape (n, D) each. The steps write to them in turn."""
-    parents: Tensor
-    """Hidden states of the parents, float, shape (n, P)."""
-    output: Tensor
-    """Inputs of the projection, float, shape (n, D)."""
+    cells: tuple[Tensor, Tensor]  # float32, (n, D) each; the steps write to them in turn
+    parents: Tensor  # hidden states of the parents, float, (n, P)
+    output: Tensor  # inputs of the projection, float, (n, D)
 
 
 class FastLstm:
@@ -107,7 +95,6 @@ class FastLstm:
     """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
-        """Copy the weights of a layer."""
         self._types = types
         self._dim, self._hidden_dim = lstm.options.dim, lstm.options.projection_dim
         self._cell_clip = lstm.options.cell_clip or math.inf
@@ -163,7 +150,6 @@ class FastLstm:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Prepare the layer for this processor."""
         vars(self).update(state)
         if type(self._project) is Linear:
             self._project = make_linear(self._project.weight, self._project.bias)
@@ -175,12 +161,7 @@ class FastLstm:
     def run(
         self, input_gates: Iterator[StepGates], trie: Trie, state: LstmState
     ) -> tuple[Tensor, LstmState]:
-        """Run over a trie; see `Lstm.forward`.
-
-        Args:
-            input_gates: Gates of all steps of the trie.
-            trie: M nodes.
-            state: State of each root.
+        """Run over a trie of M nodes, from the gates of all steps and the states of the roots.
 
         Returns:
             Hidden states, float, shape (M, P), and the state in which each sentence ended, in
@@ -207,7 +188,6 @@ class FastLstm:
         return hidden, ended
 
     def _allocate(self, n_nodes: int, state: LstmState) -> _Buffers:
-        """Allocate the memory of a run."""
         width = self._dim if self._steps is None else self.input_gates.n_outputs // 4
         cells = state.cell.new_empty(2, n_nodes, width)
         parents = state.hidden.new_empty(n_nodes, self._hidden_dim)
@@ -224,11 +204,27 @@ class FastLstm:
         strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
         sizes = steps.gates.sizes
         self._steps(
-            *(len(sizes), self._dim, self._hidden_dim, n_gates, sizes, table, rows),
-            *(*steps.before, *strides, steps.parents),
-            *(self.hidden_gates.weight, self._project.weight),
-            *(self._cell_clip, self._proj_clip, buffers.parents, buffers.output, *buffers.cells),
-            *(steps.hidden, steps.n_ended, steps.ends, *steps.ended),
+            len(sizes),
+            self._dim,
+            self._hidden_dim,
+            n_gates,
+            sizes,
+            table,
+            rows,
+            *steps.before,
+            *strides,
+            steps.parents,
+            self.hidden_gates.weight,
+            self._project.weight,
+            self._cell_clip,
+            self._proj_clip,
+            buffers.parents,
+            buffers.output,
+            *buffers.cells,
+            steps.hidden,
+            steps.n_ended,
+            steps.ends,
+            *steps.ended,
         )
 
     def _run_in_turn(self, steps: _Steps, buffers: _Buffers) -> None:

@@ -1,12 +1,8 @@
-"""Precisions: the data types of each, and the linear layers that multiply in them.
+"""Devices and their memory, precisions, and the linear layers that multiply in them.
 
-Devices and their names.
-
-Lack of memory: detection of its errors, and errors that are returned in place of results.
-
-Linear layers in int8, by oneDNN, for processors with AVX-512 VNNI.
-
-torch has these products under private names only. Many servers have VNNI but no instructions for
+`compute_types` turns the name of a precision into data types, and `prepare_linear` makes a layer
+that multiplies in one of them. Layers in int8 are by oneDNN, for processors with AVX-512 VNNI.
+torch has their products under private names only. Many servers have VNNI but no instructions for
 bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
 """
 
@@ -27,14 +23,11 @@ _SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
 def choose_device(device: Device) -> torch.device:
-    """Return the device that a name or a number selects.
+    """Return the device that a name or a number selects. Raise a `DeviceError` if it is missing.
 
     Args:
         device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,
             else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
-
-    Raises:
-        DeviceError: This machine does not have the device.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     available = _list_devices()
@@ -75,6 +68,47 @@ def result_or_raise(result: _Result | ComputationError) -> _Result:
     return result
 
 
+class ComputeTypes(NamedTuple):
+    """Device and data types in which a biLM computes. Its cells are float32 in every precision."""
+
+    device: torch.device
+    values: torch.dtype
+    """Data type of token vectors and hidden states."""
+    weights: torch.dtype
+    """Data type in which linear layers multiply, except the gates."""
+    gate_weights: torch.dtype
+    """Data type in which the linear layers of the gates multiply."""
+
+
+def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
+    """Return the data types of a precision. Raise an `InputError` if the device lacks it."""
+    if precision != "int8":
+        dtype = getattr(torch, precision)
+        return ComputeTypes(device, dtype, dtype, dtype)
+    if device.type != "cpu":
+        raise InputError(f"precision int8: expected the CPU, found {device}. Use float16.")
+    if not has_int8():
+        capability = torch.backends.cpu.get_cpu_capability()
+        raise InputError(
+            "precision int8: expected a processor with AVX-512 VNNI and a torch that supports it, "
+            f"found {capability} and torch {torch.__version__}. Use float32."
+        )
+    weights = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
+    return ComputeTypes(device, torch.float32, weights, torch.int8)
+
+
+class RoundedLinear(Linear):
+    """Linear layer in a lower precision, with inputs and outputs in float32."""
+
+    def __init__(self, layer: Linear, dtype: torch.dtype) -> None:
+        """Wrap a layer that multiplies in `dtype`."""
+        self.n_outputs, self._layer, self._dtype = layer.n_outputs, layer, dtype
+
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
+        """Multiply; see `Linear.__call__`."""
+        return self._layer(inputs.to(self._dtype)).float()
+
+
 _LARGEST: Final = 127
 _ZERO: Final = 128
 """Value that represents 0 in the inputs: oneDNN's fast product takes unsigned inputs."""
@@ -104,19 +138,29 @@ class Int8Linear(Linear):
         self._no_offsets = torch.zeros(len(weight), dtype=torch.int32, device="cpu")
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
-        """Multiply float32, shape (N, in), to float32, shape (N, out)."""
+        """Multiply; see `Linear.__call__`."""
         chunks = torch.split(inputs, _MAX_ROWS)
         products = [self._multiply(_pad_rows(rows))[: len(rows)] for rows in chunks]
         return products[0] if len(products) == 1 else torch.cat(products)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """Multiply at most `_MAX_ROWS` rows, rounded up by `_pad_rows`."""
         scales = _find_largest(inputs) / _LARGEST  # (N, 1)
         # The conversion truncates: with 0.5 added it rounds to the nearest number.
         rounded = (inputs / scales).add_(_ZERO + 0.5).to(torch.uint8)
         rows: Tensor = torch.ops.onednn.qlinear_pointwise(
-            *(rounded, 1.0, _ZERO, self.weight, self._scales, self._no_offsets, None),
-            *(1.0, 0, torch.float32, "none", [], ""),
+            rounded,
+            1.0,
+            _ZERO,
+            self.weight,
+            self._scales,
+            self._no_offsets,
+            None,  # bias
+            1.0,  # scale and offset of the result
+            0,
+            torch.float32,
+            "none",  # no function after the product
+            [],
+            "",
         )
         if self.bias is None:
             return rows.mul_(scales)
@@ -156,53 +200,6 @@ def _pad_rows(inputs: Tensor) -> Tensor:
 def _find_largest(rows: Tensor) -> Tensor:
     """Return the largest absolute value per row, shape (N, 1), and at least 1e-30 for divisions."""
     return rows.abs().amax(dim=1, keepdim=True).clamp_min_(1e-30)
-
-
-class ComputeTypes(NamedTuple):
-    """Device and data types in which a biLM computes. Its cells are float32 in every precision."""
-
-    device: torch.device
-    values: torch.dtype
-    """Data type of token vectors and hidden states."""
-    weights: torch.dtype
-    """Data type in which linear layers multiply, except the gates."""
-    gate_weights: torch.dtype
-    """Data type in which the linear layers of the gates multiply."""
-
-
-def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
-    """Return the data types of a precision on a device.
-
-    Raises:
-        InputError: The device cannot compute in this precision.
-    """
-    if precision != "int8":
-        dtype = getattr(torch, precision)
-        return ComputeTypes(device, dtype, dtype, dtype)
-    if device.type != "cpu":
-        raise InputError(f"precision int8: expected the CPU, found {device}. Use float16.")
-    if not has_int8():
-        capability = torch.backends.cpu.get_cpu_capability()
-        raise InputError(
-            "precision int8: expected a processor with AVX-512 VNNI and a torch that supports it, "
-            f"found {capability} and torch {torch.__version__}. Use float32."
-        )
-    weights = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
-    return ComputeTypes(device, torch.float32, weights, torch.int8)
-
-
-class RoundedLinear(Linear):
-    """Linear layer in a lower precision, with inputs and outputs in float32."""
-
-    def __init__(self, layer: Linear, dtype: torch.dtype) -> None:
-        """Wrap a layer that multiplies in `dtype`."""
-        self.n_outputs = layer.n_outputs
-        self._layer = layer
-        self._dtype = dtype
-
-    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
-        """Multiply float32, shape (N, in), to float32, shape (N, out)."""
-        return self._layer(inputs.to(self._dtype)).float()
 
 
 def prepare_linear(

@@ -47,11 +47,7 @@ def apply_selection(
 
 
 def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
-    """Choose or mix layers.
-
-    Args:
-        selection: Selection that is checked for the model.
-        layers: float, shape (L, N, W).
+    """Choose or mix layers, float, shape (L, N, W), by a selection that is checked for the model.
 
     Returns:
         float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`, else

@@ -51,6 +51,10 @@ class HubElmo(nn.Module):
         with torch.device(next(self.bilm.parameters()).device):
             self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
 
+    def reload_weights(self) -> None:
+        """Let the next call compute with the present weights of `bilm`; see `Elmo`."""
+        self._runner.reload_weights()
+
     @uncompiled
     def forward(
         self,

@@ -1,9 +1,8 @@
-"""Token vectors to biLM layers: two stacks of LSTMs, one in each direction.
+"""Token vectors to biLM layers by two stacks of LSTMs, and to the weighted sum of the layers.
 
-The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from
-`</S>` to `<S>`; they never mix (Peters et al., 2018, section 3.1).
-
-Weighted sum of the biLM's layers, learned by a task (Peters et al., 2018, section 3.2).
+The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from `</S>` to `<S>`.
+They never mix (Peters et al., 2018, section 3.1). A task learns the weights of the sum
+(`ScalarMix`, section 3.2).
 """
 
 from collections.abc import Callable, Sequence
@@ -157,18 +156,16 @@ class BiLm(nn.Module):
         if token_encoder is not None:
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
-            self.token_encoder = CharacterEncoder(
-                options.char_cnn, size, projects=projects_features
-            )
+            characters = options.char_cnn
+            self.token_encoder = CharacterEncoder(characters, size, projects=projects_features)
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
             raise ValueError("a word-level model needs its vocabulary")
 
         def stack() -> nn.ModuleList:
-            return nn.ModuleList(
-                Lstm(options.lstm, projects=projects) for _ in range(options.lstm.n_layers)
-            )
+            n_layers = options.lstm.n_layers
+            return nn.ModuleList(Lstm(options.lstm, projects=projects) for _ in range(n_layers))
 
         self.dropout = Dropout(dropout)
         self.forward_layers = stack()
@@ -223,14 +220,12 @@ class BiLm(nn.Module):
         """Run each stack over packed token vectors in the order in which it reads them.
 
         Args:
-            forward: Token vectors for the forward stack, float, shape (N, P).
-            backward: Token vectors for the backward stack, float, shape (N, P).
+            forward, backward: Token vectors for each stack, float, shape (N, P).
             sizes: Number of sentences that run at each step; see `Lstm.forward`.
             state: State in which each sentence starts.
 
         Returns:
-            The layers of both stacks, shaped like the inputs, and the state at the end of each
-            sequence.
+            The layers of both stacks, shaped like the inputs, and the states at the ends.
         """
         outputs: list[tuple[Tensor, Tensor]] = []
         ended = []

@@ -1,4 +1,4 @@
-"""One LSTM layer with projection, in one direction: the readable, differentiable reference.
+"""One LSTM layer with projection, in one direction: the differentiable reference.
 
 Sequences are packed, as in `torch.nn.utils.rnn.PackedSequence`: the longest sequence comes first,
 and rows are stored step after step. Each step has only the sequences that still run, so that no
@@ -8,10 +8,9 @@ padding is computed.
     step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
     step 2   a2
 
-Fast, differentiable LSTM layer: the function of `Lstm.by_steps`, with its gradients.
-
-The forward pass stores the gates after sigmoid and tanh. In the backward pass, each step computes
-the gradients of its gates. The gradient of a weight is one product over the rows of all steps:
+`Lstm.by_steps` is the readable version. `PackedLstm` is the same function with fast gradients. Its
+forward pass stores the gates after sigmoid and tanh. In its backward pass, each step computes the
+gradients of its gates, and the gradient of a weight is one product over the rows of all steps:
 
     m = sigmoid(o) * tanh(c)
     dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
@@ -36,6 +35,49 @@ from torch.nn import functional
 from elmo_cli.compiled.kernels import find_kernel, make_linear
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.model_options import LstmOptions
+
+FORGET_BIAS = 1.0
+"""Number that is added to the forget gate at run time. The bias in the file excludes it."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Layout of sentences of different lengths, packed step after step (see above)."""
+
+    order: NDArray[np.int64]
+    """Indices of the sentences, the longest first, shape (B,)."""
+    sizes: list[int]
+    """Number of sentences that still run at each step, in descending order."""
+    sentences: NDArray[np.int64]
+    """Sentence of each packed row, shape (N,)."""
+    positions: NDArray[np.int64]
+    """Position of each packed row in its sentence, shape (N,)."""
+    reversal: NDArray[np.int64]
+    """Packed row that each row is swapped with when every sentence is reversed, shape (N,)."""
+
+
+def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
+    """Return the packed layout of sentences of the given lengths. Empty sentences take no row."""
+    all_lengths = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-all_lengths, kind="stable")
+    ordered = all_lengths[order]
+    n_steps = int(ordered[0]) if len(ordered) else 0
+    # Number of sentences that are longer than 0, 1, ... tokens.
+    sizes = np.searchsorted(-ordered, -np.arange(n_steps), side="left")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    positions = np.repeat(np.arange(n_steps), sizes)
+    ranks = np.arange(offsets[-1]) - offsets[positions]
+    reversal = offsets[ordered[ranks] - 1 - positions] + ranks
+    return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
+
+
+class LstmState(NamedTuple):
+    """Tensors that an LSTM carries from one step to the next, one row per sequence."""
+
+    hidden: Tensor
+    """float, shape (B, P)."""
+    cell: Tensor
+    """float, shape (B, D)."""
 
 
 class PackedLstm(Function):
@@ -182,50 +224,6 @@ def _gradients(
     d_cells *= f
 
 
-FORGET_BIAS = 1.0
-"""Number that is added to the forget gate at run time. The bias in the file excludes it."""
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Layout of sentences of different lengths, packed step after step (see above)."""
-
-    order: NDArray[np.int64]
-    """Indices of the sentences, the longest first, shape (B,)."""
-    sizes: list[int]
-    """Number of sentences that still run at each step, in descending order."""
-    sentences: NDArray[np.int64]
-    """Sentence of each packed row, shape (N,)."""
-    positions: NDArray[np.int64]
-    """Position of each packed row in its sentence, shape (N,)."""
-    reversal: NDArray[np.int64]
-    """Packed row that each row is swapped with when every sentence is reversed, shape (N,)."""
-
-
-def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Return the packed layout of sentences of the given lengths. Empty sentences take no row."""
-    all_lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-all_lengths, kind="stable")
-    ordered = all_lengths[order]
-    n_steps = int(ordered[0]) if len(ordered) else 0
-    # Number of sentences that are longer than 0, 1, ... tokens.
-    sizes = np.searchsorted(-ordered, -np.arange(n_steps), side="left")
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.repeat(np.arange(n_steps), sizes)
-    ranks = np.arange(offsets[-1]) - offsets[positions]
-    reversal = offsets[ordered[ranks] - 1 - positions] + ranks
-    return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
-
-
-class LstmState(NamedTuple):
-    """Tensors that an LSTM carries from one step to the next, one row per sequence."""
-
-    hidden: Tensor
-    """float, shape (B, P)."""
-    cell: Tensor
-    """float, shape (B, D)."""
-
-
 class Lstm(nn.Module):
     """An LSTM with recurrent projection (Sak et al., 2014) and clipping.
 
@@ -255,7 +253,7 @@ class Lstm(nn.Module):
 
         Args:
             inputs: float, shape (N, P), packed.
-            sizes: Number of sequences that run at each step, in descending order. They sum to N.
+            sizes: See `Packing.sizes`.
             state: State in which each sequence starts. None is the zero state.
 
         Returns:
@@ -297,26 +295,22 @@ class Lstm(nn.Module):
         dtype, n = autocast_dtype(inputs), sizes[0]
         to_forget = self.gates.bias.new_tensor([0.0, 0.0, FORGET_BIAS, 0.0])
         bias = self.gates.bias + to_forget.repeat_interleave(self.options.dim)
-        projection = None if self.projection is None else self.projection.weight
         outputs, cells = PackedLstm.apply(  # type: ignore[no-untyped-call]
-            *(values.to(dtype) for values in (inputs, state.hidden[:n])),
+            inputs.to(dtype),
+            state.hidden[:n].to(dtype),
             state.cell[:n],
-            *(
-                None if values is None else values.to(dtype)
-                for values in (self.gates.weight, bias, projection)
-            ),
+            self.gates.weight.to(dtype),
+            bias.to(dtype),
+            None if self.projection is None else self.projection.weight.to(dtype),
             sizes,
-            tuple(bound or math.inf for bound in (self.options.cell_clip, self.options.proj_clip)),
+            (self.options.cell_clip or math.inf, self.options.proj_clip or math.inf),
         )
         # Sequence k runs in each step that has more than k sequences. `rows` are the last of them.
         n_steps = np.searchsorted(-np.asarray(sizes), -np.arange(n), side="left")
         starts = np.cumsum([0, *sizes[:-1]])
         rows = torch.from_numpy(starts[n_steps - 1] + np.arange(n)).to(inputs.device)
-        ended = (
-            torch.cat([outputs[rows], state.hidden[n:]]),
-            torch.cat([cells[rows], state.cell[n:]]),
-        )
-        return outputs, LstmState(*ended)
+        hidden = torch.cat([outputs[rows], state.hidden[n:]])
+        return outputs, LstmState(hidden, torch.cat([cells[rows], state.cell[n:]]))
 
     def _step(self, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options

@@ -156,9 +156,6 @@ class LexiconEncoder(TokenEncoder):
         return vectors
 
 
-# Weights.
-
-
 def read_many_langs(
     encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
 ) -> BiLm:
@@ -176,7 +173,6 @@ def read_many_langs(
 
 
 def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...]) -> Tensor:
-    """Return a parameter of the token encoder from the tensors of token_embedder.pkl."""
     if name in _TABLES:
         return below_padding(read_tensor(_TABLES[name], shape[0] - 1, shape[1]))
     name = name.removeprefix("characters.")
@@ -190,7 +186,6 @@ def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...])
 
 
 def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str, Tensor]:
-    """Return the parameters of the LSTMs from the tensors of encoder.pkl."""
     parameters = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):

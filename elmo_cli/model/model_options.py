@@ -93,9 +93,7 @@ class ManyLangsOptions(ModelOptions):
 def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
-    Raises:
-        OptionsError: The file cannot be read, or does not describe a model. The error names every
-            wrong value.
+    An `OptionsError` for a file that does not describe a model names every wrong value.
     """
     return read_options_and_training(path)[0]
 
@@ -111,11 +109,7 @@ class TrainedWith(NamedTuple):
 
 
 def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
-    """Read the architecture of a model, and the defaults that follow from its training.
-
-    Raises:
-        OptionsError: See `read_options`.
-    """
+    """Read the architecture of a model as `read_options`, and the defaults from its training."""
     content = read_json(path)
     if "config_path" in content:
         options: ModelOptions = _read_config(Path(path), content)
@@ -125,11 +119,7 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
 
 
 def read_training(path: str | Path) -> TrainedWith:
-    """Read the defaults that follow from the training of a model.
-
-    Raises:
-        OptionsError: The file is not a JSON object.
-    """
+    """Read the defaults that follow from the training of a model."""
     return _parse_training(read_json(path))
 
 
@@ -178,13 +168,9 @@ def parse_options(content: Mapping[str, Any], path: str | Path = "the options") 
 
 
 def _character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
-    return CharacterOptions(
-        embedding_dim=embedding_dim,
-        filters=tuple((width, count) for width, count in values["filters"]),
-        n_highway=values["n_highway"],
-        activation=values["activation"],
-        max_characters_per_token=values["max_characters_per_token"],
-    )
+    filters = tuple((width, count) for width, count in values["filters"])
+    others = {key: values[key] for key in _CHARACTERS if key != "filters"}
+    return CharacterOptions(embedding_dim, filters, **others)
 
 
 _Check = tuple[str, Callable[[Any], bool]]
@@ -267,17 +253,10 @@ _DEFAULTS: Final = {
 }
 """Values of keys that are missing or null, as in bilm-tf."""
 
-
-# ELMoForManyLangs (Che et al., 2018).
-
+_FILTERS: Final = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _PUBLISHED: Final = ManyLangsOptions(
     LstmOptions(4096, 512, 2, cell_clip=3, proj_clip=3, use_skip_connections=True),
-    CharacterOptions(
-        embedding_dim=50,
-        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-        n_highway=2,
-        activation="relu",
-    ),
+    CharacterOptions(embedding_dim=50, filters=_FILTERS, n_highway=2, activation="relu"),
     word_dim=100,
     max_characters_per_token=50,
 )

@@ -206,11 +206,7 @@ class TokenTable(nn.Module):
         """Return the rows of `vectors` for word indices, int64, shape (B, T).
 
         -1 marks a word that the table does not contain. The vector of `UNKNOWN_WORD` serves tokens
-        without ids, as in AllenNLP.
-
-        Args:
-            word_inputs: int64, shape (B, T).
-            has_ids: bool, shape (B, T): the token can be encoded from its ids.
+        without ids, as in AllenNLP. `has_ids`, bool, shape (B, T), marks the others.
         """
         is_known = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
         is_known &= (word_inputs != self._unknown) | ~has_ids  # -1 if the list lacks this word.

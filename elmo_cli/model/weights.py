@@ -199,9 +199,9 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
-        reason = first_line(error)
-        message = f"{path}: not a valid weights file: {reason}. Download it again."
-        raise WeightsError(message) from None
+        raise WeightsError(
+            f"{path}: not a valid weights file: {first_line(error)}. Download it again."
+        ) from None
 
 
 def write_tensors(
@@ -210,11 +210,9 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors, assembled in memory. It appears when it is complete.
+    """Write a file of tensors as `float32` or `float16`. It appears when it is complete.
 
-    Args:
-        dtype: Type of the values, `float32` or `float16`.
-        metadata: Metadata of safetensors, or attributes of HDF5.
+    `metadata` becomes metadata of safetensors, or attributes of HDF5.
     """
     path = Path(path)
     content: bytes | memoryview
@@ -235,84 +233,66 @@ def write_tensors(
         partial.write_bytes(content)
 
 
-# The weights of a biLM.
-
-
-Transform = Callable[[Tensor], Tensor]
-
-
-class StoredParameter(NamedTuple):
-    """Parameter of a `BiLm` and the dataset that stores it, with both conversions."""
-
-    dataset: str
-    parameter: str
-    to_parameter: Transform
-    to_dataset: Transform
-
-
-def _unchanged(dataset: str, parameter: str) -> StoredParameter:
-    """Describe a parameter that is stored in its shape in torch."""
-    return StoredParameter(dataset, parameter, lambda values: values, lambda values: values)
-
-
-def _matrix(dataset: str, parameter: str) -> StoredParameter:
-    """Describe a matrix: (in, out) in the file, (out, in) in torch."""
-    return StoredParameter(dataset, parameter, Tensor.t, Tensor.t)
-
-
-def _filter(dataset: str, parameter: str) -> StoredParameter:
-    """Describe a filter: (1, width, C, count) in the file, (count, C, width) in torch."""
-    return StoredParameter(
-        dataset,
-        parameter,
-        lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
-        lambda values: values.permute(2, 1, 0)[None],
-    )
-
-
-def _table(dataset: str, parameter: str) -> StoredParameter:
-    """Describe a table. The file lacks its row for "no token here"."""
-    return StoredParameter(dataset, parameter, below_padding, lambda values: values[1:])
-
-
 def below_padding(table: Tensor) -> Tensor:
     """Return a table with an additional first row of zeros, for "no token here"."""
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
+class _Form(NamedTuple):
+    """Conversions of a parameter from its form in the file to its form in torch, and back."""
+
+    to_parameter: Callable[[Tensor], Tensor]
+    to_dataset: Callable[[Tensor], Tensor]
+
+
+_PLAIN: Final = _Form(lambda values: values, lambda values: values)
+_MATRIX: Final = _Form(Tensor.t, Tensor.t)
+"""(in, out) in the file, (out, in) in torch."""
+_FILTER: Final = _Form(
+    lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
+    lambda values: values.permute(2, 1, 0)[None],
+)
+"""(1, width, C, count) in the file, (count, C, width) in torch."""
+_TABLE: Final = _Form(below_padding, lambda values: values[1:])
+"""The file lacks the row for "no token here"."""
+
+
+class StoredParameter(NamedTuple):
+    """Parameter of a `BiLm`, the dataset that stores it, and its form there."""
+
+    dataset: str
+    parameter: str
+    form: _Form = _PLAIN
+
+
 def stored_parameters(
     options: ModelOptions, *, projects: bool, projects_features: bool
 ) -> Iterator[StoredParameter]:
-    """Yield all parameters of a `BiLm` that a weights file stores.
-
-    Args:
-        options: Architecture.
-        projects: True if the LSTMs have a projection; see `BiLm`.
-        projects_features: True if the features of characters have one.
-    """
+    """Yield all parameters of a `BiLm` that a weights file stores; see `BiLm` for the arguments."""
     if options.char_cnn is None:
-        yield _table("embedding", "token_encoder.embedding.weight")
+        yield StoredParameter("embedding", "token_encoder.embedding.weight", _TABLE)
     else:
-        yield _table("char_embed", "token_encoder.char_embedding.weight")
+        yield StoredParameter("char_embed", "token_encoder.char_embedding.weight", _TABLE)
         for i in range(len(options.char_cnn.filters)):
-            yield _filter(f"CNN/W_cnn_{i}", f"token_encoder.convolutions.{i}.weight")
-            yield _unchanged(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
+            convolution = f"token_encoder.convolutions.{i}"
+            yield StoredParameter(f"CNN/W_cnn_{i}", f"{convolution}.weight", _FILTER)
+            yield StoredParameter(f"CNN/b_cnn_{i}", f"{convolution}.bias")
         for k in range(options.char_cnn.n_highway):
             for gate in ("carry", "transform"):
                 highway = f"token_encoder.highways.{k}.{gate}"
-                yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
-                yield _unchanged(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
+                yield StoredParameter(f"CNN_high_{k}/W_{gate}", f"{highway}.weight", _MATRIX)
+                yield StoredParameter(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
         if projects_features:
-            yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
-            yield _unchanged("CNN_proj/b_proj", "token_encoder.projection.bias")
+            yield StoredParameter("CNN_proj/W_proj", "token_encoder.projection.weight", _MATRIX)
+            yield StoredParameter("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             lstm = f"{direction}_layers.{layer}"
-            yield _matrix(f"{cell}/W_0", f"{lstm}.gates.weight")
-            yield _unchanged(f"{cell}/B", f"{lstm}.gates.bias")
+            yield StoredParameter(f"{cell}/W_0", f"{lstm}.gates.weight", _MATRIX)
+            yield StoredParameter(f"{cell}/B", f"{lstm}.gates.bias")
             if projects:
-                yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
+                yield StoredParameter(f"{cell}/W_P_0", f"{lstm}.projection.weight", _MATRIX)
 
 
 def read_weights(
@@ -320,8 +300,7 @@ def read_weights(
 ) -> BiLm:
     """Build the biLM of `options` with the weights of a file, in float32.
 
-    Raises:
-        WeightsError: Tensors do not fit the options, or are not finite. All of them are named.
+    A `WeightsError` names all tensors that do not fit the options, or are not finite.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
@@ -335,11 +314,13 @@ def read_weights(
             bilm = BiLm(options, vocabulary, projects=projects, projects_features=features)
         parameters = bilm.state_dict()
         stored = list(stored_parameters(options, projects=projects, projects_features=features))
-        expected = {s.dataset: tuple(s.to_dataset(parameters[s.parameter]).shape) for s in stored}
+        expected = {
+            s.dataset: tuple(s.form.to_dataset(parameters[s.parameter]).shape) for s in stored
+        }
         file.check_shapes(expected, "the options")
         for each in stored:
             values = file.load(each.dataset, expected[each.dataset])
-            parameters[each.parameter] = each.to_parameter(values)
+            parameters[each.parameter] = each.form.to_parameter(values)
     # If any value is not finite, the sum is not. The sum needs only one pass over the values.
     invalid = [s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()]
     if invalid:
@@ -370,7 +351,7 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
         projects_features="token_encoder.projection.weight" in parameters,
     )
     values = (
-        (each.dataset, each.to_dataset(parameters[each.parameter].detach()).cpu().numpy())
+        (each.dataset, each.form.to_dataset(parameters[each.parameter].detach()).cpu().numpy())
         for each in stored
     )
     write_tensors(path, values, "float32")

@@ -1,29 +1,20 @@
-"""Download of published models, files of URLs, zip files and models of the hub, each atomically.
+"""Published models, files of URLs, zip files and models of the hub, fetched into the cache folder.
 
 A published model is stored in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
 of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
 $XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
+A file is downloaded from the first URL that works, and checked before it gets its name.
 
-Download of one file from the first URL that works. The file is checked before it appears.
-
-Mirror of models, at the address in the environment variable ELMO_MIRROR.
-
-A mirror has the layout of the cache folder: `<mirror>/<name>/SHA256SUMS` lists the files of a
-model, which are next to it. A copy of a cache folder is a mirror.
-
-Hash of all that a model computes with. The hashes of large files are recorded in the cache.
-
-Hashing the weights of the original model takes a quarter of a second, a tenth of a short run.
+The environment variable ELMO_MIRROR is the address of a mirror, which is tried first. It has the
+layout of the cache folder, so a copy of a cache folder is a mirror.
 """
 
 import errno
 import hashlib
 import http.client
-import json
 import logging
 import os
 import shutil
-import time
 import urllib.request
 import zipfile
 import zlib
@@ -38,21 +29,16 @@ from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from elmo_cli.atomic import lock, renamed, unlock
-from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, size_text, system_reason
-from elmo_cli.model.model_options import ManyLangsOptions, read_options
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, size_text
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
-    MANY_LANGS_FILES,
-    SUMS,
     ModelFiles,
     candidates,
+    check_file,
+    check_sha256,
     only_file,
     read_folder,
-    read_sums,
-    record_sums,
     role_of,
-    sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
 from elmo_cli.version import __version__
@@ -60,12 +46,21 @@ from elmo_cli.version import __version__
 # Users set the level of this logger. It decides whether bars are shown, too.
 logger = logging.getLogger("elmo_cli.pretrained.cache")
 
-ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
-PIECE_BYTES: Final = 1 << 18
-
+_PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
+
+BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
+HUB_PREFIX: Final = "hf:"
+
+_FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
+_UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
+"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
+_MAX_UNPACKED_BYTES: Final = 1 << 32
+"""Maximum size of an unpacked model whose size is unknown."""
+_MAX_RATIO: Final = 2
+"""Maximum size of an unpacked model of the registry, per byte of its download."""
 
 
 def download_file(
@@ -79,8 +74,8 @@ def download_file(
     """Download a file from the first URL that works, into a folder that is locked.
 
     Args:
-        urls: URLs in the order in which they are tried. URLs of http, and redirects to them, are
-            followed only if the environment variable ELMO_ALLOW_HTTP is 1.
+        urls: URLs of http, and redirects to them, are followed only if the environment variable
+            ELMO_ALLOW_HTTP is 1.
         destination: Path of the file.
         check: Reads the complete file before it gets its name. Raises an `ElmoError` if the file
             is damaged.
@@ -133,7 +128,7 @@ def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
         total = int(response.headers.get("Content-Length", 0))
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
         with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
-            shutil.copyfileobj(body, file, PIECE_BYTES)
+            shutil.copyfileobj(body, file, _PIECE_BYTES)
     if total and (n_bytes := path.stat().st_size) != total:
         raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
 
@@ -143,70 +138,8 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
     scheme = url.lower().partition(":")[0]
     if scheme == "https" or (scheme == "file" and allow_file):
         return
-    if os.environ.get(ALLOW_HTTP) != "1":
-        raise ModelError(f"expected an https URL; set {ALLOW_HTTP}=1 to allow http")
-
-
-VARIABLE: Final = "ELMO_MIRROR"
-
-
-def mirror_address() -> str | None:
-    """Return the URL of the mirror, or None. The path of a folder becomes a URL."""
-    address = os.environ.get(VARIABLE)
-    if not address:
-        return None
-    if "://" not in address and not address.startswith("file:"):
-        return Path(os.path.expanduser(address)).absolute().as_uri()
-    return address.rstrip("/")
-
-
-def fetch_from_mirror(
-    address: str, model: PublishedModel, folder: Path, *, with_softmax: bool
-) -> None:
-    """Get the missing files of a model from a mirror into a folder that is locked.
-
-    Raises:
-        ModelError: The mirror lacks the model, or a file of it is damaged.
-    """
-    base = f"{address}/{quote(model.name)}"
-    listed = folder / f".mirror.{SUMS}"
-    advice = f"Make sure that {base}/{SUMS} exists, or unset {VARIABLE}"
-    try:
-        download_file([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
-        sums = read_sums(listed)
-    finally:
-        listed.unlink(missing_ok=True)
-    # A model counts as complete when it has its weights, so they come last.
-    for name in sorted(sums, key=lambda name: role_of(name) == "weights"):
-        role = role_of(name)
-        if (folder / name).exists() or (role == "softmax" and not with_softmax):
-            continue
-        published_sha256 = (
-            model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
-        )
-        check = partial(check_sum, expected=published_sha256 or sums[name])
-        url = f"{base}/{quote(name)}"
-        download_file([url], folder / name, check, advice=advice, allow_file=True)
-
-
-def check_sum(path: Path, expected: str) -> None:
-    """Raise a `ModelError` if a file has another SHA-256 sum than expected."""
-    if (digest := sha256(path)) != expected:
-        raise ModelError(f"expected the sha256 {expected}, found {digest}")
-
-
-BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
-HUB_PREFIX: Final = "hf:"
-
-_FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
-UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
-"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
-
-
-_MAX_UNPACKED_BYTES: Final = 1 << 32
-"""Maximum size of an unpacked model whose size is unknown."""
-_MAX_RATIO: Final = 2
-"""Maximum size of an unpacked model of the registry, per byte of its download."""
+    if os.environ.get("ELMO_ALLOW_HTTP") != "1":
+        raise ModelError("expected an https URL; set ELMO_ALLOW_HTTP=1 to allow http")
 
 
 def cache_folder() -> Path:
@@ -234,19 +167,17 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
     folder = published_folder(model)
     if model.name != BUNDLED:
         _try_mirror(model, folder, with_softmax=with_softmax)
-    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
-        names = [each.name for each in MODELS if each.softmax or each.name == BUNDLED]
+    if with_softmax and "softmax" not in model.urls and not candidates(folder, "softmax"):
+        names = [each.name for each in MODELS if "softmax" in each.urls or each.name == BUNDLED]
         raise ModelError(
             f"{model.name}: no softmax is published for this model. Choose one of "
             f"{', '.join(names)}, or a folder that `elmo train` wrote."
         )
     if model.name != BUNDLED:
-        if model.archive:
-            _fill_published(
-                folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder)
-            )
+        if "archive" in model.urls:
+            _fill(folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder))
         for role in FILE_NAMES if with_softmax else ("options", "weights"):
-            if role in ("options", "weights") or model.urls(role):
+            if role in ("options", "weights") or role in model.urls:
                 _published_file(model, role)
     return replace(read_folder(folder, model.name), language=model.language_code)
 
@@ -261,7 +192,7 @@ def local_file(file: str | Path, role: str) -> Path:
     if "://" not in url:
         return Path(os.path.expanduser(file))
     model = model_of_url(url)
-    if model and url in model.urls(role):
+    if model and url in model.urls.get(role, ()):
         with_softmax = role in ("softmax", "vocabulary")
         _try_mirror(model, published_folder(model), with_softmax=with_softmax)
         return _published_file(model, role)
@@ -321,43 +252,30 @@ def locked(folder: Path) -> Iterator[None]:
 def _published_file(model: PublishedModel, role: str) -> Path:
     """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
-    check = partial(
-        check_file, role=role, expected_sha256=model.weights_sha256 if role == "weights" else None
-    )
-    target, advice = folder / FILE_NAMES[role], _advice(model, folder / FILE_NAMES[role])
-    _fill_published(
+    target = folder / FILE_NAMES[role]
+    check = partial(check_file, role=role, expected_sha256=model.known_sha256(target.name))
+    _fill(
         folder,
         lambda: candidates(folder, role),
-        lambda: download_file(model.urls(role), target, check, advice=advice),
+        lambda: download_file(
+            model.urls.get(role, ()), target, check, advice=_advice(model, target)
+        ),
     )
     return candidates(folder, role)[0]
 
 
-def _fill_published(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
-    """Fill a folder, see `_fill`, and record the checksums of new files."""
-
-    def get_and_record() -> None:
-        get()
-        record_sums(folder)
-
-    _fill(folder, find, get_and_record)
-
-
-def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
-    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
-    address = mirror_address()
-    roles = ("options", "weights", "softmax", "vocabulary")[: 4 if with_softmax else 2]
-    if address is None:
-        return
+def _get_archive(model: PublishedModel, folder: Path) -> None:
+    """Download and unpack a model's archive. If that fails, its single files are tried next."""
+    archive = folder / "archive.zip"
     try:
-        _fill_published(
-            folder,
-            lambda: all(candidates(folder, role) for role in roles),
-            lambda: fetch_from_mirror(address, model, folder, with_softmax=with_softmax),
-        )
+        # Unpacking checks the archive. After a damaged archive, the next URL is tried.
+        check = partial(unpack, folder=folder, model=model)
+        download_file(model.urls["archive"], archive, check, advice=_advice(model, archive))
+        archive.unlink()
     except ModelError as error:
-        reason = str(error).removesuffix(".")
-        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason)
+        if "weights" not in model.urls:
+            raise
+        logger.info("%s Trying its single files.", error)
 
 
 def _advice(model: PublishedModel, target: Path) -> str:
@@ -368,70 +286,74 @@ def _advice(model: PublishedModel, target: Path) -> str:
     )
 
 
-def _get_archive(model: PublishedModel, folder: Path) -> None:
-    """Download and unpack a model's archive. If that fails, its single files are tried next."""
-    archive = folder / "archive.zip"
+def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
+    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
+    if (address := mirror_address()) is None:
+        return
+    roles = ("options", "weights", "softmax", "vocabulary")[: 4 if with_softmax else 2]
+    softmax = [FILE_NAMES[role] for role in roles[2:]]
     try:
-        # Unpacking checks the archive. After a damaged archive, the next URL is tried.
-        advice = _advice(model, archive)
-        check = partial(unpack, folder=folder, model=model)
-        download_file(model.archive, archive, check, advice=advice)
-        archive.unlink()
+        _fill(
+            folder,
+            lambda: all(candidates(folder, role) for role in roles),
+            # A model counts as complete when it has its weights, so they come last.
+            lambda: _get_from_mirror(address, model, folder, [*softmax, *model.files]),
+        )
     except ModelError as error:
-        if not model.weights:
-            raise
-        logger.info("%s Trying its single files.", error)
+        reason = str(error).removesuffix(".")
+        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason)
 
 
-def check_file(path: Path, role: str, expected_sha256: str | None = None) -> None:
-    """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
-    if expected_sha256 is not None and (digest := sha256(path)) != expected_sha256:
-        raise ModelError(f"expected the sha256 {expected_sha256}, found {digest}")
-    if role == "options":
-        read_options(path)
-    elif role == "vocabulary":
-        read_vocabulary(path)
-    else:
-        from elmo_cli.model.weights import open_tensors
+def mirror_address() -> str | None:
+    """Return the URL of the mirror, or None. The path of a folder becomes a URL."""
+    address = os.environ.get("ELMO_MIRROR")
+    if not address:
+        return None
+    if "://" not in address and not address.startswith("file:"):
+        return Path(os.path.expanduser(address)).absolute().as_uri()
+    return address.rstrip("/")
 
-        with open_tensors(path):
-            pass
+
+def _get_from_mirror(
+    address: str, model: PublishedModel, folder: Path, names: Sequence[str]
+) -> None:
+    """Download the missing files of a model from a mirror into a folder that is locked."""
+    for name in names:
+        role, url = role_of(name), f"{address}/{quote(model.name)}/{quote(name)}"
+        if not (candidates(folder, role) if role else (folder / name).exists()):
+            check = partial(check_file, role=role, expected_sha256=model.known_sha256(name))
+            advice = f"Make sure that {url} exists, or unset ELMO_MIRROR"
+            download_file([url], folder / name, check, advice=advice, allow_file=True)
 
 
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
     """Unpack the files of a model into a folder that is `locked`. If one file fails, none appears.
 
     Folders in the archive are ignored, so that no file is written outside of `folder`. Links
-    become files.
-
-    Args:
-        archive: Path of the zip file.
-        folder: Folder of the files.
-        model: Published model of the archive, whose size is known.
-
-    Raises:
-        ModelError: The archive is damaged, has no model, or is too large when it is unpacked.
+    become files. A published model limits the size.
     """
     try:
         with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
             temporary = Path(made)
-            members = [(PurePosixPath(each.filename).name, each) for each in file.infolist()]
             members = [
                 (name, member)
-                for name, member in members
-                if name.endswith(UNPACKED) and not name.startswith(".")
+                for member in file.infolist()
+                if (name := PurePosixPath(member.filename).name).endswith(_UNPACKED)
+                and not name.startswith(".")
             ]
             # A member never has more bytes than it says.
             _check_size(archive, sum(member.file_size for _, member in members), model)
             for name, member in members:
                 with file.open(member) as source, open(temporary / name, "xb") as target:
-                    shutil.copyfileobj(source, target, PIECE_BYTES)
+                    shutil.copyfileobj(source, target, _PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
                 names = ", ".join(file.namelist()[:5]) or "no files"
                 raise ModelError(
                     f"{archive}: expected options.json and a .hdf5 file, found {names}"
                 )
+            if model is not None:
+                check_sha256(weights[0], model.known_sha256(weights[0].name))
             # The weights come last: a model counts as downloaded when they exist.
             for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
                 path.replace(folder / path.name)
@@ -457,15 +379,10 @@ def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> No
 
 
 def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
-    """Find the files of a model of the hub, and download missing ones.
+    """Find the files of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`, and download missing ones.
 
     The hub's own package downloads them to its own cache (HF_HOME). It supports private models,
     mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
-
-    Args:
-        name: `hf:OWNER/NAME`. `@` and a branch, a tag or a commit may follow. The default is
-            `main`.
-        with_softmax: Download the softmax, too.
     """
     from tqdm import tqdm
 
@@ -492,65 +409,3 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
         reason = first_line(error.__cause__ or error)
         raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
     return read_folder(Path(folder), name)
-
-
-_MIN_BYTES = 1 << 26
-"""Minimum size of a file whose hash is recorded. Smaller files take less than 50 ms."""
-_SETTLED_NS: Final = 2 * 10**9
-"""Nanoseconds after which a further change of a file changes its times, in every file system."""
-
-
-def content_sha256(files: ModelFiles) -> str:
-    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
-
-    For character models it is the hash of the weights file. For other models it covers the hashes
-    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
-    options, which outputs record separately.
-    """
-    options, paths = files.parsed_options, [files.weights]
-    if isinstance(options, ManyLangsOptions):
-        paths += filter(Path.exists, map(files.weights.with_name, MANY_LANGS_FILES))
-    elif options.char_cnn is None and files.vocabulary:
-        paths.append(files.vocabulary)
-    digests = list(map(recorded_sha256, paths))
-    if len(digests) == 1:
-        return digests[0]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def recorded_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal, from the record of an earlier call if possible.
-
-    The record counts while the file has the size, the inode and the times that it had then.
-    """
-    stat = _read_stat(path)
-    if stat[0] < _MIN_BYTES:
-        return sha256(path)
-    record = cache_folder() / "hashes" / f"{cache_key(str(path.resolve()))}.json"
-    try:
-        stored = json.loads(record.read_bytes())
-        if stored["stat"] == stat:
-            return str(stored["sha256"])
-    except (OSError, ValueError, TypeError, KeyError):
-        pass  # There is no record, or it is damaged.
-    now = time.time_ns()
-    digest = sha256(path)
-    is_settled = max(stat[2:]) < now - _SETTLED_NS
-    if is_settled and _read_stat(path) == stat:
-        _write_record(record, {"path": str(path), "stat": stat, "sha256": digest})
-    return digest
-
-
-def _read_stat(path: Path) -> list[int]:
-    """Return the size and inode of a file, and the times of its last changes."""
-    status = path.stat()
-    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
-
-
-def _write_record(record: Path, content: dict[str, object]) -> None:
-    try:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        with renamed(record, record.with_name(f".{record.stem}.{os.getpid()}.partial")) as partial:
-            partial.write_text(json.dumps(content), encoding="utf-8")
-    except OSError as error:  # The next run computes the hash again.
-        logger.info("%s: cannot be written: %s", record, system_reason(error))

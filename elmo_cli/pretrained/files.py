@@ -1,19 +1,12 @@
-"""Files of a model in a folder, found by their names.
+"""Files of a model in a folder, found by their names, and their hashes.
 
 A file with the usual name is preferred to the only file whose name fits. Folders of AllenNLP,
 bilm-tf, NLPL and ELMoForManyLangs can be used unchanged.
-
-SHA-256 sums of the files of a model, in a file that `sha256sum --check` can read.
-
-They are recorded when a model is downloaded. A mirror publishes them as its list of files.
 """
 
 import hashlib
 import json
-import logging
 import os
-import re
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,13 +15,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
-from elmo_cli.atomic import renamed
-from elmo_cli.errors import MissingModelError, ModelError, system_reason
+from elmo_cli.errors import MissingModelError, ModelError
 from elmo_cli.model.model_options import (
+    ManyLangsOptions,
     ModelOptions,
     TrainedWith,
+    read_options,
     read_options_and_training,
 )
+from elmo_cli.model.vocabulary import read_vocabulary
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -170,56 +165,40 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-logger = logging.getLogger(__name__)
+def check_sha256(path: Path, expected: str | None) -> None:
+    """Raise a `ModelError` if a file has another SHA-256 than the expected one; None fits all."""
+    if expected is not None and (digest := sha256(path)) != expected:
+        name = path.name.removeprefix(".partial.")
+        raise ModelError(f"{name}: expected the sha256 {expected}, found {digest}")
 
-SUMS: Final = "SHA256SUMS"
 
-_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^/\\.:][^/\\:]*)")
-"""Sum and name of a file in one line. The file is in the folder of the list, and not hidden."""
+def check_file(path: Path, role: str | None, expected_sha256: str | None = None) -> None:
+    """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
+    check_sha256(path, expected_sha256)
+    if role == "options":
+        read_options(path)
+    elif role == "vocabulary":
+        read_vocabulary(path)
+    elif role is not None and path.suffix != ".pkl":
+        from elmo_cli.model.weights import open_tensors
+
+        with open_tensors(path):
+            pass
 
 
-def read_sums(path: Path) -> dict[str, str]:
-    """Return the sums in a file, by the names of the files that they belong to.
+def content_sha256(files: ModelFiles) -> str:
+    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    Raises:
-        ModelError: A line is no sum, or names a file in another folder.
-        OSError: The file cannot be read.
+    For character models it is the hash of the weights file. For other models it covers the hashes
+    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
+    options, which outputs record separately.
     """
-    sums = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        match = _LINE.fullmatch(line.decode("utf-8", errors="replace"))
-        if match is None:
-            raise ModelError(
-                f"{path.name}, line {number}: expected a SHA-256 sum and the name of a file. Write "
-                "it with `sha256sum *`."
-            )
-        sums[match[2]] = match[1]
-    return sums
-
-
-def model_files(folder: Path) -> list[Path]:
-    """Return the visible files of a model's folder, without the file of sums."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [path for path in files if path.is_file() and path.name[0] != "." and path.name != SUMS]
-
-
-def known_sums(folder: Path) -> dict[str, str]:
-    """Return the recorded sums of a folder. A missing or damaged file has none."""
-    try:
-        return read_sums(folder / SUMS)
-    except (OSError, ModelError):
-        return {}
-
-
-def record_sums(folder: Path, replaced: Collection[str] = ()) -> None:
-    """Record the sums of all files. Only missing sums and sums of replaced files are computed."""
-    old_sums = {name: digest for name, digest in known_sums(folder).items() if name not in replaced}
-    sums = {path.name: old_sums.get(path.name) or sha256(path) for path in model_files(folder)}
-    if sums == known_sums(folder):
-        return
-    try:
-        with renamed(folder / SUMS, folder / f".partial.{SUMS}") as partial:
-            lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
-            partial.write_text("".join(lines), encoding="utf-8", newline="\n")
-    except OSError as error:  # The model works without its sums.
-        logger.info("%s: cannot be written: %s", folder / SUMS, system_reason(error))
+    options, paths = files.parsed_options, [files.weights]
+    if isinstance(options, ManyLangsOptions):
+        paths += filter(Path.exists, map(files.weights.with_name, MANY_LANGS_FILES))
+    elif options.char_cnn is None and files.vocabulary:
+        paths.append(files.vocabulary)
+    digests = list(map(sha256, paths))
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,6 +1,7 @@
 """Models by name, folder, zip file or two files: their files, biLM and description.
 
-Published models are downloaded once; see `download`.
+A published model and a model of the hub are downloaded on first use. `resolve_model` finds what is
+known of a model without a download.
 """
 
 import difflib
@@ -12,7 +13,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
@@ -113,7 +114,7 @@ def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelF
 
 
 def _check_softmax(files: ModelFiles) -> ModelFiles:
-    """Return the files. Raise a `ModelError` if the softmax or its vocabulary is missing."""
+    """Return the files with their softmax and its vocabulary, which must exist."""
     files = with_own_softmax(files)
     if files.softmax is None:
         raise MissingModelError(
@@ -269,21 +270,20 @@ def remove_model(name: str) -> tuple[Path, int]:
     return folder, n_bytes
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a text looks like a path of this system, such as `./a`, `~/a` or `a/b`."""
-    separators = [separator for separator in (os.sep, os.altsep) if separator]
-    has_drive = bool(os.path.splitdrive(text)[0])
-    return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
-
-
 def no_such_model(name: str | Path, source: str = "") -> ModelError:
     """Return the error for an unknown name, with the most similar known name.
 
     The message begins with `source`.
     """
     text = str(name)
-    looks_like_path = isinstance(name, Path) or _is_path(text)
-    if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
+    looks_like_path = (
+        isinstance(name, Path)
+        or text.startswith(("~", "."))
+        or any(separator in text for separator in (os.sep, os.altsep) if separator)
+        or bool(os.path.splitdrive(text)[0])
+        or text.endswith((".zip", ".hdf5", ".safetensors", ".json"))
+    )
+    if looks_like_path:
         return MissingModelError(f"{source}{text}: no such model folder or zip file")
     names = [model.name for model in MODELS]
     similar = difflib.get_close_matches(text.lower(), names, n=1)
@@ -293,9 +293,6 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
         f"{source}{text}: no such model.{question} Choose one of {listed}, "
         f"{MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder."
     )
-
-
-_CARD_LINES: Final = 12
 
 
 def describe_models(
@@ -371,7 +368,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     card_file = files.options.with_name("card.md")
     with suppress(OSError, UnicodeDecodeError):
         if card_file.is_file():
-            card = read_text(card_file).splitlines()[:_CARD_LINES]
+            card = read_text(card_file).splitlines()[:12]
     parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}

@@ -293,11 +293,11 @@ class InputReport:
 
     def end(self, *, is_complete: bool) -> None:
         """Log the other warnings; `is_complete` is False if only a beginning was read."""
-        while is_complete and self._waiting:
-            self._run(self._waiting[0])
         for tally in self._tallies:
             if tally.n_found:
                 logger.warning("Warning: %s", tally.warning(tally, self._number_unit))
+        while is_complete and self._waiting:
+            self._run(self._waiting[0])
 
     def _run(self, check: Check) -> None:
         self._waiting.remove(check)

@@ -1,13 +1,11 @@
 """Text to a model: `elmo train`.
 
-train.py            all of `elmo train`: start reading here
-options.py          options of a run
-start.py            start of a run: architecture, vocabulary, weights
-corpus.py           files -> windows of sentences -> batches, resumable anywhere
-loss.py             a batch -> losses, by the softmax or a sample of it
-run.py              a run: batches -> weights, step after step
-optimizers.py       the optimizer and its learning rate
-processes.py        one process or several
-checkpoint.py       checkpoints, and the folder of a run
-report.py           log, evaluation, and the model that is written
+train.py               all of `elmo train`: start reading here
+training_options.py    options of a run
+start.py               start of a run: architecture, vocabulary, weights
+corpus.py              files -> windows of sentences -> batches, resumable anywhere
+loss.py                a batch -> losses; the optimizer
+training_run.py        a run, in one process or several: batches -> weights, step after step
+checkpoint.py          what must stay equal when a run resumes, and its checkpoint
+run_report.py          log, evaluation, and the model with its record and card
 """

@@ -1,8 +1,11 @@
-"""The checkpoint of a run, and the folder that belongs to the run.
+"""The description of a run, and its checkpoint, from which the same run resumes.
 
-A checkpoint is one file. It is written whole or not at all, whatever ends the process.
+A checkpoint and a record (`run_report`) contain the signature of their run. A command continues a
+run only if the signatures are equal; the length alone may differ. The signature recognizes texts
+and models by their content, so that files may be moved.
 
-The identity of a run: fingerprints of all that must stay equal when the run resumes.
+A checkpoint is one file of `torch.save`, with the keys of `Checkpoint`. It is written whole or not
+at all, whatever ends the process.
 """
 
 import hashlib
@@ -11,9 +14,12 @@ import pickle
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypedDict, TypeGuard, cast
+from types import UnionType
+from typing import Any, NamedTuple, TypedDict, TypeGuard, cast, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -29,10 +35,10 @@ from elmo_cli.errors import (
     system_reason,
 )
 from elmo_cli.inference.precision import is_out_of_memory
-from elmo_cli.pretrained.cache import content_sha256
+from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
-from elmo_cli.training.training_options import LENGTH_OPTIONS
+from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
 _SAMPLES = 64
 """Number of samples of a large file: its beginning, its end, and 62 between them."""
@@ -79,21 +85,46 @@ def is_identity(value: object) -> TypeGuard[Identity]:
     )
 
 
-def identify(start: Start, text: TrainingText) -> Identity:
-    """Return the identity of a run."""
-    return {
-        "architecture": start.content,
-        "start_sha256": None if start.files is None else content_sha256(start.files),
-        "files": list(map(fingerprint, text.paths)),
-        "text": {
-            "tokenizer": text.tokenizer.name,
-            "split_sentences": text.tokenizer.splits_by,
-            "validation_share": text.validation_share,
-            "input_format": text.settings.input_format,
-            "text_column": text.settings.text_column,
-        },
-        "vocabulary_size": start.n_words,
-    }
+class Signature(NamedTuple):
+    """Everything that must stay equal when a run resumes, and its length."""
+
+    identity: Identity
+    options: dict[str, Any]
+    """Fields of `TrainingOptions`."""
+    words: Sequence[str] | None
+    """Words to predict; None if the text gives them."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything about a run that is known before its first step."""
+
+    folder: Path
+    start: Start
+    text: TrainingText
+    options: TrainingOptions
+    validation_file: str | Path | None
+    """Text to measure perplexity on."""
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Signature of the run. The files of its text are read at the first access."""
+        start, text = self.start, self.text
+        identity: Identity = {
+            "architecture": start.content,
+            "start_sha256": None if start.files is None else content_sha256(start.files),
+            "files": list(map(fingerprint, text.paths)),
+            "text": {
+                "tokenizer": text.tokenizer.name,
+                "split_sentences": text.tokenizer.splits_by,
+                "validation_share": text.validation_share,
+                "input_format": text.settings.input_format,
+                "text_column": text.settings.text_column,
+            },
+            "vocabulary_size": start.n_words,
+        }
+        words = None if start.vocabulary is None else start.vocabulary.words
+        return Signature(identity, asdict(self.options), words)
 
 
 def fingerprint(path: Path) -> FileFingerprint:
@@ -113,29 +144,28 @@ def fingerprint(path: Path) -> FileFingerprint:
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}
 
 
-def describe_changes(before: Identity, now: Identity) -> list[str]:
-    """Describe the differences between the identities of a run and of a new command."""
-    changes = list(_describe_files(before["files"], now["files"]))
-    changes += describe_different_values(before["text"], now["text"])
-    old_size, new_size = ({"vocabulary_size": i["vocabulary_size"]} for i in (before, now))
-    changes += describe_different_values(old_size, new_size)
-    changes += describe_different_values(before["architecture"], now["architecture"])
-    if before["start_sha256"] != now["start_sha256"]:
+def check_same_run(before: Signature, description: Description) -> None:
+    """Raise a `ModelError` if the run in the folder is another one; its length may differ."""
+    folder, now = description.folder, description.signature
+    old, new = before.identity, now.identity
+    changes = [*_file_changes(old["files"], new["files"]), *_changes(old["text"], new["text"])]
+    old_size, new_size = ({"vocabulary_size": each["vocabulary_size"]} for each in (old, new))
+    changes += _changes(old_size, new_size)
+    changes += _changes(old["architecture"], new["architecture"])
+    if old["start_sha256"] != new["start_sha256"]:
         changes.append("another model to start from")
-    return changes
+    if before.words is not None and now.words is not None:
+        changes += _word_changes(before.words, now.words)
+    length = {name: before.options.get(name) for name in LENGTH_OPTIONS}
+    changes += _changes({**before.options, **length}, {**now.options, **length})
+    if changes:
+        raise ModelError(
+            f"{folder}: the run in this folder has {'; '.join(changes)}. Repeat its command to "
+            f"resume it, or choose another folder and --init-from {folder} for a new run."
+        )
 
 
-def describe_words(before: Sequence[str], now: Sequence[str]) -> list[str]:
-    """Describe the first difference between two vocabularies."""
-    for number, (old, new) in enumerate(zip_longest(before, now), start=1):
-        if old != new:
-            old_word = "no word" if old is None else repr(old)
-            new_word = "no word" if new is None else repr(new)
-            return [f"another vocabulary: {old_word} in line {number} (now {new_word})"]
-    return []
-
-
-def _describe_files(
+def _file_changes(
     before: Sequence[FileFingerprint], now: Sequence[FileFingerprint]
 ) -> Iterator[str]:
     """Describe the differences between two lists of files."""
@@ -150,18 +180,23 @@ def _describe_files(
             yield f"another text in {new['name']}: {sizes}"
 
 
-def describe_different_values(
-    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
-) -> list[str]:
+def _word_changes(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
+    """Describe the first difference between two vocabularies."""
+    for number, words in enumerate(zip_longest(before, now), start=1):
+        if words[0] != words[1]:
+            old, new = ("no word" if word is None else repr(word) for word in words)
+            yield f"another vocabulary: {old} in line {number} (now {new})"
+            return
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Describe the values that differ between two nested mappings: `lstm.dim 32 (now 64)`."""
-    changes = []
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            changes += describe_different_values(old, new, f"{prefix}{name}.")
+            yield from _changes(old, new, f"{prefix}{name}.")
         elif old != new:
-            changes.append(f"{prefix}{name} {_show(old)} (now {_show(new)})")
-    return changes
+            yield f"{prefix}{name} {_show(old)} (now {_show(new)})"
 
 
 def _show(value: Any) -> str:
@@ -203,27 +238,12 @@ class Checkpoint(TypedDict):
     optimizer: dict[str, Any]
 
 
-_REQUIRED_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "words": list,
-    "options": dict,
-    "step": int,
-    "n_tokens": int,
-    "warmup_steps": int,
-    "text_tokens": (int, type(None)),
-    "seconds": float,
-    "progress": tuple,
-    "loss_sums": Tensor,
-    "carried": list,
-    "objective": dict,
-    "optimizer": dict,
-}
-
-
-def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """Load the checkpoint of a folder onto the CPU. Return None if the folder has no checkpoint.
+def load_checkpoint(description: Description) -> Checkpoint | None:
+    """Load the checkpoint of a run onto the CPU. Return None if its folder has no checkpoint.
 
     Torch reads tensors, numbers and text only, so that a checkpoint cannot run code.
     """
+    folder = description.folder
     path = folder / CHECKPOINT_FILE
     if not path.exists():
         return None
@@ -241,9 +261,12 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         raise _checkpoint_error(folder, "a checkpoint of another version of elmo-cli")
     if not is_identity(content["identity"]):
         raise damage_error(folder, "wrong form of identity")
-    for name, required in _REQUIRED_TYPES.items():
-        if not isinstance(content.get(name), required):
+    for name, form in get_type_hints(Checkpoint).items():
+        required = form if isinstance(form, UnionType) else get_origin(form) or form
+        if required is not Identity and not isinstance(content.get(name), required):
             raise damage_error(folder, f"wrong type of {name}")
+    before = Signature(content["identity"], content["options"], content["words"])
+    check_same_run(before, description)
     return cast(Checkpoint, content)
 
 
@@ -276,33 +299,6 @@ def _read_archive(path: Path) -> Any:
         if broken := archive.testzip():
             raise zipfile.BadZipFile(f"wrong checksum of {broken}")
     return torch.load(path, map_location="cpu", weights_only=True)
-
-
-class Signature(NamedTuple):
-    """Everything that must stay equal when a run resumes, and its length."""
-
-    identity: Identity
-    options: dict[str, Any]
-    """Fields of `TrainingOptions`."""
-    words: Sequence[str] | None
-    """Words to predict; None if the text gives them."""
-
-
-def check_same_run(before: Signature, now: Signature, folder: Path) -> None:
-    """Raise a `ModelError` if the run in a folder is another one; its length may differ."""
-    old_options, new_options = (
-        {name: value for name, value in options.items() if name not in LENGTH_OPTIONS}
-        for options in (before.options, now.options)
-    )
-    changes = describe_changes(before.identity, now.identity)
-    if before.words is not None and now.words is not None:
-        changes += describe_words(before.words, now.words)
-    changes += describe_different_values(old_options, new_options)
-    if changes:
-        raise ModelError(
-            f"{folder}: the run in this folder has {'; '.join(changes)}. Repeat its command to "
-            f"resume it, or choose another folder and --init-from {folder} for a new run."
-        )
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:

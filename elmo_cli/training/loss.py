@@ -1,13 +1,11 @@
-"""A batch to its loss, by the softmax over the vocabulary or over a sample of it.
+"""A batch to its loss, and the optimizer that lowers it.
 
-Both directions share the softmax (Peters et al., 2018). The forward top layer at a token
-predicts the token after it, and the backward top layer the token before it.
+Both directions share the softmax (Peters et al., 2018). The forward top layer at a token predicts
+the token after it, and the backward top layer the token before it.
 
-In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It trains
-the same softmax, but exp of its loss is not a perplexity: a few words are easier to distinguish
-than all words.
-
-The optimizer of a run, and its learning rate at each step.
+In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It trains the
+same softmax, but exp of its loss is not a perplexity: a few words are easier to distinguish than
+all words.
 """
 
 import math
@@ -171,8 +169,8 @@ def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, excluded: Tenso
     The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
     logit per row.
     """
-    kinds = logits.dtype, *2 * (torch.float32,), torch.int64, *2 * (torch.float32,)
-    function = find_kernel(f"softmax_{logits.dtype}", int, int, *kinds)
+    name, float32, int64 = f"softmax_{logits.dtype}", torch.float32, torch.int64
+    function = find_kernel(name, int, int, logits.dtype, float32, float32, int64, float32, float32)
     if function is not None and logits.device.type == "cpu":
         maxima, sums = torch.empty_like(others), torch.empty_like(others)
         function(*logits.shape, logits, bias, others, excluded, maxima, sums)

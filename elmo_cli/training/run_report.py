@@ -1,16 +1,24 @@
-"""Reports of a run for people, as JSON lines and for TensorBoard; and the model that it writes.
+"""Everything that a run writes into its folder, except checkpoints.
 
-The record of a run: training.json for programs, and card.md for people.
+options.json, weights.hdf5,        the model, as `--model` reads it
+vocab.txt, softmax.hdf5
+log.jsonl                          numbers of the steps, one JSON object per line
+tensorboard/                       the same numbers for TensorBoard
+training.json, card.md             the record: how the model was trained and how good it is, for
+                                   programs and for people
+
+The signature in training.json recognizes a run that is finished, whose checkpoint was removed.
 """
 
 import json
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import ModelError, OptionsError, OutputError, counted, load_extra
@@ -22,190 +30,44 @@ from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.pretrained.files import candidates
 from elmo_cli.text.records import Sentence
-from elmo_cli.training.checkpoint import CHECKPOINT_FILE, Signature, is_identity
-from elmo_cli.training.corpus import TrainingText
-from elmo_cli.training.start import VOCABULARY_FILE, Start
+from elmo_cli.training.checkpoint import (
+    CHECKPOINT_FILE,
+    Description,
+    Signature,
+    check_same_run,
+    is_identity,
+)
+from elmo_cli.training.start import VOCABULARY_FILE
 from elmo_cli.training.training_options import effective_options
 from elmo_cli.training.training_run import Run
 from elmo_cli.version import __version__
 
-RECORD_FILE = "training.json"
-CARD_FILE = "card.md"
-
-
-class TrainingRecord(TypedDict):
-    """Content of training.json."""
-
-    elmo_cli_version: str
-    date: str
-    finished: bool
-    """True after the last step."""
-    share_done: float
-    step: int
-    """Steps that were trained."""
-    tokens: int
-    """Tokens that the model was trained on."""
-    seconds: float
-    text: list[str]
-    """Names of the text files."""
-    tokenizer: dict[str, str]
-    text_column: str | None
-    """Column of the text, where it was named."""
-    init_from: str
-    """Name of the model, preset or file with the architecture."""
-    init_from_weights: bool
-    """True if the weights of that model were the start; False for random weights."""
-    words: int
-    """Number of words to predict."""
-    options: dict[str, Any]
-    """Options that had an effect, with the values that were in effect."""
-    signature: dict[str, Any]
-    """Values that `elmo train` compares with the values of its command."""
-    validation_file: str | None
-    perplexity: dict[str, float] | None
-    """Perplexity of this model on the validation file; see `Report.evaluate`."""
-
-
-def make_record(
-    run: Run,
-    signature: Signature,
-    start: Start,
-    text: TrainingText,
-    validation_file: str | Path | None,
-    perplexity: dict[str, float] | None,
-) -> TrainingRecord:
-    """Return the record of the last step of a run."""
-    n_words = len(run.vocabulary)
-    return {
-        "elmo_cli_version": __version__,
-        "date": time.strftime("%Y-%m-%d"),
-        "finished": run.is_done,
-        "share_done": 1.0 if run.is_done else run.share_done,
-        "step": run.step,
-        "tokens": run.n_tokens,
-        "seconds": run.seconds,
-        "text": [str(path) for path in text.paths],
-        "tokenizer": text.tokenizer.to_attributes(),
-        "text_column": text.settings.text_column,
-        "init_from": start.name,
-        "init_from_weights": start.files is not None,
-        "words": n_words,
-        "options": effective_options(run.options, n_words, run.warmup_steps),
-        "signature": {"identity": signature.identity, "options": signature.options},
-        "validation_file": None if validation_file is None else str(validation_file),
-        "perplexity": perplexity,
-    }
-
-
-def write_record(folder: Path, record: TrainingRecord) -> None:
-    """Write training.json and card.md."""
-    write_lines(folder / RECORD_FILE, [json.dumps(record, indent=1)])
-    write_lines(folder / CARD_FILE, _card_lines(record))
-
-
-def find_finished_run(folder: Path) -> Signature | None:
-    """Return the signature of a finished run in a folder without a checkpoint, if there is one.
-
-    Raises:
-        ModelError: The folder has a model that does not come from a finished run.
-    """
-    weights = candidates(folder, "weights")
-    if not weights or (folder / CHECKPOINT_FILE).exists():
-        return None
-    other_model = ModelError(
-        f"{folder}: {weights[0].name} is there, but no {CHECKPOINT_FILE}. Choose another folder, "
-        f"and --init-from {folder} to start from that model."
-    )
-    try:
-        record = read_json(folder / RECORD_FILE)
-    except OptionsError:
-        raise other_model from None
-    signature = record.get("signature")
-    if record.get("finished") is not True or not isinstance(signature, dict):
-        raise other_model
-    identity, options = signature.get("identity"), signature.get("options")
-    if not is_identity(identity) or not isinstance(options, dict):
-        raise other_model
-    return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
-
-
-def _card_lines(record: TrainingRecord) -> Iterator[str]:
-    """Yield the lines of the card, in Markdown."""
-    yield "# A model trained with elmo train"
-    yield ""
-    if not record["finished"]:
-        yield (
-            f"**Training is not finished**: this is the model after step {record['step']:,}, "
-            f"{record['share_done']:.1%} of the run."
-        )
-        yield ""
-    yield _describe_perplexity(record)
-    yield from ("", "| | |", "|---|---|")
-    yield from (f"| {name} | {value} |" for name, value in _card_rows(record).items())
-
-
-def _describe_perplexity(record: TrainingRecord) -> str:
-    """Return a sentence about the perplexity of the model."""
-    perplexity = record["perplexity"]
-    if perplexity is None:
-        reason = "" if record["validation_file"] else ", because there was no validation text"
-        return f"The perplexity of this model was not measured{reason}."
-    return (
-        f"Perplexity on {perplexity['tokens']:,} tokens of validation text "
-        f"(`{record['validation_file']}`), full softmax, {100 * perplexity['unknown']:.1f} % "
-        f"of the tokens unknown and counted as `<UNK>`: **forward {perplexity['forward']:.2f}, "
-        f"backward {perplexity['backward']:.2f}, average {perplexity['average']:.2f}**. "
-        "Compare it only with figures for the same text and vocabulary."
-    )
-
-
-def _card_rows(record: TrainingRecord) -> Mapping[str, Any]:
-    """Return the rows of the table in the card."""
-    start = "" if record["init_from_weights"] else "random weights, architecture of "
-    column = record.get("text_column")  # Older records have none.
-    duration = timedelta(seconds=round(record["seconds"]))
-    return {
-        "trained by": f"elmo-cli {record['elmo_cli_version']}, {record['date']}",
-        "started from": f"{start}{record['init_from']}",
-        "text": ", ".join(f"`{path}`" for path in record["text"]),
-        **({"text column": f"`{column}`"} if column else {}),
-        **record["tokenizer"],
-        "words to predict": f"{record['words']:,}",
-        "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, {duration}",
-        **record["options"],
-    }
-
-
 logger = logging.getLogger(__name__)
 
+RECORD_FILE = "training.json"
+CARD_FILE = "card.md"
 LOG_SECONDS = 10.0
 """Minimum time between two progress messages."""
+
+Figures = dict[str, float]
+"""Perplexity of a model: `forward` and `backward`, with `<UNK>` counted as a word; `average`, exp
+of the mean of both directions' losses; the number of `tokens`, and their share that is `unknown`.
+"""
 
 
 class Report:
     """Everything that the first process writes into the folder of a run, except checkpoints."""
 
-    def __init__(
-        self,
-        run: Run,
-        signature: Signature,
-        folder: Path,
-        start: Start,
-        text: TrainingText,
-        validation_file: str | Path | None,
-        *,
-        tensorboard: bool,
-    ) -> None:
+    def __init__(self, run: Run, description: Description, *, tensorboard: bool) -> None:
         """Open the log, and remove the entries of steps that the run will repeat."""
-        self._run, self._signature, self._folder = run, signature, folder
-        self._start, self._text = start, text
-        self._validation_file = validation_file
+        self._run, self._description = run, description
         self._last_message = time.monotonic()
         self._evaluated_step: int | None = None
-        self._log = folder / "log.jsonl"
+        self._log = description.folder / "log.jsonl"
         if self._log.exists():
             write_lines(self._log, _read_log(self._log, run.step))
-        self._board = load_summary_writer()(str(folder / "tensorboard")) if tensorboard else None
+        board = description.folder / "tensorboard"
+        self._board = load_summary_writer()(str(board)) if tensorboard else None
 
     def log_step(self, loss: float) -> None:
         """Log the last step with the training loss. Log a message from time to time."""
@@ -233,38 +95,29 @@ class Report:
                 time_left,
             )
 
-    def evaluate(self, max_tokens: float = float("inf")) -> dict[str, float] | None:
-        """Write the model, and measure its perplexity on the validation text.
-
-        Args:
-            max_tokens: Read the first sentences of the text, until they have `max_tokens` tokens.
-
-        Returns:
-            See `measure`; None without a text.
-        """
-        self._write_model()
-        run, path, perplexity = self._run, self._validation_file, None
-        if path is not None:
-            device = run.processes.device
-            perplexity = measure(self._folder, device, path, self._text, max_tokens)
+    def evaluate(self, max_tokens: float = math.inf) -> Figures | None:
+        """Write the model, and measure it; see `measure`."""
+        write_model(self._run, self._description)
+        perplexity = measure(self._description, self._run.processes.device, max_tokens)
+        if perplexity is not None:
             logger.info(
                 "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
-                run.step,
+                self._run.step,
                 perplexity["average"],
                 perplexity["forward"],
                 perplexity["backward"],
                 f"{perplexity['tokens']:,}",
             )
             self._write(perplexity, "validation")
-        self._write_record(perplexity)
-        self._evaluated_step = run.step
+        write_record(self._run, self._description, perplexity)
+        self._evaluated_step = self._run.step
         return perplexity
 
-    def write_model(self) -> None:
+    def finish(self) -> None:
         """Write the model of the last step, unless `evaluate` has done so."""
         if self._evaluated_step != self._run.step:
-            self._write_model()
-            self._write_record(None)
+            write_model(self._run, self._description)
+            write_record(self._run, self._description, None)
 
     def close(self) -> None:
         """Write buffered entries."""
@@ -284,60 +137,10 @@ class Report:
                 tag = f"{heading}/{name}" if heading else name
                 self._board.add_scalar(tag, value, self._run.step)
 
-    def _write_model(self) -> None:
-        """Write the files that `--model` reads."""
-        run, folder, content = self._run, self._folder, self._start.content
-        # AllenNLP requires every key.
-        parsed = run.objective.bilm.options
-        options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(parsed.lstm)}}
-        if parsed.char_cnn is not None:
-            # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
-            options["char_cnn"] = {
-                **content["char_cnn"],
-                "n_highway": parsed.char_cnn.n_highway,
-                "max_characters_per_token": parsed.char_cnn.max_characters_per_token,
-                "n_characters": 262,
-            }
-        tokenizer = self._text.tokenizer.to_attributes()
-        options["training"] = {"state": run.options.state, **tokenizer}
-        write_lines(folder / "options.json", [json.dumps(options, indent=1)])
-        write_weights(folder / "weights.hdf5", run.objective.bilm)
-        write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
-        weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
-        write_softmax(folder / "softmax.hdf5", weight, bias)
 
-    def _write_record(self, perplexity: dict[str, float] | None) -> None:
-        """Write how the model was trained and how good it is, for people and programs."""
-        validation = self._validation_file
-        parts = (self._run, self._signature, self._start, self._text, validation, perplexity)
-        write_record(self._folder, make_record(*parts))
-
-
-def measure(
-    folder: Path,
-    device: Device,
-    path: str | Path,
-    text: TrainingText,
-    max_tokens: float = float("inf"),
-) -> dict[str, float]:
-    """Measure the perplexity of the model in a folder on the first tokens of a validation text.
-
-    Args:
-        folder: Folder of the model.
-        device: Device that computes.
-        path: Validation text, which is read as `text` is.
-        text: Text of the training.
-        max_tokens: Number of tokens after which the text is not read further.
-
-    Returns:
-        `forward` and `backward` perplexity, with `<UNK>` counted as a word; `average`, exp of the
-        mean of both directions' losses; the number of `tokens`, and their share that is `unknown`.
-    """
-    model = LanguageModel(model=folder, device=device)
-    sentences = text.validation_sentences(path)
-    measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
-    perplexity: dict[str, float] = asdict(measured.all_words)
-    return {**perplexity, "tokens": measured.tokens, "unknown": measured.unknown}
+def load_summary_writer() -> Any:
+    """Import the class that writes for TensorBoard. Raise an `ElmoError` if it is missing."""
+    return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
 
 
 def _read_log(path: Path, last_step: int) -> list[str]:
@@ -363,6 +166,46 @@ def _step_of_entry(line: str) -> int | None:
     return step if type(step) is int else None
 
 
+def write_model(run: Run, description: Description) -> None:
+    """Write the files that `--model` reads."""
+    folder, content, bilm = description.folder, description.start.content, run.objective.bilm
+    # AllenNLP requires every key.
+    options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(bilm.options.lstm)}}
+    char_cnn = bilm.options.char_cnn
+    if char_cnn is not None:
+        # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
+        options["char_cnn"] = {
+            **content["char_cnn"],
+            "n_highway": char_cnn.n_highway,
+            "max_characters_per_token": char_cnn.max_characters_per_token,
+            "n_characters": 262,
+        }
+    tokenizer = description.text.tokenizer.to_attributes()
+    options["training"] = {"state": run.options.state, **tokenizer}
+    write_lines(folder / "options.json", [json.dumps(options, indent=1)])
+    write_weights(folder / "weights.hdf5", bilm)
+    write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
+    weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
+    write_softmax(folder / "softmax.hdf5", weight, bias)
+
+
+def measure(
+    description: Description, device: Device, max_tokens: float = math.inf
+) -> Figures | None:
+    """Measure the perplexity of the model in the folder of a run, if there is validation text.
+
+    The first sentences are read, until they have `max_tokens` tokens.
+    """
+    path = description.validation_file
+    if path is None:
+        return None
+    model = LanguageModel(model=description.folder, device=device)
+    sentences = description.text.validation_sentences(path)
+    measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
+    figures: Figures = asdict(measured.all_words)
+    return {**figures, "tokens": measured.tokens, "unknown": measured.unknown}
+
+
 def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterator[Sentence]:
     """Yield the first sentences of a text, until they have `max_tokens` tokens."""
     for sentence in sentences:
@@ -372,6 +215,115 @@ def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterat
             return
 
 
-def load_summary_writer() -> Any:
-    """Import the class that writes for TensorBoard. Raise an `ElmoError` if it is missing."""
-    return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
+def write_record(run: Run, description: Description, perplexity: Figures | None) -> None:
+    """Write training.json and card.md, for the model of the last step."""
+    n_words = len(run.vocabulary)
+    start, text, signature = description.start, description.text, description.signature
+    validation_file = description.validation_file
+    record = {
+        "elmo_cli_version": __version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "finished": run.is_done,
+        "share_done": 1.0 if run.is_done else run.share_done,
+        "step": run.step,
+        "tokens": run.n_tokens,
+        "seconds": run.seconds,
+        "text": [str(path) for path in text.paths],
+        "tokenizer": text.tokenizer.to_attributes(),
+        "text_column": text.settings.text_column,
+        "init_from": start.name,
+        "init_from_weights": start.files is not None,
+        "words": n_words,
+        "options": effective_options(run.options, n_words, run.warmup_steps),
+        "signature": {"identity": signature.identity, "options": signature.options},
+        "validation_file": None if validation_file is None else str(validation_file),
+        "perplexity": perplexity,
+    }
+    write_lines(description.folder / RECORD_FILE, [json.dumps(record, indent=1)])
+    write_lines(description.folder / CARD_FILE, _card_lines(record))
+
+
+def _card_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the card, in Markdown."""
+    yield "# A model trained with elmo train"
+    yield ""
+    if not record["finished"]:
+        yield (
+            f"**Training is not finished**: this is the model after step {record['step']:,}, "
+            f"{record['share_done']:.1%} of the run."
+        )
+        yield ""
+    yield _describe_perplexity(record)
+    yield from ("", "| | |", "|---|---|")
+    yield from (f"| {name} | {value} |" for name, value in _card_rows(record).items())
+
+
+def _describe_perplexity(record: Mapping[str, Any]) -> str:
+    """Return a sentence about the perplexity of the model."""
+    perplexity = record["perplexity"]
+    if perplexity is None:
+        reason = "" if record["validation_file"] else ", because there was no validation text"
+        return f"The perplexity of this model was not measured{reason}."
+    return (
+        f"Perplexity on {perplexity['tokens']:,} tokens of validation text "
+        f"(`{record['validation_file']}`), full softmax, {100 * perplexity['unknown']:.1f} % "
+        f"of the tokens unknown and counted as `<UNK>`: **forward {perplexity['forward']:.2f}, "
+        f"backward {perplexity['backward']:.2f}, average {perplexity['average']:.2f}**. "
+        "Compare it only with figures for the same text and vocabulary."
+    )
+
+
+def _card_rows(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the rows of the table in the card."""
+    start = "" if record["init_from_weights"] else "random weights, architecture of "
+    column = record["text_column"]
+    duration = timedelta(seconds=round(record["seconds"]))
+    return {
+        "trained by": f"elmo-cli {record['elmo_cli_version']}, {record['date']}",
+        "started from": f"{start}{record['init_from']}",
+        "text": ", ".join(f"`{path}`" for path in record["text"]),
+        **({"text column": f"`{column}`"} if column else {}),
+        **record["tokenizer"],
+        "words to predict": f"{record['words']:,}",
+        "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, {duration}",
+        **record["options"],
+    }
+
+
+def is_finished(description: Description) -> bool:
+    """Return whether the folder has the finished model of this run, without a checkpoint.
+
+    Raise a `ModelError` if it has another model, or the model of a run of another length.
+    """
+    folder, signature = description.folder, description.signature
+    weights = candidates(folder, "weights")
+    if not weights or (folder / CHECKPOINT_FILE).exists():
+        return False
+    before = _read_signature(folder)
+    if before is None:
+        raise ModelError(
+            f"{folder}: {weights[0].name} is there, but no {CHECKPOINT_FILE}. Choose another "
+            f"folder, and --init-from {folder} to start from that model."
+        )
+    check_same_run(before, description)
+    if before.options != signature.options:
+        raise ModelError(
+            f"{folder}: training is finished, and its checkpoint was removed. To train longer, "
+            f"choose another folder and --init-from {folder}, or next time use --keep-checkpoint."
+        )
+    return True
+
+
+def _read_signature(folder: Path) -> Signature | None:
+    """Return the signature of the finished run in a folder; None without a record of one."""
+    try:
+        record = read_json(folder / RECORD_FILE)
+    except OptionsError:
+        return None
+    signature = record.get("signature")
+    if record.get("finished") is not True or not isinstance(signature, dict):
+        return None
+    identity, options = signature.get("identity"), signature.get("options")
+    if not is_identity(identity) or not isinstance(options, dict):
+        return None
+    return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)

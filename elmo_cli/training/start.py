@@ -98,15 +98,9 @@ def _read_words(path: str | Path) -> Vocabulary:
 
 
 def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> None:
-    """Log how much of the beginning of a text a vocabulary covers; warn if it is little.
+    """Log how much of the beginning of a text the vocabulary covers, if there is one.
 
-    Args:
-        start: Start with a vocabulary; nothing happens without one.
-        path: Text, for messages.
-        sentences: Sentences at the beginning of the text.
-
-    Raises:
-        InputError: A vocabulary file has no token of the text.
+    Warn if it is little. If a vocabulary file covers nothing, raise an `InputError`.
     """
     vocabulary, name = start.vocabulary, start.vocabulary_file or start.name
     tokens = [token for sentence in sentences for token in sentence]
@@ -150,18 +144,16 @@ def _read_architecture(path: str | Path) -> dict[str, Any]:
 
 
 class TextCounts(NamedTuple):
-    """Counts of the training text."""
+    """Number of tokens of the training text; special tokens and the most frequent words."""
 
     n_tokens: int
     words: list[str]
-    """Special tokens and the most frequent words."""
 
 
 def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
     """Count the tokens of a text, and write its validation lines into a folder.
 
-    Args:
-        n_words: Maximum number of words to return. None: return no words.
+    Return at most `n_words` words; None returns no words.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()

@@ -3,9 +3,8 @@
 import ctypes
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,15 @@ from typing import Any
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import (
-    Identity,
-    Signature,
-    check_same_run,
+    Description,
     damage_error,
-    identify,
     load_checkpoint,
     own_folder,
     remove_checkpoint,
     save_checkpoint,
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
-from elmo_cli.training.run_report import Report, find_finished_run, load_summary_writer, measure
+from elmo_cli.training.run_report import Figures, Report, is_finished, load_summary_writer, measure
 from elmo_cli.training.start import (
     Start,
     TextCounts,
@@ -35,7 +31,6 @@ from elmo_cli.training.start import (
     validation_name,
 )
 from elmo_cli.training.training_options import (
-    GivenOptions,
     RunOptions,
     StartOptions,
     TextOptions,
@@ -55,22 +50,21 @@ LOG_STEPS = 10
 EVALUATION_TOKENS = 20_000
 """Number of tokens of the validation text that an evaluation during training reads."""
 
-ValidationPerplexity = dict[str, float]
-"""Perplexity of the validation text; see `Report.evaluate`."""
-
 
 def train_model(
     text_options: TextOptions,
     folder: str | Path,
     start_options: StartOptions,
-    training_options: GivenOptions,
+    training_options: Mapping[str, Any],
     run_options: RunOptions,
     *,
     should_stop: Callable[[], bool] = lambda: False,
-) -> ValidationPerplexity | None:
+) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
     Args:
+        training_options: Values by the names of the fields of `TrainingOptions`. None is the
+            default.
         should_stop: Called after each step. Return True to save a checkpoint and stop.
 
     Returns:
@@ -84,7 +78,10 @@ def train_model(
         load_summary_writer()
     folder = Path(folder)
     start = choose_start(start_options)
-    _check_other_folder(start, folder)
+    if start.files and start.files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(
+            f"{folder}: the model to start from is in this folder. Choose another one."
+        )
     options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
@@ -95,38 +92,25 @@ def train_model(
         validation = text_options.validation_file
         if text.validation_share:
             validation = folder / validation_name(text)
-        words = None if start.vocabulary is None else start.vocabulary.words
-        signature = Signature(identify(start, text), asdict(options), words)
-        if _is_finished(folder, signature):
+        description = Description(folder, start, text, options, validation)
+        if is_finished(description):
             logger.info("%s: training is finished, and nothing is left to train", folder)
-            if validation is None or not processes.is_first:
-                return None
-            return measure(folder, processes.device, validation, text)
-        run = _start_run(start, text, signature, folder, options, processes)
+            return measure(description, processes.device) if processes.is_first else None
+        run = _start_run(description, processes)
         stack.callback(run.close)
-        saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
         if run.step == 0:  # Nothing else may be in the folder before the first checkpoint.
-            saver.save()
+            _save(run, description)
         report = None
         if processes.is_first:
-            parts = (run, signature, folder, start, text, validation)
-            report = Report(*parts, tensorboard=run_options.tensorboard)
+            report = Report(run, description, tensorboard=run_options.tensorboard)
             stack.callback(report.close)
-        _train(run, text, report, run_options.eval_steps, saver, should_stop)
-        saver.save()
+        _train(run, description, report, run_options, should_stop)
+        _save(run, description)
         perplexity = report.evaluate() if report else None
         if report and not run_options.keep_checkpoint:
             remove_checkpoint(folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
-
-
-def _check_other_folder(start: Start, folder: Path) -> None:
-    """Raise a `ModelError` if the model to start from is in the folder of the run."""
-    if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(
-            f"{folder}: the model to start from is in this folder. Choose another one."
-        )
 
 
 def _check_validation_file(options: TextOptions) -> None:
@@ -161,38 +145,13 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
         )
 
 
-def _is_finished(folder: Path, signature: Signature) -> bool:
-    """Return whether a folder has the finished model of this run, without a checkpoint.
-
-    Raises:
-        ModelError: The folder has another model, or the model of a run of another length.
-    """
-    before = find_finished_run(folder)
-    if before is None:
-        return False
-    check_same_run(before, signature, folder)
-    if before.options != signature.options:
-        raise ModelError(
-            f"{folder}: training is finished, and its checkpoint was removed. To train longer, "
-            f"choose another folder and --init-from {folder}, or next time use --keep-checkpoint."
-        )
-    return True
-
-
-def _start_run(
-    start: Start,
-    text: TrainingText,
-    signature: Signature,
-    folder: Path,
-    options: TrainingOptions,
-    processes: Processes,
-) -> Run:
+def _start_run(description: Description, processes: Processes) -> Run:
     """Begin the run of a folder, or resume it from its last checkpoint."""
+    folder, start, text = description.folder, description.start, description.text
+    options = description.options
     vocabulary, text_tokens = start.vocabulary, None
-    checkpoint = load_checkpoint(folder)
+    checkpoint = load_checkpoint(description)
     if checkpoint is not None:
-        before = Signature(checkpoint["identity"], checkpoint["options"], checkpoint["words"])
-        check_same_run(before, signature, folder)
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
@@ -215,39 +174,25 @@ def _start_run(
     return run
 
 
-class _Saver:
-    """Writer of the checkpoints of a run. All processes must call its methods."""
-
-    def __init__(self, run: Run, identity: Identity, folder: Path, seconds: float) -> None:
-        self.folder = folder
-        self._run, self._identity, self._seconds = run, identity, seconds
-        self._saved_at = time.monotonic()
-
-    @property
-    def is_due(self) -> bool:
-        """True if the last checkpoint is older than the time between checkpoints."""
-        return time.monotonic() - self._saved_at >= self._seconds
-
-    def save(self) -> None:
-        """Write a checkpoint."""
-        checkpoint = self._run.make_checkpoint(self._identity)
-        if self._run.processes.is_first:
-            save_checkpoint(self.folder, checkpoint)
-        self._saved_at = time.monotonic()
+def _save(run: Run, description: Description) -> float:
+    """Write a checkpoint, and return the time. All processes must call this function."""
+    checkpoint = run.make_checkpoint(description.signature.identity)
+    if run.processes.is_first:
+        save_checkpoint(description.folder, checkpoint)
+    return time.monotonic()
 
 
 def _train(
     run: Run,
-    text: TrainingText,
+    description: Description,
     report: Report | None,
-    eval_steps: int,
-    saver: _Saver,
+    options: RunOptions,
     should_stop: Callable[[], bool],
 ) -> None:
     """Train to the last step, with log entries, checkpoints and evaluations on the way."""
     keep_memory()
-    before = time.monotonic()
-    batches = read_batches(text, run.options, run.progress)
+    before = saved_at = time.monotonic()
+    batches = read_batches(description.text, run.options, run.progress)
     while not run.is_done:
         run.train_step(*next(batches))
         run.seconds += time.monotonic() - before
@@ -257,19 +202,21 @@ def _train(
                 report.log_step(loss)
         if run.is_done:
             return
-        evaluates = run.step % eval_steps == 0
-        answers = run.processes.gather((should_stop(), saver.is_due))
+        evaluates = run.step % options.eval_steps == 0
+        is_due = time.monotonic() - saved_at >= options.checkpoint_seconds
+        answers = run.processes.gather((should_stop(), is_due))
         stops, is_due = map(any, zip(*answers, strict=True))
         if stops or is_due or evaluates:
-            saver.save()
+            saved_at = _save(run, description)
         if evaluates and report is not None:
             report.evaluate(EVALUATION_TOKENS)
         if stops:
             if report is not None:
-                report.write_model()
+                report.finish()
             raise StoppedError(
                 f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
-                f"{saver.folder} has the model of this step. The same command resumes training."
+                f"{description.folder} has the model of this step. The same command resumes "
+                "training."
             )
         before = time.monotonic()
 

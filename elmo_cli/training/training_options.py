@@ -7,7 +7,7 @@ options.json, else from the defaults, some of which depend on the optimizer.
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,76 +101,56 @@ class RunOptions:
     """Keep the checkpoint at the end of training, so that training can be made longer."""
 
 
+def _option(default: object, description: str, **metadata: object) -> Any:
+    """Return a field of `TrainingOptions`, with `choices` or the default with `adagrad`."""
+    return field(default=default, metadata={"description": description, **metadata})
+
+
 @dataclass(frozen=True)
 class TrainingOptions:
-    """All options that change what is learned."""
+    """All options that change what is learned.
+
+    With the zero state, every sentence is a row of a batch. Longer sentences than `max_length` are
+    split into pieces, each of which starts from the zero state. With the carried state, the text is
+    split into blocks, and each block starts from the state at the end of the block before it.
+    """
 
     steps: int | None = None
     """Steps of the optimizer. None: train for `epochs`."""
-    epochs: int = 10
-    """Passes over the text."""
-    state: str = "zero"
-    """Initial state. `zero`: every sentence starts from the zero state. `carry`: as published, the
-    text is split into blocks, and each block starts from the state at the end of the block
-    before it."""
-    batch_tokens: int = 2048
-    """Maximum number of predictions per batch and direction, with the zero state."""
-    max_length: int = 100
-    """Maximum length of a sentence, with the zero state. Longer sentences are split into pieces,
-    each of which starts from the zero state."""
-    batch_size: int = 128
-    """Number of parallel streams of text in all processes, with the carried state."""
-    unroll: int = 20
-    """Tokens per stream and block, with the carried state."""
-    dropout: float = 0.1
-    """Dropout of the LSTMs' inputs and of their output."""
-    negative_samples: int = 8192
-    """Distinct words drawn for the sampled softmax of each step. 0: full softmax."""
-    optimizer: str = "adamw"
-    """`adamw`, or `adagrad` as published."""
-    learning_rate: float = 2e-3
-    """Maximum learning rate."""
-    weight_decay: float = 0.0
-    """Weight decay of AdamW."""
-    warmup_steps: int = 200
-    """Steps over which the learning rate rises, at most a tenth of the run."""
-    decay_share: float = 1 / 3
-    """Share of the run, at its end, over which the learning rate falls to 0."""
-    max_grad_norm: float = 1.0
-    """Maximum norm of all gradients together."""
-    precision: str = "float32"
-    """`float32` or `bfloat16`."""
-    seed: int = 0
-    """Seed of all random numbers."""
+    epochs: int = _option(10, "Passes over the text.")
+    state: str = _option(
+        "zero",
+        "Initial LSTM state: zero for each sentence, or carried over from block to block of text, "
+        "as published.",
+        choices=("zero", "carry"),
+    )
+    batch_tokens: int = _option(2048, "Tokens in a batch, with --state zero.")
+    max_length: int = _option(
+        100, "Maximum length of a sentence, with --state zero; longer ones are cut."
+    )
+    batch_size: int = _option(128, "Streams of text, with --state carry.")
+    unroll: int = _option(20, "Tokens of a stream in a block, with --state carry.")
+    dropout: float = _option(0.1, "Dropout of the LSTMs' inputs and of their output.")
+    negative_samples: int = _option(8192, "Words of the sampled softmax; 0 for the full softmax.")
+    optimizer: str = _option(
+        "adamw", "AdamW, or Adagrad as published.", choices=("adamw", "adagrad")
+    )
+    learning_rate: float = _option(2e-3, "Maximum learning rate.", adagrad=0.2)
+    weight_decay: float = _option(0.0, "Weight decay of AdamW.")
+    warmup_steps: int = _option(
+        200, "Steps over which the learning rate rises, a tenth of the run at most.", adagrad=0
+    )
+    decay_share: float = _option(
+        1 / 3,
+        "Share of the run, at its end, over which the learning rate falls to 0.",
+        adagrad=0.0,
+    )
+    max_grad_norm: float = _option(1.0, "Maximum norm of the gradients.", adagrad=10.0)
+    precision: str = _option(
+        "float32", "Precision of the computation.", choices=("float32", "bfloat16")
+    )
+    seed: int = _option(0, "Seed of all random numbers.")
 
-
-@dataclass(frozen=True)
-class GivenOptions:
-    """The fields of `TrainingOptions` as a caller gives them. None is the default."""
-
-    steps: int | None = None
-    epochs: int | None = None
-    state: str | None = None
-    batch_tokens: int | None = None
-    max_length: int | None = None
-    batch_size: int | None = None
-    unroll: int | None = None
-    dropout: float | None = None
-    negative_samples: int | None = None
-    optimizer: str | None = None
-    learning_rate: float | None = None
-    weight_decay: float | None = None
-    warmup_steps: int | None = None
-    decay_share: float | None = None
-    max_grad_norm: float | None = None
-    precision: str | None = None
-    seed: int | None = None
-
-
-_DEFAULTS_BY_OPTIMIZER: Final[Mapping[str, dict[str, Any]]] = {
-    "adamw": {},
-    "adagrad": {"learning_rate": 0.2, "max_grad_norm": 10.0, "warmup_steps": 0, "decay_share": 0.0},
-}
 
 _PUBLISHED_KEYS: Final = {
     "dropout": "dropout",
@@ -192,12 +172,19 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
 
-def complete_options(options: GivenOptions, content: Mapping[str, Any]) -> TrainingOptions:
-    """Complete given options from the content of an options.json and from the defaults."""
-    values = {name: value for name, value in asdict(options).items() if value is not None}
-    optimizer = options.optimizer or TrainingOptions.optimizer
-    defaults = {**_DEFAULTS_BY_OPTIMIZER[optimizer], **_read_published(content, optimizer)}
-    return TrainingOptions(**{**defaults, **values})
+def complete_options(given: Mapping[str, Any], content: Mapping[str, Any]) -> TrainingOptions:
+    """Complete given options from the content of an options.json and from the defaults.
+
+    The names of `given` are fields of `TrainingOptions`. None is the default.
+    """
+    values = {name: value for name, value in given.items() if value is not None}
+    optimizer = values.get("optimizer", TrainingOptions.optimizer)
+    defaults = {
+        each.name: each.metadata[optimizer]
+        for each in fields(TrainingOptions)
+        if optimizer in each.metadata
+    }
+    return TrainingOptions(**{**defaults, **_read_published(content, optimizer), **values})
 
 
 def _read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
@@ -213,7 +200,8 @@ def _read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any
     if content.get("sample_softmax") is False:
         options["negative_samples"] = 0
     if options:
-        logger.info("training options from options.json: %s", format_options(options))
+        shown = ", ".join(f"{name} {value}" for name, value in options.items())
+        logger.info("training options from options.json: %s", shown)
     for name, value in options.items():
         _check_number(name, value)
     return options
@@ -237,10 +225,7 @@ def _check_number(name: str, value: Any) -> None:
 def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
     """Return the options that have an effect, with the values that are in effect.
 
-    Args:
-        options: Options of a run.
-        n_words: Number of words to predict.
-        warmup_steps: Steps over which the learning rate has really risen.
+    `warmup_steps` are those over which the learning rate has really risen.
     """
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "zero":
@@ -253,8 +238,3 @@ def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int)
     if options.negative_samples >= n_words:
         values["negative_samples"] = 0
     return {**values, "warmup_steps": warmup_steps}
-
-
-def format_options(options: Mapping[str, Any]) -> str:
-    """Format options for a message: `dropout 0.1, unroll 20`."""
-    return ", ".join(f"{name} {value}" for name, value in options.items())

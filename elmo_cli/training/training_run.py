@@ -1,18 +1,14 @@
-"""A run: batches to trained weights, step after step.
+"""A run: batches to trained weights, step after step, in one process or several.
 
 All that a step needs beyond the weights follows from its number and the progress in the text:
 each step seeds its random numbers itself. A run that resumes from a checkpoint therefore gives
 the same bits as a run that was never stopped, on the CPU of one machine.
 
-The processes of a run: one alone, or several that train one model together.
-
-`torchrun` starts several processes. Each one takes its share of every batch, and gradients are
-averaged over all processes.
-
-Nothing may keep the group of processes beyond its end. The threads of the group release tensors
-some time after they were summed, and need Python for it. If Python ends in the meantime, they
-abort the process. Torch's `DistributedDataParallel` keeps the group, so that it must be released
-first: see `Run.close`.
+`torchrun` starts several processes that train one model together. Each one takes its share of every
+batch, and gradients are averaged over all processes. Nothing may keep the group of processes beyond
+its end: its threads release tensors some time after they were summed, and abort the process if
+Python has ended in the meantime. Torch's `DistributedDataParallel` keeps the group, so that it must
+be released first: see `Run.close`.
 """
 
 import gc
@@ -112,12 +108,7 @@ class Run:
         *,
         text_tokens: int | None = None,
     ) -> None:
-        """Begin a run.
-
-        Args:
-            text_tokens: Tokens per pass over the text, if they were counted. A length in epochs
-                requires them.
-        """
+        """Begin a run. A length in epochs requires `text_tokens`, the tokens per pass."""
         self.vocabulary, self.options, self.processes = vocabulary, options, processes
         self._text_tokens = text_tokens
         self.objective = objective.to(processes.device).train()
@@ -155,10 +146,7 @@ class Run:
         return self.progress.epoch >= self.options.epochs
 
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
-        """Train on the rows of one batch, after which the text has the given progress.
-
-        `corpus.read_batches` yields both.
-        """
+        """Train on one batch of `corpus.read_batches`, which yields the progress after it too."""
         options, processes = self.options, self.processes
         self.learning_rate = learning_rate_at(self.step, self.share_done, options)
         self.warmup_steps += warmup_factor(self.step, self.share_done, options) < 1
@@ -201,20 +189,22 @@ class Run:
         return Samples(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
-        """Return the training loss since the last call, in nats per prediction.
+        """Return the mean training loss since the last call, in nats per prediction.
 
-        It is the mean of both directions. All processes must call this method.
+        All processes must call this method.
         """
         forward, backward, n_predictions = self.check_loss().tolist()
         self._loss_sums = torch.zeros(3)
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
 
     def check_loss(self) -> Tensor:
-        """Raise an `ElmoError` if the loss is not finite. All processes must call this method.
+        """Return the sums since `take_loss`. Raise an `ElmoError` if a loss is not finite.
+
+        All processes must call this method.
 
         Returns:
-            Sums over all processes since `take_loss`: forward losses, backward losses and number
-            of predictions, float32, shape (3,).
+            Forward losses, backward losses and number of predictions of all processes, float32,
+            shape (3,).
         """
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
@@ -231,14 +221,7 @@ class Run:
             gc.collect()
 
     def make_checkpoint(self, identity: Identity) -> Checkpoint:
-        """Return the content of a checkpoint. All processes must call this method.
-
-        Args:
-            identity: Identity of the run, for the command that resumes it.
-
-        Raises:
-            ElmoError: The loss is not finite.
-        """
+        """Return the content of a checkpoint. All processes must call this method."""
         tensors = [] if self._carried is None else state_tensors(self._carried)
         # The rows of a batch go to the processes in turn, so that they are interleaved again here.
         carried = self.processes.gather([values.cpu() for values in tensors])
@@ -262,8 +245,7 @@ class Run:
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint.
 
-        Raises:
-            AttributeError, LookupError, ValueError: The checkpoint does not fit the model.
+        An AttributeError, LookupError or ValueError means that it does not fit the model.
         """
         shapes = [
             {name: tensor.shape for name, tensor in tensors.items()}

@@ -11,6 +11,7 @@ from commands import TINY, assert_fails, assert_misused, elmo
 from numpy.testing import assert_array_equal
 
 from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.pretrained.registry import PublishedModel
 
 TINY_MODEL = ("--model", str(TINY))
 RAW = "The bank, I'd say. It's \u201copen\u201d!\n\nA bank.\n"
@@ -145,7 +146,8 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
 
 
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.registry.PublishedModel.language_code", "fr")
+    mini = PublishedModel("mini", language_code="fr")
+    monkeypatch.setattr("elmo_cli.pretrained.registry.MODELS", (mini,))
     elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
     [row] = records_of("out.jsonl")
     assert row["tokens"] == ["L'", "eau", "."]

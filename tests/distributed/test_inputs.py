@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elmo_cli.distributed.inputs import find_inputs, read_part, split_inputs
+from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
 from elmo_cli.errors import InputError, OtherInputError
-from elmo_cli.outputs.parts import Part
+from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
@@ -48,10 +48,10 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
-    parts, has_ids, _ = split_inputs(find_inputs((str(path),)), columns, n_tokens)
+    parts, types = split_inputs([str(path)], columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
-        part_records = list(read_part(part, columns, has_ids=has_ids))
+        part_records = list(read_part(part, columns, has_ids="id" in types))
         assert (part.number, part.first, part.n_records) == (
             number,
             len(records),
@@ -114,9 +114,9 @@ def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"a b\n\xff\n c \n" * 5)
     settings = TextSettings(skip_errors=True, tokenizer="moses")
-    parts, *_ = split_inputs(find_inputs((str(path),)), settings, 1)
+    parts, _ = split_inputs([str(path)], settings, 1)
     path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
-    with pytest.raises(OtherInputError, match=r"text.txt: the lines of part \d \("):
+    with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
         list(read_part(parts[2], settings, has_ids=False))
 
 
@@ -196,17 +196,17 @@ def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
     write_rows(paths[0], [{"text": "a"}])
     write_rows(paths[1], [{"text": "a", "id": "1"}])
     paths[2].touch()
-    inputs = find_inputs(tuple(map(str, paths)))
+    inputs = [*map(str, paths)]
     with pytest.raises(InputError, match=r"a.jsonl: expected records with ids, as in .*b.jsonl"):
         split_inputs(inputs, TextSettings(), 100)
-    assert split_inputs(inputs[1:], TextSettings(), 100).has_ids
-    assert not split_inputs(inputs[2:], TextSettings(), 100).has_ids
+    assert "id" in split_inputs(inputs[1:], TextSettings(), 100)[1]
+    assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
 
 
 def test_a_column_of_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(InputError, match="--text-column has no effect with text"):
-        split_inputs(find_inputs((f"{tmp_path}/a.txt",)), TextSettings(text_column="t"), 1)
+        split_inputs([f"{tmp_path}/a.txt"], TextSettings(text_column="t"), 1)
 
 
 def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / name).write_text("a")
     for pattern in (str(tmp_path / name), f"{tmp_path}/*.txt"):
         with pytest.raises(InputError, match=r"caf\\xe9.txt: the name of the file is not UTF-8"):
-            find_inputs((pattern,))
+            find_inputs((pattern,), Folder("out"))
 
 
 @pytest.mark.parametrize(
@@ -258,10 +258,26 @@ def test_what_cannot_be_read_is_reported_with_its_line(
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).write_text(name)
-    by_path = [Path(path).name for path, *_ in find_inputs((f"{tmp_path}/*.txt",))]
-    by_uri = [path for path, *_ in find_inputs((f"file://{tmp_path}/*.txt",))]
+    by_path = [Path(path).name for path, *_ in find_inputs((f"{tmp_path}/*.txt",), Folder("out"))]
+    by_uri = [path for path, *_ in find_inputs((f"file://{tmp_path}/*.txt",), Folder("out"))]
     assert by_path == ["a.txt", "b.txt"]
     assert by_uri == [f"file://{tmp_path}/a.txt", f"file://{tmp_path}/b.txt"]
     for missing in ("none.txt", "*.none"):
         with pytest.raises(InputError):
-            find_inputs((f"{tmp_path}/{missing}",))
+            find_inputs((f"{tmp_path}/{missing}",), Folder("out"))
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_files_of_the_output_folder_are_left_out(
+    tmp_path: Path, scheme: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "out/_elmo").mkdir(parents=True)
+    for name in ("a.txt", "out/b.txt", "out/_elmo/c.txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    folder = Folder(f"{scheme}{tmp_path}/link")
+    found = find_inputs((f"{tmp_path}/**/*.txt", f"{tmp_path}/[ao]*"), folder)
+    assert [path for path, _ in found] == [f"{tmp_path}/a.txt"] * 2
+    assert "*.txt: left out 4 files of the output folder" in caplog.text
+    with pytest.raises(InputError, match=r"b.txt: the input is in the output folder. Choose"):
+        find_inputs((f"{tmp_path}/out/b.txt",), folder)

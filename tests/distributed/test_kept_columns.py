@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,11 @@ def test_a_column_of_later_rows_is_in_all_parts() -> None:
 def test_ids_have_one_type_in_all_parts() -> None:
     rows: list[Row] = [{"id": i, "text": "a b " * 9} for i in range(60)]
     rows[7]["text"] = 8
-    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors", "--overwrite")
+    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors")
     for last, kind in ((59, int), (2**63, str), ("x", str)):
         rows[59]["id"] = last
         write_json("in.jsonl", rows)
+        shutil.rmtree("out", ignore_errors=True)
         assert elmo(*command).exit_code == 0
         ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
         assert parquet.read_table("out").column("id").to_pylist() == ids
@@ -124,8 +126,13 @@ def test_other_columns_are_refused_by_name() -> None:
         result = elmo(*command, *options)
         assert result.exit_code == 1
         assert f'differs in keep_columns (["x"] there, {here} here)' in result.stderr
-    assert elmo(*command, "--overwrite", "--keep-columns", "y,x").exit_code == 0
-    assert parquet.read_schema("out/part-00000000.parquet").names[-3:] == ["y", "x", "activations"]
+    others = ("distribute", "in.jsonl", "others", *RUN, "--keep-columns", "y,x")
+    assert elmo(*others).exit_code == 0
+    assert parquet.read_schema("others/part-00000000.parquet").names[-3:] == [
+        "y",
+        "x",
+        "activations",
+    ]
 
 
 def test_columns_need_an_input_with_columns() -> None:
@@ -137,18 +144,3 @@ def test_columns_need_an_input_with_columns() -> None:
     parquet.write_table(table, "in.parquet")
     result = elmo("distribute", "in.parquet", "out", *RUN, "--keep-columns", "y")
     assert "in.parquet: no column 'y'. The columns are 'text', 'x'." in result.stderr
-
-
-def test_a_folder_whose_ids_are_called_key_is_read() -> None:
-    write_json("in.jsonl", [{"id": f"a{i}", "text": "a b " * 9} for i in range(60)])
-    assert elmo("distribute", "in.jsonl", "out", *RUN).exit_code == 0
-    for path in [*Path("out").glob("part-*"), Path("out/_elmo/complete.parquet")]:
-        file = parquet.ParquetFile(path)
-        names = ["key" if name == "id" else name for name in file.schema_arrow.names]
-        metadata = {key: value for key, value in file.metadata.metadata.items() if b":" not in key}
-        table = file.read().rename_columns(names).replace_schema_metadata(metadata)
-        parquet.write_table(table, path)
-    with open_activations("out") as activations:
-        assert [activations.key(number) for number in (0, 59)] == ["a0", "a59"]
-        assert activations.number_of("a30") == 30
-        assert activations["a30"].shape == (3, 18, 32)

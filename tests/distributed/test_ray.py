@@ -48,16 +48,15 @@ cluster.shutdown()
 
 TWO_GPUS = """
 import os, sys, time
-from elmo_cli.outputs.parts import Part
+from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.distributed.workers import AtWork
-def embed(part, device, on_tokens):
+def embed(part, device):
     time.sleep(0.5)
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
 parts = [Part(number, number, "", 0, 1, 1, 1) for number in range(12)]
 resources = Resources(sys.argv[1], gpus_per_worker=1)
-results = [each for each in embed_on_ray(parts, embed, resources) if not isinstance(each, AtWork)]
+results = [each for each in embed_on_ray(parts, embed, resources) if each]
 print(*sorted({each.worker for each in results}), sep="; ")
 """
 
@@ -80,34 +79,6 @@ plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
 print(run_parts(folder, plan, settings, engine).failed)
 """
 """The third part kills its workers."""
-
-HUNG = """
-import logging, os, subprocess, sys, time
-from elmo_cli.distributed import ray_engine
-from elmo_cli.outputs.parts import Part
-from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.distributed.workers import AtWork
-# A slow worker gets little of a busy machine, and one that sleeps uses nearly nothing.
-ray_engine._SILENT_SECONDS, ray_engine._BUSY_SECONDS = 8, 0.3
-logging.basicConfig(stream=sys.stdout, format="%(message)s")
-def embed(part, device, on_tokens):
-    on_tokens(7)
-    end = time.process_time() + 5
-    while part.number == 0 and time.process_time() < end:  # slow, not hung
-        pass
-    if part.number == 1 and sys_argv[2] == "stops":
-        subprocess.Popen(["sh", "-c", f"sleep 30; kill -CONT {os.getpid()}"])
-        os.kill(os.getpid(), 19)
-    elif part.number == 1:
-        time.sleep(30)
-    return PartResult(part.number, "")
-sys_argv = sys.argv
-parts = [Part(number, number, "a.txt", 0, 1, 1, 1) for number in range(2)]
-events = [*embed_on_ray(parts, embed, Resources(sys_argv[1], 1))]
-print(7 in [each.n_tokens for each in events], sum(not isinstance(each, AtWork) for each in events))
-"""
-"""The second part hangs for a while: its process sleeps, or is stopped."""
 
 HASTY = """
 from elmo_cli.cli import main
@@ -179,8 +150,10 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
     assert before
     run = start_elmo(*one_worker)
     wait_until(lambda: len(parts_there()) >= 11, run)  # the next ones are long
-    wait_until(lambda: workers_of(cluster.pid), run)
-    os.kill(workers_of(cluster.pid)[0], signal.SIGKILL)
+    workers: list[int] = []
+    # A worker that was found may have ended its part when it is asked for again.
+    wait_until(lambda: workers.__iadd__(workers_of(cluster.pid)), run)
+    os.kill(workers[0], signal.SIGKILL)
     assert end_of(run)[0] == 0
     assert before.items() <= parts_there().items()
     assert_equal_to_embed()
@@ -249,18 +222,6 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
     assert said[1].startswith(error)
 
 
-def test_a_worker_that_hangs_is_reported_and_a_slow_one_is_not(address: str) -> None:
-    for way in ("sleeps", "stops"):
-        lines = output_of(HUNG, address, way).splitlines()
-        # On a busy machine the worker starts late, and the run says so.
-        first, *rest = [line for line in lines if "no worker runs" not in line]
-        expected = (
-            r"Warning: worker .*-\d+ has not moved for \d+ seconds in part 1 \(a.txt, 1 records .*"
-        )
-        assert re.fullmatch(expected, first)
-        assert rest == ["True 2"]
-
-
 @pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
@@ -277,7 +238,7 @@ def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str
     Path("text.txt").write_text(SHORT + LONG * 40)
     run = start_elmo(*RUN, "--workers", "1")
     if moment == "start":
-        wait_until(lambda: Path("out/_elmo/run.json").exists(), run)
+        wait_until(lambda: Path("out/_elmo/plan.parquet").exists(), run)
         time.sleep(2)  # Ray is starting.
     else:
         wait_until(lambda: len(parts_there()) >= 3, run)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -21,14 +20,12 @@ from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import progress as runs
-from elmo_cli.distributed import progress
-from elmo_cli.distributed.part import PartResult, embed_part, key_of
+from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.progress import Note, read_note
 from elmo_cli.distributed.ray_engine import EmbedBatch
-from elmo_cli.distributed.workers import AtWork, run_parts
-from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
-from elmo_cli.outputs.parts import Folder, Part
+from elmo_cli.distributed.workers import RunCounts, run_parts
+from elmo_cli.errors import InputError, OutputError, install_command
+from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -97,9 +94,9 @@ def test_fasta_and_columns_keep_their_keys() -> None:
     assert_equal_to_embed(source="text.fasta")
     rows = [{"body": f"The cat {i}", "id": i} for i in range(6)]
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    columns = ("--text-column", "body", "--key-column", "id", "--overwrite")
-    assert elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *columns).exit_code == 0
-    with open_activations("out") as activations:
+    columns = ("--text-column", "body", "--key-column", "id")
+    assert elmo(*RUN[:1], "rows.jsonl", "rows", *RUN[3:], *columns).exit_code == 0
+    with open_activations("rows") as activations:
         assert (activations.key(3), activations.sentence(3)) == ("3", "The cat 3")
         assert_array_equal(activations["3"], activations[3])
 
@@ -125,49 +122,20 @@ def test_the_last_shard_completes_the_folder() -> None:
         open_activations("out")
     status = elmo("distribute", "--status", "out").stdout.splitlines()
     assert status[0] == "out: 5 of 10 parts"
-    assert re.fullmatch(r"[\d,]+ tokens/s, 1 worker, 0 failed, \d seconds ago", status[1])
-    assert status[2] == f"Missing: part 0 ({Path('text.txt').resolve()}, 5 records from 1)"
+    assert status[1] == f"Missing: part 0 ({Path('text.txt').resolve()}, 5 records from 1)"
+    assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
 
 
 def test_the_same_command_does_only_what_is_missing() -> None:
-    Path("out/_elmo/tmp").mkdir(parents=True)  # left by a run killed before it had a plan
+    Path("out/_elmo/work").mkdir(parents=True)  # left by a run killed before it had a plan
     assert elmo(*RUN).exit_code == 0
     before = parts_there()
     lost = min(before)
     Path("out", lost).unlink()
     assert elmo(*RUN).exit_code == 0
     assert [name for name, at in parts_there().items() if before[name] != at] == [lost]
-
-
-def test_other_settings_are_refused_by_name() -> None:
-    assert elmo(*RUN).exit_code == 0
-    others = ("--layers", "top", "--dtype", "float16")
-    result = elmo(*RUN, *others)
-    differences = "dtype (float32 there, float16 here), layers (all there, top here)"
-    assert (
-        f"out was written by a run that differs in {differences}. Use --overwrite" in result.stderr
-    )
-    assert elmo(*RUN, *others, "--overwrite").exit_code == 0
-    assert_equal_to_embed(*others)
-
-
-def test_another_input_or_model_or_a_missing_plan_is_refused() -> None:
-    assert elmo(*RUN).exit_code == 0
-    Path("text.txt").write_text("else")
-    change = r"differs in input 1 \(.*/text.txt, [^)]* there, .*/text.txt, 4 bytes of [^)]* here\)"
-    assert re.search(change, elmo(*RUN).stderr)
-    assert elmo(*RUN, "--overwrite").exit_code == 0
-    settings = CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(Folder("out"), ("text.txt",), settings)
-    Path("out/part-00000000.parquet").unlink()
-    key = key_of(plan)._replace(model_sha256="0" * 64)
-    with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
-        embed_part("out", key, settings, plan.parts[0])
-    Path("out/_elmo/plan.json").rename("out/part-00000000.parquet")
-    result = elmo(*RUN, "--overwrite")
-    assert "expected a folder of `elmo distribute`, or an empty one" in result.stderr
 
 
 def test_a_line_that_is_not_utf8_fails_its_part() -> None:
@@ -180,8 +148,8 @@ def test_a_line_that_is_not_utf8_fails_its_part() -> None:
     assert (status.exit_code, status.stderr) == (1, "")
     assert status.stdout.startswith("out: 9 of 10 parts\n")
     assert "line 41, column 5" in status.stdout
-    assert elmo(*RUN, "--skip-errors", "--overwrite").exit_code == 0
-    with open_activations("out") as activations:
+    assert elmo(*RUN[:2], "skipped", *RUN[3:], "--skip-errors").exit_code == 0
+    with open_activations("skipped") as activations:
         assert activations[40].shape == (3, 0, 32)
 
 
@@ -199,8 +167,8 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
     assert full.returncode == 1
     assert b"File too large. Raise the limit on the size of files" in full.stderr
     assert len(full.stderr.splitlines()) == 2
-    assert elmo(*RUN[:2], "full", *RUN[3:]).exit_code == 0  # the plan has the size of parts
-    assert not Path("full/_elmo/tmp").exists()
+    assert elmo(*RUN[:2], "full", *RUN[3:], "--part-size", "0.04").exit_code == 0
+    assert not Path("full/_elmo/work").exists()
 
 
 @pytest.mark.slow
@@ -218,13 +186,11 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
         assert re.search(r"Stopped after [\d,]+ of 91 parts, which are kept", said[-1])
     before = parts_there()
     assert 3 <= len(before) < 91
-    result = elmo(*RUN)
-    assert result.exit_code == 0
-    assert ("another run was at work" in result.stderr) == (number == signal.SIGKILL)
+    assert elmo(*RUN).exit_code == 0
     assert before.items() <= parts_there().items()
     assert_equal_to_embed()
     names = {path.name for path in Path("out/_elmo").iterdir()}
-    assert names == {"plan.json", "complete.parquet"}
+    assert names == {"plan.parquet"}
 
 
 @pytest.mark.slow
@@ -235,30 +201,7 @@ def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
     second = elmo(*RUN)
     assert second.exit_code == 0
     assert end_of(first)[0] == 0
-    assert "out: another run was at work" in second.stderr
     assert_equal_to_embed()
-
-
-def test_a_run_is_known_to_others_however_long_its_part_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(progress, "NOTE_SECONDS", 0.01)
-    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(folder, ("text.txt",), settings)
-    times = set[float]()
-
-    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
-        end = time.monotonic() + 60
-        while len(times) < 3 and time.monotonic() < end:
-            note = read_note(folder, "_elmo/run.json")
-            assert note is not None
-            assert note.is_at_work
-            times.add(note.time)
-        yield embed(parts[0])
-
-    run_parts(folder, plan, settings, engine)
-    assert len(times) == 3
-    assert read_note(folder, "_elmo/run.json") is None  # The folder is complete.
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
@@ -269,7 +212,7 @@ def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
     half = len(content) // 2
     contents = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
     path.write_bytes(contents[damage])
-    with open_activations("out") as activations, pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as caught, open_activations("out") as activations:
         list(activations.records())
     assert re.fullmatch(
         rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
@@ -334,7 +277,7 @@ def test_a_batch_gets_a_column() -> None:
 def test_a_folder_may_be_a_uri(folder: Path) -> None:
     uri = f"file://{folder}/out"
     assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
-    assert not Path("out/_elmo/tmp").exists()
+    assert not Path("out/_elmo/work").exists()
     with open_activations(uri) as activations, open_activations("out") as local:
         assert len(activations) == len(local) == 40
         assert_array_equal(activations[4], local[4])
@@ -361,32 +304,13 @@ def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:
     result = elmo("distribute", "--status", "--json", "out")
     status = json.loads(result.stdout)
     assert (result.exit_code, status["complete"], status["folder"]) == (1, False, "out")
-    assert (status["parts"], status["done"], status["replacements"]) == (10, 5, [])
+    assert (status["parts"], status["done"]) == (10, 5)
     assert [part["number"] for part in status["missing"]] == [0, 2, 4, 6, 8]
-    assert [(run["n_workers"], run["failed"]) for run in status["runs"]] == [(1, [])]
+    assert {part["error"] for part in status["missing"]} == {None}
     assert elmo(*RUN).exit_code == 0
     result = elmo("distribute", "--status", "--json", "out")
     assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
     assert_misused(elmo(*RUN, "--json"), "--json requires --status")
-
-
-def test_status_counts_workers_before_their_first_part() -> None:
-    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(folder, ("text.txt",), settings)
-
-    def engine(
-        parts: Sequence[Part], embed: Callable[..., PartResult]
-    ) -> Iterator[PartResult | AtWork]:
-        yield AtWork(7, frozenset({"a", "b"}))
-        yield from map(embed, parts)
-
-    notes: list[str] = []
-    run_parts(
-        *(folder, plan, settings, engine),
-        on_progress=lambda counts: notes.append(counts.note(is_at_work=True).text()),
-    )
-    assert re.fullmatch(r"[\d,]+ tokens/s, 2 workers, 0 failed", notes[0])
-    assert re.fullmatch(r"[\d,]+ tokens/s, 3 workers, 0 failed, less than a minute left", notes[-1])
 
 
 @pytest.mark.parametrize(
@@ -394,24 +318,8 @@ def test_status_counts_workers_before_their_first_part() -> None:
     [(29, "less than a minute left"), (60, "1 minute left"), (90_000, "1,500 minutes left")],
 )
 def test_time_left_is_counted_in_minutes(seconds: float, text: str) -> None:
-    assert (
-        Note(0, is_at_work=True, tokens_per_second=0, n_workers=1, seconds_left=seconds)
-        .text()
-        .endswith(f", 0 failed, {text}")
-    )
-
-
-def test_a_clock_that_is_ahead_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    half = (*RUN, "--shard", "1/2")
-    assert elmo(*half).exit_code == 0
-    path = Path("out/_elmo/run-1-2.json")
-    note = json.loads(path.read_text())
-    assert not note["is_at_work"]
-    path.write_text(json.dumps({**note, "time": time.time() + 86_400, "is_at_work": True}))
-    result = elmo("distribute", "--status", "out")
-    assert re.search(r"at a time that is 86,\d{3} seconds ahead of this clock", result.stdout)
-    assert elmo(*half).exit_code == 0
-    assert re.search("another run was at work at a time that is 86,.* ahead", caplog.text)
+    counts = RunCounts(2, 1, n_assigned=2, n_new=1, started=time.monotonic() - seconds)
+    assert counts.text().endswith(f" tokens/s, 0 workers, 0 failed, {text}")
 
 
 def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

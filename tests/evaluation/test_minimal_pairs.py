@@ -1,57 +1,39 @@
-"""Minimal pairs: planted probabilities give the accuracies that were planted."""
+"""Minimal pairs: planted answers give the accuracies that were planted."""
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import minimal_pairs
-import numpy as np
 import pytest
 from minimal_pairs import Pair
-from numpy.typing import NDArray
+
+from elmo_cli import LanguageModel
 
 
-class PlantedScore(NamedTuple):
-    known: NDArray[np.bool_]
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
+class Planted(NamedTuple):
+    """Result of a pair; see `minimal_pairs.Measured`."""
 
-
-class PlantedScorer:
-    """Forward likes the word `good`, backward `fine` much more. `odd` is unknown."""
-
-    def score(self, sentences: Iterable[list[str]], /) -> Iterator[PlantedScore]:
-        for tokens in sentences:
-            forward = [float(token == "good") for token in tokens]
-            backward = [3.0 * (token == "fine") for token in tokens]
-            known = [token != "odd" for token in tokens]
-            yield PlantedScore(np.array(known), np.array(forward), np.array(backward))
+    correct: list[float]
+    n_unknown_good: int = 0
+    n_unknown_bad: int = 0
 
 
 PAIRS = [
-    Pair("It is good.", "It is bad.", "agreement"),
-    Pair("It is bad.", "It is good.", "agreement"),
-    Pair("good odd", "bad odd", "agreement"),
-    Pair("It is bad.", "It is bad.", "agreement"),
+    *[Pair("It is good.", "It is bad.", "agreement")] * 4,
     Pair("fine", "good", "islands"),
+]
+MEASURED = [
+    Planted([1, 0.5, 1]),
+    Planted([0, 0.5, 0]),
+    Planted([1, 0.5, 1], n_unknown_bad=1),
+    Planted([0.5, 0.5, 0.5]),
+    Planted([0, 1, 1]),
 ]
 
 
-def test_each_direction_is_scored() -> None:
-    right, known = minimal_pairs.score_pairs(PlantedScorer(), PAIRS)
-    assert right.tolist() == [
-        [1, 0.5, 1],
-        [0, 0.5, 0],
-        [1, 0.5, 1],
-        [0.5, 0.5, 0.5],
-        [0, 1, 1],
-    ]
-    assert known.tolist() == [True, True, False, True, True]
-
-
 def test_the_table_has_a_row_per_phenomenon() -> None:
-    table = minimal_pairs.evaluate(PlantedScorer(), PAIRS)
+    table = minimal_pairs.evaluate(PAIRS, MEASURED)
     assert list(table.rows)[:3] == ["all", "agreement", "islands"]
     rows = {
         row: [cell.value for cell in cells if cell]
@@ -66,8 +48,20 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
     assert rows["islands"] == pytest.approx([0, 100, 100, 0, 100, 100])
 
 
+def test_pairs_are_measured_in_both_directions() -> None:
+    pairs = [
+        Pair("The cats sleep.", "The cats sleeps.", "agreement"),
+        Pair("Same words.", "Same words.", "agreement"),
+        Pair("Odd qwzx words.", "Odd words.", "agreement"),
+    ]
+    results = list(minimal_pairs.measure(LanguageModel(model="mini"), pairs))
+    assert results[0].correct == [1, 1, 1]
+    assert results[1].correct == [0.5, 0.5, 0.5]
+    assert [result.n_unknown_good > result.n_unknown_bad for result in results] == [0, 0, 1]
+
+
 def test_a_phenomenon_without_known_words_has_no_figure() -> None:
-    table = minimal_pairs.evaluate(PlantedScorer(), PAIRS[2:3])
+    table = minimal_pairs.evaluate(PAIRS[2:3], MEASURED[2:3])
     assert table.rows["all"][4] is None
     assert "|  | 0.0 (0.0 to 0.0) |" in table.to_markdown()
 

@@ -23,23 +23,70 @@ from elmo_cli.pretrained.find import load_bilm
 SENTENCE = ["the", "cat", "sat"]
 
 
-def randomize_data(bilm: BiLm) -> None:
+def randomize(bilm: BiLm) -> None:
     for parameter in bilm.parameters():
-        parameter.data.normal_(0, 0.1)
+        nn.init.normal_(parameter, 0, 0.1)
 
 
-def randomize_in_place(bilm: BiLm) -> None:
+def add_in_place(bilm: BiLm) -> None:
     with torch.no_grad():
         for parameter in bilm.parameters():
-            nn.init.normal_(parameter, 0, 0.1)
+            parameter.add_(0.01)
+
+
+def change_one_value(bilm: BiLm) -> None:
+    with torch.no_grad():
+        bilm.layer_pairs()[0][0].gates.weight[3, 5] += 1.0
+
+
+def change_token_encoder(bilm: BiLm) -> None:
+    with torch.inference_mode():
+        next(bilm.token_encoder.parameters()).mul_(2)
 
 
 def load_other_weights(bilm: BiLm) -> None:
     bilm.load_state_dict({name: values / 2 for name, values in bilm.state_dict().items()})
 
 
-def change_one_value(bilm: BiLm) -> None:
-    bilm.layer_pairs()[0][0].gates.weight.data[3, 5] += 1.0
+def assign_other_weights(bilm: BiLm) -> None:
+    halves = {name: values / 2 for name, values in bilm.state_dict().items()}
+    bilm.load_state_dict(halves, assign=True)
+
+
+def replace_data(bilm: BiLm) -> None:
+    for parameter in bilm.parameters():
+        parameter.data = parameter.data / 2
+
+
+def replace_data_twice(bilm: BiLm) -> None:
+    weight = bilm.layer_pairs()[0][0].gates.weight
+    for _ in range(2):  # The second tensor may get the memory of the original.
+        weight.data = weight.data / 2
+
+
+def train(bilm: BiLm) -> None:
+    bilm.requires_grad_(True)
+    bilm(bilm.sentence_ids([SENTENCE])).layers.sum().backward()
+    torch.optim.Adam(bilm.parameters(), lr=0.1).step()
+    bilm.requires_grad_(False)
+
+
+COUNTED = [
+    randomize,
+    add_in_place,
+    change_one_value,
+    change_token_encoder,
+    load_other_weights,
+    assign_other_weights,
+    replace_data,
+    replace_data_twice,
+    train,
+]
+
+
+def add_to_data(bilm: BiLm) -> None:
+    for parameter in bilm.parameters():
+        parameter.data.add_(0.01)
 
 
 def shuffle_rows(bilm: BiLm) -> None:
@@ -47,18 +94,15 @@ def shuffle_rows(bilm: BiLm) -> None:
     weight.detach().numpy()[:] = weight.detach().numpy()[::-1].copy()
 
 
-def change_token_encoder(bilm: BiLm) -> None:
-    next(bilm.token_encoder.parameters()).data.mul_(2)
+def train_fused(bilm: BiLm) -> None:
+    bilm.requires_grad_(True)
+    bilm(bilm.sentence_ids([SENTENCE])).layers.sum().backward()
+    torch.optim.Adam(bilm.parameters(), lr=0.1, fused=True).step()
+    bilm.requires_grad_(False)
 
 
-CHANGES = [
-    randomize_data,
-    randomize_in_place,
-    load_other_weights,
-    change_one_value,
-    shuffle_rows,
-    change_token_encoder,
-]
+UNCOUNTED = [add_to_data, shuffle_rows, train_fused]
+"""Changes that torch does not count."""
 
 
 @pytest.fixture
@@ -71,7 +115,7 @@ def expected_layers(bilm: BiLm) -> Array:
     return layers
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", [*COUNTED, *UNCOUNTED])
 def test_changes_of_elmo_bilm_take_effect(
     embedder: ElmoEmbedder, change: Callable[[BiLm], None]
 ) -> None:
@@ -79,6 +123,8 @@ def test_changes_of_elmo_bilm_take_effect(
     original = {name: values.clone() for name, values in embedder.elmo_bilm.state_dict().items()}
     assert_array_equal(embedder.embed_sentence(SENTENCE), before)
     change(embedder.elmo_bilm)
+    if change in UNCOUNTED:
+        embedder.reload_weights()
     changed = embedder.embed_sentence(SENTENCE)
     assert not np.allclose(changed, before, atol=1e-4)
     assert_allclose(changed, expected_layers(embedder.elmo_bilm), atol=1e-5)
@@ -88,8 +134,31 @@ def test_changes_of_elmo_bilm_take_effect(
     assert embedder.content_sha256 == sha256
 
 
+def test_unchanged_weights_are_not_copied_again(embedder: ElmoEmbedder) -> None:
+    engine = embedder.engine
+    embedder.elmo_bilm(embedder.elmo_bilm.sentence_ids([SENTENCE]))
+    assert embedder.engine is engine
+    add_in_place(embedder.elmo_bilm)
+    changed = embedder.engine
+    assert changed is not engine
+    assert embedder.engine is changed
+
+
+@torch.inference_mode()
+def test_changes_in_inference_mode_take_effect(embedder: ElmoEmbedder) -> None:
+    before = embedder.embed_sentence(SENTENCE)
+    embedder.elmo_bilm.layer_pairs()[0][0].gates.weight.mul_(2)
+    assert not np.allclose(embedder.embed_sentence(SENTENCE), before, atol=1e-4)
+    elmo, ids = Elmo(model=TINY, dropout=0.0), batch_to_ids([SENTENCE])
+    elmo(ids)
+    elmo.bilm.layer_pairs()[0][0].gates.weight.mul_(2)
+    elmo.reload_weights()  # Its weights were created in inference mode.
+    expected = embedder.embed_sentence(SENTENCE).mean(axis=0)
+    assert_allclose(elmo(ids)["elmo_representations"][0][0], expected, atol=1e-5)
+
+
 def test_all_methods_and_copies_use_changed_weights(embedder: ElmoEmbedder) -> None:
-    randomize_data(embedder.elmo_bilm)
+    randomize(embedder.elmo_bilm)
     expected = expected_layers(embedder.elmo_bilm)
     activations, _ = embedder.batch_to_embeddings([SENTENCE])
     assert_allclose(activations[0], expected, atol=1e-5)
@@ -105,7 +174,7 @@ def test_files_of_changed_weights_are_their_own(embedder: ElmoEmbedder, tmp_path
     text.write_text(" ".join(SENTENCE) + "\n", encoding="utf-8")
     embedder.embed_file(text, output)
     first = content(output)
-    randomize_data(embedder.elmo_bilm)
+    randomize(embedder.elmo_bilm)
     embedder.embed_file(text, tmp_path / "other")
     attributes, _, datasets = content(tmp_path / "other")
     assert attributes["model_sha256"] != first[0]["model_sha256"]
@@ -132,14 +201,29 @@ def test_another_bilm_may_take_the_place(embedder: ElmoEmbedder, tmp_path: Path)
     assert embedder.options.width == expected.shape[-1]
 
 
-@pytest.mark.parametrize("change", [randomize_data, randomize_in_place, load_other_weights])
+@pytest.mark.parametrize("change", [*COUNTED, *UNCOUNTED])
 def test_changes_of_a_frozen_module_take_effect(change: Callable[[BiLm], None]) -> None:
-    elmo, hub = Elmo(model=TINY, dropout=0.0), HubElmo(TINY)
-    ids = batch_to_ids([SENTENCE])
+    elmo, hub = Elmo(model=TINY, dropout=0.0, vocab_to_cache=["cat"]), HubElmo(TINY)
+    ids, words = batch_to_ids([SENTENCE]), torch.tensor([[1, 0, 1]])
     elmo(ids), hub([SENTENCE])
     for module in (elmo, hub):
         change(module.bilm)
+        if change in UNCOUNTED:
+            module.reload_weights()
     expected = expected_layers(elmo.bilm).mean(axis=0)
     assert_allclose(elmo(ids)["elmo_representations"][0][0].detach(), expected, atol=1e-5)
+    elmo.reload_weights()
+    assert_allclose(elmo(ids, words)["elmo_representations"][0][0].detach(), expected, atol=1e-5)
     expected = expected_layers(hub.bilm).mean(axis=0)
     assert_allclose(hub([SENTENCE])["elmo"][0].detach(), expected, atol=1e-5)
+
+
+def test_training_renews_the_copy_of_a_module() -> None:
+    elmo, ids = Elmo(model=TINY, dropout=0.0), batch_to_ids([SENTENCE])
+    elmo(ids)
+    elmo.bilm.requires_grad_(True)
+    elmo(ids)["elmo_representations"][0].sum().backward()
+    torch.optim.SGD(elmo.bilm.parameters(), lr=0.1, fused=True).step()
+    elmo.bilm.requires_grad_(False)
+    expected = expected_layers(elmo.bilm).mean(axis=0)
+    assert_allclose(elmo(ids)["elmo_representations"][0][0].detach(), expected, atol=1e-5)

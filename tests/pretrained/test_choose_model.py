@@ -1,11 +1,14 @@
 from pathlib import Path
 
 import pytest
+from conftest import GOLDEN
 from website import folder_with
 
 from elmo_cli.errors import ModelError
+from elmo_cli.model.model_options import ModelOptions, TrainedWith, read_options_and_training
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.settings import ModelSettings
 
 MODEL = ("options.json", "weights.hdf5")
 pytestmark = pytest.mark.usefixtures("cache")
@@ -28,6 +31,21 @@ def test_the_bundled_model_may_have_a_softmax(
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(ModelError, match=r"Choose one of mini, original, original-5.5b, or"):
         choose_model("small", with_softmax=True)
+
+
+def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[Path] = []
+
+    def read(path: Path) -> tuple[ModelOptions, TrainedWith]:
+        paths.append(path)
+        return read_options_and_training(path)
+
+    monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
+    settings = ModelSettings(GOLDEN / "relu")
+    assert settings.resolved.tokenizer is None
+    files = settings.find_files()
+    assert (files.parsed_options.n_layers, files.initial_state) == (3, "zero")
+    assert paths == [GOLDEN / "relu" / "options.json"]
 
 
 def test_single_files_take_precedence(tmp_path: Path) -> None:

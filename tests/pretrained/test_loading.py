@@ -26,13 +26,14 @@ def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> Pu
     """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
     model = PublishedModel(
         name="tiny",
-        language="English",
-        text=None,
+        language_code="en",
         weights_sha256=hashlib.sha256(weights).hexdigest(),
-        options=(site.url + "/gone/options.json", site.put("/options.json", OPTIONS)),
-        weights=(site.url + "/gone/weights.hdf5", site.put("/weights.hdf5", weights)),
-        softmax=(site.put("/softmax.hdf5", weights),),
-        vocabulary=(site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n"),),
+        urls={
+            "options": [site.url + "/gone/options.json", site.put("/options.json", OPTIONS)],
+            "weights": [site.url + "/gone/weights.hdf5", site.put("/weights.hdf5", weights)],
+            "softmax": [site.put("/softmax.hdf5", weights)],
+            "vocabulary": [site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n")],
+        },
     )
     publish(model, monkeypatch)
     return model
@@ -129,7 +130,7 @@ def test_an_interrupted_download_leaves_no_file(
     ):
         find_model("tiny")
     names = {path.name for path in (cache / "tiny").iterdir()}
-    assert names == {"options.json", "SHA256SUMS"}
+    assert names == {"options.json"}
     assert find_model("tiny").weights.read_bytes() == weights
 
 
@@ -152,7 +153,7 @@ def test_a_model_is_found_in_a_published_zip(
         site.put("/damaged.zip", path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS)))),
         site.put("/1.zip", path.read_bytes()),
     )
-    publish(PublishedModel("zipped", "Latin", None, archive=urls), monkeypatch)
+    publish(PublishedModel("zipped", "Latin", urls={"archive": urls}), monkeypatch)
     files = find_model("zipped")
     assert len(site.requests) == 4
     assert files.weights == cache / "zipped" / "model.hdf5"
@@ -165,7 +166,8 @@ def test_a_model_is_found_in_a_published_zip(
 def test_single_files_are_tried_after_the_archive(
     site: Site, published: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(replace(published, name="both", archive=(site.url + "/gone.zip",)), monkeypatch)
+    urls = {"archive": [site.url + "/gone.zip"], **published.urls}
+    publish(replace(published, name="both", urls=urls), monkeypatch)
     site.answers["/weights.hdf5"] = [status(404)]
     with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, .*\(HTTP Error 404"):
         find_model("both")
@@ -200,7 +202,7 @@ def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> No
 
 
 def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
-    files = choose_model(None, published.options[0], published.weights[0])
+    files = choose_model(None, published.urls["options"][0], published.urls["weights"][0])
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"
     assert files == find_model("tiny")

@@ -1,21 +1,18 @@
-"""Mirrors, checksums, and models that were downloaded by other means."""
+"""Mirrors, and models that were downloaded by other means."""
 
 import hashlib
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from commands import assert_fails, elmo
 from conftest import GOLDEN
-from website import OPTIONS, Site, weights_file, zip_with
+from website import OPTIONS, Site, folder_with, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.model_options import parameters_by_part, read_options
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import mirror_address
-from elmo_cli.pretrained.files import SUMS, read_sums, record_sums
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.manage import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
@@ -35,13 +32,10 @@ def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
     """Publish a model named `tiny` at addresses that all fail."""
     model = PublishedModel(
         name="tiny",
-        parameters=sum(parameters_by_part(read_options(TINY / "options.json")).values()),
         weights_sha256=sum_of(TINY / "weights.hdf5"),
-        options=(f"{GONE}/options.json",),
-        weights=(f"{GONE}/weights.hdf5",),
+        urls={"options": [f"{GONE}/options.json"], "weights": [f"{GONE}/weights.hdf5"]},
     )
     monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
-    monkeypatch.setattr("elmo_cli.pretrained.manage.MODELS", (*MODELS, model))
     return model
 
 
@@ -52,7 +46,6 @@ def mirror(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, folder)
-    record_sums(folder)
     return folder.parent
 
 
@@ -66,7 +59,7 @@ def test_mirror_is_tried_before_published_addresses(
         monkeypatch.setenv("ELMO_MIRROR", address)
         assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
         assert {path.name for path in (cache / "tiny").iterdir()} == {
-            *("options.json", "weights.hdf5", SUMS),
+            *("options.json", "weights.hdf5"),
         }
         shutil.rmtree(cache / "tiny")
 
@@ -76,7 +69,6 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
 ) -> None:
     weights_file(mirror / "tiny" / "softmax.hdf5")
     (mirror / "tiny" / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
-    record_sums(mirror / "tiny")
     for path in (mirror / "tiny").iterdir():
         site.put(f"/models/tiny/{path.name}", path.read_bytes())
     monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
@@ -100,13 +92,32 @@ def test_a_damaged_mirror_is_reported_and_leaves_no_file(
 
 
 def test_other_weights_of_a_mirror_are_refused(
-    published: PublishedModel, mirror: Path, monkeypatch: pytest.MonkeyPatch
+    published: PublishedModel,
+    mirror: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     weights_file(mirror / "tiny" / "weights.hdf5")
-    record_sums(mirror / "tiny", replaced=["weights.hdf5"])
     monkeypatch.setenv("ELMO_MIRROR", str(mirror))
     with pytest.raises(ModelError):
         find_model("tiny")
+    assert "weights.hdf5: expected the sha256" in caplog.text
+
+
+def test_a_mirror_has_all_files_of_many_langs(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = GOLDEN / "many-langs" / "both"
+    names = ("config.json", "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")
+    folder = folder_with(tmp_path / "mirror" / "many-langs-la", *names)
+    for name in names[1:]:
+        shutil.copy(source / name, folder)
+    # The package has the architecture of the published models.
+    config = {"config_path": "configs/cnn_50_100_512_4096_sample.json"}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("ELMO_MIRROR", str(tmp_path / "mirror"))
+    assert find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
+    assert {path.name for path in (cache / "many-langs-la").iterdir()} == set(names)
 
 
 def test_mirror_address_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,42 +130,6 @@ def test_mirror_address_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ELMO_MIRROR", text)
         assert mirror_address() == url
-
-
-# Checksums.
-
-
-def test_sha256sum_reads_recorded_sums(mirror: Path) -> None:
-    if shutil.which("sha256sum") is None:
-        pytest.skip("needs sha256sum")
-    command = ["sha256sum", "--check", "--strict", SUMS]
-    subprocess.run(command, cwd=mirror / "tiny", check=True, capture_output=True)
-    sums = read_sums(mirror / "tiny" / SUMS)
-    assert sums["weights.hdf5"] == sum_of(TINY / "weights.hdf5")
-
-
-@pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/passwd", ".hidden", "a\\b", "C:x"])
-def test_sums_of_files_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / SUMS).write_text(f"{'0' * 64}  {name}\n")
-    with pytest.raises(ModelError, match=r"^SHA256SUMS, line 1: expected a SHA-256 sum"):
-        read_sums(tmp_path / SUMS)
-
-
-def test_verify_finds_a_damaged_file(published: PublishedModel, cache: Path) -> None:
-    import_model("tiny", [TINY])
-    good = elmo("models", "--verify")
-    assert (good.exit_code, good.stderr) == (0, "2 files verified\n")
-    assert good.stdout == (
-        f"{cache / 'tiny' / 'options.json'}: has the sha256 recorded at its download\n"
-        f"{cache / 'tiny' / 'weights.hdf5'}: has the sha256 published\n"
-    )
-    with open(cache / "tiny" / "weights.hdf5", "r+b") as file:
-        file.seek(-1, 2)
-        file.write(b"x")
-    bad = elmo("models", "--verify", "--json")
-    assert bad.exit_code == 1
-    assert "elmo models --remove tiny" in bad.stderr
-    assert [check["is_damaged"] for check in json.loads(bad.stdout)] == [False, True]
 
 
 # Import.
@@ -207,15 +182,6 @@ def test_download_from_refuses_other_and_incomplete_models(
         "mini: the model is bundled with elmo-cli. Import is unnecessary.",
     )
     assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
-
-
-def test_download_from_refuses_another_number_of_parameters(
-    published: PublishedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.manage.check_file", lambda *arguments: None)
-    result = elmo("download", "small", "--from", TINY)
-    assert "small: expected 13,593,296 parameters" in result.stderr
-    assert result.stderr.endswith("These are the files of another model.\n")
 
 
 def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:

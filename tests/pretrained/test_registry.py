@@ -1,6 +1,7 @@
 import pytest
 
 from elmo_cli.model.model_options import parameters_by_part, parse_options, read_options
+from elmo_cli.pretrained.files import FILE_NAMES, role_of
 from elmo_cli.pretrained.find import choose_model, find_model
 from elmo_cli.pretrained.registry import MODELS, model_of_url, published_model
 
@@ -21,9 +22,11 @@ def test_the_registry_is_sound() -> None:
     assert len(names) == len(set(names))
     assert all(name == name.lower() for name in names)
     for model in MODELS[1:]:
-        urls = model.archive + model.options + model.weights + model.softmax + model.vocabulary
-        assert model.archive or (model.options and model.weights)
-        assert bool(model.softmax) == bool(model.vocabulary)
+        urls = [url for role in model.urls.values() for url in role]
+        assert model.urls.keys() <= {"archive", *FILE_NAMES}
+        assert "archive" in model.urls or {"options", "weights"} <= model.urls.keys()
+        assert ("softmax" in model.urls) == ("vocabulary" in model.urls)
+        assert role_of(model.files[-1]) == "weights"
         assert len(urls) == len(set(urls))
         for url in urls:
             http = ("http://vectors.nlpl.eu/", "http://data.bioemb", "http://maintenance.dallago")
@@ -48,13 +51,13 @@ def test_the_bundled_model_is_as_listed() -> None:
 
 def test_every_model_of_a_language_has_its_code_and_number() -> None:
     codes = {model.name: model.language_code for model in MODELS}
-    archives = {model.name: model.archive[:1] for model in MODELS}
+    archives = {model.name: model.urls.get("archive", ())[:1] for model in MODELS}
     assert [name for name, code in codes.items() if code is None] == ["seqvec"]
     assert (codes["mini"], codes["portuguese"], codes["nlpl-203-latin"]) == ("en", "pt", "la")
     assert all(codes[name] == name[11:] for name in codes if name.startswith("many-langs-"))
     for code, number in (("ar", 136), ("fr", 150), ("nb", 165), ("zh", 179)):
         url = f"https://vectors.nlpl.eu/repository/11/{number}.zip"
-        assert archives[f"many-langs-{code}"] == (url,)
+        assert archives[f"many-langs-{code}"] == [url]
 
 
 def test_the_files_of_a_published_model_know_its_language() -> None:

@@ -1,0 +1,33 @@
+"""Public names of the package, and the modules that define them."""
+
+from elmo_cli.analysis.change import measure_change as measure_change
+from elmo_cli.analysis.change import read_occurrences as read_occurrences
+from elmo_cli.analysis.neighbours import neighbours as neighbours
+from elmo_cli.analysis.occurrences import open_vectors as open_vectors
+from elmo_cli.analysis.pictures import plot_changes as plot_changes
+from elmo_cli.analysis.pictures import plot_occurrences as plot_occurrences
+from elmo_cli.analysis.targets import read_targets as read_targets
+from elmo_cli.analysis.usages import write_usages as write_usages
+from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
+from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
+from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
+from elmo_cli.elmo import Elmo as Elmo
+from elmo_cli.elmo import batch_to_ids as batch_to_ids
+from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
+from elmo_cli.errors import ElmoError as ElmoError
+from elmo_cli.integrations.tfhub import HubElmo as HubElmo
+from elmo_cli.integrations.torch_dataset import ActivationsDataset as ActivationsDataset
+from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
+from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
+from elmo_cli.language_model.prediction import predict_words as predict_words
+from elmo_cli.language_model.prediction import sample_sentences as sample_sentences
+from elmo_cli.language_model.prediction import substitute_words as substitute_words
+from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
+from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
+from elmo_cli.model.bilm import BiLm as BiLm
+from elmo_cli.model.bilm import ScalarMix as ScalarMix
+from elmo_cli.outputs.reader import open_activations as open_activations
+from elmo_cli.text.tokenizers import tokenize as tokenize
+from elmo_cli.version import __version__ as __version__
+
+__all__: list[str]

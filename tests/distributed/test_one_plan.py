@@ -1,0 +1,351 @@
+"""A folder belongs to one plan: equal runs share it, other runs are refused by name."""
+
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import TINY, elmo
+from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
+from pyarrow import parquet
+
+from elmo_cli import open_activations
+from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.part import PartResult, embed_part, key_of
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.workers import run_parts
+from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsError
+from elmo_cli.outputs.parts import PLAN, Folder
+from elmo_cli.settings import Selection, TextSettings
+
+LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
+RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
+AGAIN = "Give the `elmo distribute` command of the folder again"
+REMEDY = "Choose another folder or remove this one."
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create an empty folder with a text, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text(LINES)
+    return tmp_path
+
+
+def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]:
+    """Return a function that does something before a part."""
+
+    def act(part: Part) -> None:
+        if part.number == number:
+            action()
+
+    return act
+
+
+def stop() -> None:
+    """Stop a run as a kill does."""
+    raise KeyboardInterrupt
+
+
+def read_out() -> None:
+    """Read all records of the folder."""
+    with open_activations("out") as activations:
+        list(activations.records())
+
+
+def refusal_of(*options: str) -> str:
+    """Run the command, which fails, and return its error."""
+    result = elmo(*RUN, *options)
+    assert result.exit_code == 1
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_another_run_is_refused_and_changes_nothing(folder: Path, is_complete: bool) -> None:
+    assert elmo(*RUN, *(() if is_complete else ("--shard", "1/2"))).exit_code == 0
+    before = parts_there()
+    start = f"Error: {folder}/out belongs to a run that differs in"
+    differences = "dtype (float32 there, float16 here), layers (all there, top here)"
+    assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
+    assert "part_size (0.002 there, 1.0 here)" in refusal_of("--part-size", "1")
+    Path("text.txt").write_text("else")
+    assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
+    Path("text.txt").write_text(LINES)
+    Path("b.txt").write_text("b")
+    result = elmo("distribute", "b.txt", *RUN[1:])
+    assert f"input 1 ({folder}/text.txt there, {folder}/b.txt here), input 2 (none" in result.stderr
+    assert parts_there() == before
+    assert elmo(*RUN).exit_code == 0
+    assert_equal_to_embed()
+
+
+@pytest.mark.parametrize("n_parts", [0, 4, 10])
+def test_an_input_of_equal_size_and_time_is_another_input(n_parts: int) -> None:
+    plan = open_plan(Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
+    for part in plan.parts[:n_parts]:
+        embed_part("out", key_of(plan), ZERO, part)
+    change_input(keeps_time=True)
+    with pytest.raises(OutputError, match=r"differs in the content of .*/text.txt. Choose another"):
+        distribute()
+    Path("text.txt").write_text(LINES)
+    os.utime("text.txt", (0, 0))
+    distribute()
+    assert_equal_to_embed()
+
+
+def change_input(*, keeps_time: bool) -> None:
+    """Change the content of the text, and not its size."""
+    times = Path("text.txt").stat()
+    Path("other.txt").write_text(LINES.replace("cat", "dog"))
+    if keeps_time:
+        os.utime("other.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
+    Path("other.txt").rename("text.txt")
+
+
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_an_input_that_changes_during_the_run_is_refused(keeps_time: bool) -> None:
+    with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
+        distribute(before_part=at_part(6, lambda: change_input(keeps_time=keeps_time)))
+    with pytest.raises(InputError, match="4 of 10 parts are missing"):
+        open_activations("out")
+
+
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_an_input_that_changes_after_the_last_part_is_refused(keeps_time: bool) -> None:
+    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+        yield from map(embed, parts)
+        change_input(keeps_time=keeps_time)
+
+    there = Folder("out")
+    plan = open_plan(there, ("text.txt",), ZERO, part_mb=0.002)
+    with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
+        run_parts(there, plan, ZERO, engine)
+    assert not there.has("_SUCCESS")
+    with pytest.raises(InputError, match="its run has not ended"):
+        open_activations("out")
+    status = elmo("distribute", "--status", "out")
+    missing = "Missing: _SUCCESS, which the same command writes"
+    assert (status.exit_code, status.stdout) == (1, f"out: 10 of 10 parts\n{missing}\n")
+
+
+def test_a_pattern_that_matches_the_folder_resumes(caplog: pytest.LogCaptureFixture) -> None:
+    Path("data").mkdir()
+    for name in ("a", "b"):
+        rows = [{"id": f"{name}{i}", "text": f"The cat {i}"} for i in range(20)]
+        Path("data", f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    command = ("distribute", "data/**/*", "data/out", *RUN[3:], "--input-format", "jsonl")
+    assert elmo(*command, "--shard", "1/2").exit_code == 0
+    result = elmo(*command)
+    assert result.exit_code == 0
+    assert "data/**/*: left out 24 files of the output folder" in caplog.text
+    with open_activations("data/out") as activations:
+        assert len(activations) == 40
+    result = elmo(*command)
+    assert (result.exit_code, "0 tokens" in result.stderr) == (0, True)
+
+
+def create_plan(barrier: Any, results: Any, state: str) -> None:
+    """Create the plan of `out` when all processes are ready, and run it."""
+    settings = WARM if state == "warm" else ZERO
+    barrier.wait()
+    try:
+        distribute(settings)
+        results.put(state)
+    except OutputError as error:
+        results.put(str(error))
+
+
+def race(*states: str) -> list[str]:
+    """Return the results of runs that start at the same moment, in other processes."""
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(len(states)), context.Queue()
+    processes = [
+        context.Process(target=create_plan, args=(barrier, results, state)) for state in states
+    ]
+    for process in processes:
+        process.start()
+    found = [results.get(timeout=120) for _ in states]
+    for process in processes:
+        process.join()
+    return sorted(found)
+
+
+def test_equal_runs_that_start_together_both_end_well() -> None:
+    assert race("zero", "zero", "zero") == ["zero"] * 3
+    assert_equal_to_embed()
+    assert sorted(os.listdir("out/_elmo")) == ["plan.parquet"]
+
+
+def test_of_other_runs_that_start_together_one_creates_the_plan() -> None:
+    results = race("zero", "warm")
+    winner = "zero" if "zero" in results else "warm"
+    assert f"differs in state ({winner} there" in next(each for each in results if each != winner)
+    assert_equal_to_embed("--state", winner)
+
+
+def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Folder.create
+
+    def lose(self: Folder, name: str, content: bytes) -> None:
+        monkeypatch.setattr(Folder, "create", create)
+        open_plan(self, ("text.txt",), WARM)
+        create(self, name, content)
+
+    monkeypatch.setattr(Folder, "create", lose)
+    with pytest.raises(OutputError, match=r"differs in state \(warm there, zero here\)"):
+        open_plan(Folder("out"), ("text.txt",), ZERO)
+
+
+def test_a_run_that_completes_first_does_not_stop_its_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    publish = Folder.publish
+
+    def publish_late(self: Folder, name: str, write: Any, *, replaces: bool = True) -> Any:
+        def write_late(file: Any) -> Any:
+            monkeypatch.setattr(Folder, "publish", publish)
+            distribute()  # It removes the temporary file of this run.
+            return write(file)
+
+        return publish(self, name, write_late, replaces=replaces)
+
+    plan = open_plan(Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
+    monkeypatch.setattr(Folder, "publish", publish_late)
+    assert embed_part("out", key_of(plan), ZERO, plan.parts[3]).error is None
+    assert_equal_to_embed()
+
+
+def test_a_folder_that_is_moved_during_the_run_is_said() -> None:
+    with pytest.raises(OutputError, match="the plan of this run is not there any more"):
+        distribute(before_part=at_part(3, lambda: Path("out").rename("moved")))
+    assert not Path("out").exists()
+
+
+def test_another_model_is_refused_by_a_worker() -> None:
+    plan = open_plan(Folder("out"), ("text.txt",), ZERO)
+    key = key_of(plan)
+    key = key._replace(attributes={**key.attributes, "model_sha256": "0" * 64})
+    with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
+        embed_part("out", key, ZERO, plan.parts[0])
+
+
+def test_other_files_and_parts_without_a_plan_are_refused() -> None:
+    distribute()
+    Path("out", PLAN).unlink()
+    error = refusal_of()
+    assert "expected a folder of `elmo distribute`, or an empty one, found other files" in error
+    assert error.endswith(REMEDY)
+
+
+def test_a_complete_folder_is_read_with_nothing_but_its_parts() -> None:
+    distribute()
+    shutil.rmtree("out/_elmo")
+    assert_equal_to_embed()
+    Path("out/_SUCCESS").unlink()
+    assert_equal_to_embed()
+    Path("out/part-00000003.parquet").unlink()
+    with pytest.raises(InputError, match=r"1 of 10 parts are missing \(3\)"):
+        open_activations("out")
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "duckdb"])
+def test_a_complete_folder_is_read_by_other_programs(package: str) -> None:
+    module: Any = pytest.importorskip(package)
+    rows = [{"id": i, "text": f"The cat {i}", "year": i} for i in range(40)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--keep-columns", "year", "--layers", "top", "--pooling", "mean")
+    command = ("distribute", "rows.jsonl", *RUN[2:], *options, "--part-size", "0.0002")
+    assert elmo(*command).exit_code == 0
+    assert len(parts_there()) > 1
+    assert Path("out/_SUCCESS").read_bytes() == b""
+    if package == "duckdb":
+        query = "SELECT year FROM 'out/**/*.parquet' ORDER BY index"
+        assert [year for (year,) in module.sql(query).fetchall()] == [*range(40)]
+        return
+    assert sorted(module.read_parquet("out")["year"]) == [*range(40)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ZERO,
+        replace(ZERO, selection=Selection(pooling="max"), dtype="float16"),
+        replace(ZERO, text=TextSettings(split_sentences=True)),
+    ],
+)
+def test_the_plan_has_the_columns_of_the_parts(settings: CorpusSettings) -> None:
+    if settings.text.split_sentences:
+        pytest.importorskip("sentencex")
+    distribute(settings)
+    plan, part = (parquet.read_schema(f"out/{name}") for name in (PLAN, "part-00000000.parquet"))
+    assert plan.equals(part)
+
+
+def test_tasks_of_a_job_array_may_run_again() -> None:
+    for shard in ("2/3", "1/3", "3/3"):
+        assert elmo(*RUN, "--shard", shard).exit_code == 0
+    assert_equal_to_embed()
+    before = parts_there()
+    for shard in ("2/3", "1/3", "3/3"):
+        assert elmo(*RUN, "--shard", shard).exit_code == 0
+    assert parts_there() == before
+
+
+def test_another_plan_is_refused_by_a_uri(folder: Path) -> None:
+    uri = f"file://{folder}/out"
+    command = (*RUN[:2], uri, *RUN[3:])
+    assert elmo(*command, "--shard", "1/2").exit_code == 0
+    assert "differs in state (zero there, warm here)" in elmo(*command, "--state", "warm").stderr
+    assert elmo(*RUN, "--shard", "2/2").exit_code == 0
+    assert_equal_to_embed()
+
+
+@pytest.mark.parametrize("kind", ["part", "plan", "folder", "pipe", "link"])
+def test_a_wrong_file_under_the_name_of_a_part_is_named(kind: str) -> None:
+    path = Path("out/part-00000003.parquet").resolve()
+    distribute(WARM, location="other")
+    distribute()
+    path.unlink()
+    if kind in ("part", "plan"):
+        source = "out/part-00000005.parquet" if kind == "part" else f"other/{path.name}"
+        path.write_bytes(Path(source).read_bytes())
+        found = "part 5" if kind == "part" else "a part of another plan"
+        with pytest.raises(InputError) as caught:
+            read_out()
+        assert str(caught.value) == f"{path}: expected part 3 of the plan, found {found}. {AGAIN}."
+    elif kind == "folder":
+        path.mkdir()
+        assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
+        path.rmdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    distribute()
+    assert_equal_to_embed()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", "cut", "hash"])
+def test_a_damaged_plan_is_one_line(damage: bytes | str) -> None:
+    distribute()
+    path = Path("out", PLAN)
+    content = path.read_bytes()
+    if damage == "hash":
+        schema = parquet.read_schema(path)
+        plan = schema.metadata[b"plan"].replace(b'"zero"', b'"warm"')
+        parquet.write_table(
+            schema.with_metadata({**schema.metadata, b"plan": plan}).empty_table(), path
+        )
+    else:
+        path.write_bytes(content[:-9] if isinstance(damage, str) else damage)
+    for arguments in (("distribute", "--status", "out"), RUN):
+        result = elmo(*arguments)
+        error = result.stderr.splitlines()[-1]
+        assert result.exit_code == 1
+        assert error.startswith(f"Error: {path.resolve()}: the file is damaged: ")
+        assert error.endswith(REMEDY)
