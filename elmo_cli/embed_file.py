@@ -15,7 +15,6 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors import (
     ComputationError,
     ElmoError,
-    InputError,
     OtherInputError,
     OutputError,
     StoppedError,
@@ -25,13 +24,12 @@ from elmo_cli.errors import (
 )
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, RecordFilter
+from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, FiniteCheck, end_attributes
-from elmo_cli.pretrained.registry import warn_about_domain
+from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import WHOLE, Progress, Record, ShardReader
-from elmo_cli.text.sources import size_in_bytes
+from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, ShardReader
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +42,12 @@ _RECORD_BYTES: Final = 400
 
 
 @dataclass(frozen=True)
-class ReadRecord:
-    """A record that was read, with the progress in the input after it."""
-
-    record: Record
-    progress: Progress
-    has_checkpoint: bool = False
-    """True if a checkpoint follows the record."""
-
-
-@dataclass(frozen=True)
 class EmbeddedRecord:
     """A record with its activations: float32, see `apply_selection` for the shapes."""
 
     record: Record
-    progress: Progress
+    number: int
+    """Number of the record in the input, from 1."""
     activations: Array
 
 
@@ -68,10 +57,8 @@ class Window:
 
     records: Iterator[EmbeddedRecord]
     """The records, embedded as they are taken; used before the next window."""
-    progress: Progress
-    """Progress in the input at the end of the window."""
-    has_checkpoint: bool
-    """True if a checkpoint follows the window."""
+    checkpoint: Progress | None
+    """Progress in the input at the end of the window, if a checkpoint follows it."""
 
 
 @dataclass
@@ -108,14 +95,16 @@ def embed_file(
     selection = plan.selection.for_model(engine.options.n_layers)
     attributes = {
         **engine.attributes(selection, batch_size),
-        "format": plan.input_format.name,
-        **plan.tokenizer.to_attributes(),
+        "format": plan.text.format.name,
+        **plan.text.tokenizer.to_attributes(),
         **record_filter.attributes,
     }
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
     with ActivationsWriter(
-        *(plan.output, plan.output_format, attributes),
+        plan.output,
+        plan.output_format,
+        attributes,
         overwrite=plan.overwrite,
         writer_type=record_filter.writer_type,
     ) as writer:
@@ -126,7 +115,7 @@ def embed_file(
             if not plan.overwrite:
                 raise
             writer.clear()
-            if size_in_bytes(plan.source) is None:  # The beginning of a stream cannot be reread.
+            if plan.text.source.size is None:  # The beginning of a stream cannot be reread.
                 raise
             return _Run(*arguments, on_progress, should_stop).embed()
 
@@ -143,8 +132,7 @@ def embed_windows(
 ) -> Iterator[Window]:
     """Embed records, one window at a time.
 
-    A window ends early after a record with a checkpoint, where the next record is not ready, and
-    before a record that cannot be read; the error is raised after it.
+    A window ends early after a record with a checkpoint, and where the next record is not ready.
 
     Args:
         engine: Model that computes.
@@ -156,36 +144,26 @@ def embed_windows(
         is_ready: Return whether the next record can be read without blocking.
 
     Raises:
-        InputError: A record cannot be read.
         ComputationError: A record does not fit into memory.
     """
-    errors: list[InputError] = []
-
-    def readable() -> Iterator[ReadRecord]:
-        try:
-            yield from records
-        except InputError as error:
-            errors.append(error)
 
     def name_error(item: ReadRecord, result: Array | ComputationError) -> EmbeddedRecord:
         if not isinstance(result, ComputationError):
-            return EmbeddedRecord(item.record, item.progress, result)
-        reason = f"{unit} {item.progress.n_records:,}: {result}"
+            return EmbeddedRecord(item.record, item.number, result)
+        reason = f"{unit} {item.number:,}: {result}"
         if not skip_errors:
             raise ComputationError(reason)
         record = item.record._replace(tokens=[], error=reason)
-        return EmbeddedRecord(record, item.progress, engine.empty_activations(selection))
+        return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 
     for items, results in engine.run(
-        readable(),
+        records,
         partial(engine.embed_window, selection=selection),
         sentence_of=lambda item: item.record.tokens,
         batch_size=batch_size,
-        ends_window=lambda item: item.has_checkpoint or not is_ready(),
+        ends_window=lambda item: item.checkpoint is not None or not is_ready(),
     ):
-        yield Window(map(name_error, items, results), items[-1].progress, items[-1].has_checkpoint)
-    if errors:
-        raise errors[0]
+        yield Window(map(name_error, items, results), items[-1].checkpoint)
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
@@ -196,23 +174,6 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     should write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
-
-
-def mark_checkpoints(
-    records: Iterable[tuple[Record, Progress]], n_tokens: int, n_records: int
-) -> Iterator[ReadRecord]:
-    """Yield records, marking those that a checkpoint follows.
-
-    A checkpoint is due after `n_tokens` tokens, at the next multiple of `n_records` records.
-    """
-    tokens_since = records_since = 0
-    for record, progress in records:
-        tokens_since += max(1, len(record.tokens))
-        records_since += 1
-        is_due = tokens_since >= n_tokens and records_since % n_records == 0
-        yield ReadRecord(record, progress, is_due)
-        if is_due:
-            tokens_since = records_since = 0
 
 
 @dataclass
@@ -232,8 +193,8 @@ class _Run:
     """True if records have ids."""
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    progress: Progress | None = None
-    """Progress in the input after the last record that was written."""
+    n_done: int = 0
+    """Number of the last record of the input that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
     finite: FiniteCheck = field(init=False)
@@ -241,30 +202,31 @@ class _Run:
     def __post_init__(self) -> None:
         plan = self.plan
         dtype = plan.output_format.dtype
-        self.finite = FiniteCheck(plan.output, plan.input_format.unit, dtype)
+        self.finite = FiniteCheck(plan.output, plan.unit, dtype)
 
     def embed(self) -> Summary:
         """Read the input; embed and write what the output does not contain yet."""
         plan = self.plan
+        files, output_format = self.engine.files, plan.output_format
         with open_records(
-            *(plan.source, plan.input_format, self._count_bytes),
-            tokenizer=plan.tokenizer,
-            skip_errors=plan.skip_errors,
+            plan.text,
+            expected_input(files.name, self.engine.options.token_limit),
+            ids="datasets" if output_format.names_datasets else "unique",
+            finds_integers=output_format.name in FORMATS_WITH_ROWS,
+            on_bytes=self._count_bytes,
             should_stop=self.should_stop,
-            options=replace(plan.options, token_limit=self.engine.options.token_limit),
         ) as read:
             self.has_ids = read.has_ids
             self.record_filter.begin()
-            checked = warn_about_domain(read.records, self.engine.files.name)
-            records = ShardReader(checked, plan.shard or WHOLE, self.record_filter.prepare)
-            rest = self._resume(records)
+            records = ShardReader(read.records, plan.shard or WHOLE, self.record_filter.prepare)
+            self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
                 return self._timed_summary()
             # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
             is_ready = read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
             try:
-                self._write_windows(rest, is_ready)
+                self._write_windows(records, is_ready)
             except StoppedError:
                 message = f"Stopped after {self._last_record()}{self._outlook()}"
                 raise StoppedError(message) from None
@@ -279,19 +241,22 @@ class _Run:
             self._finish(records.progress)
         return self._timed_summary()
 
-    def _write_windows(
-        self, records: Iterable[tuple[Record, Progress]], is_ready: Callable[[], bool]
-    ) -> None:
-        """Embed and write records, with checkpoints between windows."""
+    def _write_windows(self, records: ShardReader, is_ready: Callable[[], bool]) -> None:
+        """Embed and write the rest of the records, with checkpoints between windows.
+
+        The records before one that cannot be read are written.
+        """
         plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
-        marked = mark_checkpoints(records, n_tokens, n_records)
         is_first = not self.summary.resumed_from
         for window in embed_windows(
-            *(self.engine, marked, self.selection, self.batch_size),
-            unit=plan.input_format.unit,
-            skip_errors=plan.skip_errors,
+            self.engine,
+            records.read(None, n_tokens, n_records),
+            self.selection,
+            self.batch_size,
+            unit=plan.unit,
+            skip_errors=plan.text.settings.skip_errors,
             is_ready=is_ready,
         ):
             for embedded in window.records:
@@ -300,10 +265,12 @@ class _Run:
                 self._log_size()
                 is_first = False
             self.on_progress(self._timed_summary())
-            if window.has_checkpoint:
-                self.writer.checkpoint(self._run_state(window.progress))
+            if window.checkpoint is not None:
+                self.writer.checkpoint(self._run_state(window.checkpoint))
             if self.should_stop():
                 raise StoppedError
+        if records.error is not None:
+            raise records.error
 
     def _outlook(self) -> str:
         """Return what the same command will do after a stop or an error."""
@@ -312,7 +279,7 @@ class _Run:
         if not self.writer.run_state:
             return ". The same command starts over."
         n_records = Progress(*self.writer.run_state["place"]).n_records
-        return f". The same command resumes after {self.plan.input_format.unit} {n_records:,}."
+        return f". The same command resumes after {self.plan.unit} {n_records:,}."
 
     def _count_bytes(self, n_bytes: int) -> None:
         self.summary.n_bytes += n_bytes
@@ -320,15 +287,17 @@ class _Run:
     def _timed_summary(self) -> Summary:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
-    def _resume(self, records: ShardReader) -> Iterable[tuple[Record, Progress]]:
-        """Resume an earlier run, if there is one. Return the records that the output lacks."""
-        writer, unit = self.writer, self.plan.input_format.unit
+    def _resume(self, records: ShardReader) -> None:
+        """Pass over the records of an earlier run, if there is one."""
+        writer, unit = self.writer, self.plan.unit
         if not writer.run_state:
-            return records.read()
+            return
         progress = Progress(*writer.run_state["place"])
-        for number, (record, _) in enumerate(records.read(progress.n_records)):
+        for number, read in enumerate(records.read(progress.n_records)):
             if not writer.is_complete:
-                writer.skip(number, record)
+                writer.skip(number, read.record)
+        if records.error is not None:
+            raise records.error
         if records.progress != progress:
             path = writer.path if writer.is_complete else writer.partial
             raise OtherInputError(
@@ -342,43 +311,41 @@ class _Run:
                     f"{counted(progress.n_records, unit)} of this input. Use --overwrite to "
                     "replace it."
                 )
+            if records.error is not None:
+                raise records.error
             self.summary.was_complete = True
-            return ()
+            return
         self.engine.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
-        self.progress = progress
-        self.summary.resumed_from = progress.n_records
+        self.n_done = self.summary.resumed_from = progress.n_records
         logger.info("Resumed after %s", self._last_record())
-        return records.read()
 
     def _write(self, embedded: EmbeddedRecord) -> None:
         record, activations = embedded.record, embedded.activations
         if record.error is None:
             activations = self.record_filter.select(record, activations)
-            self.finite.add(activations, embedded.progress.n_records)
+            self.finite.add(activations, embedded.number)
         else:
-            self._skip(record, embedded.progress, record.error)
+            self._skip(record, embedded.number, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.
         is_packed = self.plan.output_format.layout == "packed"
         if record.id is not None or not self.has_ids or is_packed:
             self.writer.write(record, activations)
-        self.progress = embedded.progress
+        self.n_done = embedded.number
         self.summary.n_sentences += 1
         self.summary.n_tokens += len(record.tokens)
         self.n_values += activations.size
 
-    def _skip(self, record: Record, progress: Progress, reason: str) -> None:
+    def _skip(self, record: Record, number: int, reason: str) -> None:
         """Keep the reason why a record is skipped."""
-        unit, number = self.plan.input_format.unit, progress.n_records
-        name = f"{unit} {number}" if self.has_ids else str(number - 1)
+        name = f"{self.plan.unit} {number}" if self.has_ids else str(number - 1)
         self.skipped[record.id or name] = reason
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
     def _last_record(self) -> str:
         """Return the name of the last record that was written, such as `line 6`."""
-        n_records = self.progress.n_records if self.progress else 0
-        return f"{self.plan.input_format.unit} {n_records:,}"
+        return f"{self.plan.unit} {self.n_done:,}"
 
     def _finish(self, progress: Progress) -> None:
         try:
@@ -388,8 +355,8 @@ class _Run:
             raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
-        has_keys = self.has_ids and not self.plan.input_format.has_ids
+            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
+        has_keys = self.has_ids and not self.plan.text.format.has_ids
         attributes = end_attributes(
             self.writer.n_records, progress, self.skipped, has_keys=has_keys
         )
@@ -403,7 +370,7 @@ class _Run:
     def _log_size(self) -> None:
         """Log how large the output will be, and warn if there is too little space."""
         done, output_format = self.summary, self.plan.output_format
-        n_input = size_in_bytes(self.plan.source)
+        n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
             return
         value_bytes = 4 if output_format.dtype == "float32" else 2
@@ -418,5 +385,6 @@ class _Run:
             logger.warning(
                 "Warning: %s: %s. Use --layers average, --pooling mean or --dtype float16 to "
                 "write less.",
-                *(self.writer.path, text),
+                self.writer.path,
+                text,
             )

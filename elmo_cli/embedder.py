@@ -33,9 +33,9 @@ from elmo_cli.settings import (
     mix_of,
     plan_file,
 )
-from elmo_cli.text.input_formats import find_format
+from elmo_cli.text.input_formats import open_input
 from elmo_cli.text.records import Sentence, check_batch, check_sentence, check_sentences
-from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
@@ -333,8 +333,14 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
-        tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
+        settings, files = (
+            TextSettings(tokenizer=tokenizer or "moses", language=language),
+            self.files,
+        )
+        is_chosen = tokenizer is not None
+        chosen = settings.choose_tokenizer(files.tokenizer, files.language, is_chosen=is_chosen)
+        self._warn_about_tokenizer(chosen, files.tokenizer)
+        tokenize = chosen.tokenize
         listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
         sentences = [
             tokenize(text)
@@ -441,23 +447,25 @@ class ElmoEmbedder:
         """
         from elmo_cli.embed_file import embed_file  # Importing the writers takes 30 ms.
 
-        default = "whitespace"
-        if find_format(input_file, input_format).has_tokens:
-            tokenizer = tokenizer or default
-        else:
-            tokenizer = self._choose_tokenizer(tokenizer, language, default)
-        text = TextSettings(
-            input_format,
-            tokenizer,
-            language,
-            split_sentences,
-            skip_errors,
-            shard,
-            text_column,
-            id_column,
-            paragraphs,
-            tuple(keep_columns),
+        text = open_input(
+            input_file,
+            TextSettings(
+                input_format=input_format,
+                tokenizer=tokenizer or "whitespace",
+                language=language,
+                split_sentences=split_sentences,
+                skip_errors=skip_errors,
+                shard=shard,
+                text_column=text_column,
+                id_column=id_column,
+                paragraphs=paragraphs,
+                keep_columns=tuple(keep_columns),
+            ),
+            trained=self.files.tokenizer,
+            language=self.files.language,
+            is_chosen=tokenizer is not None,
         )
+        self._warn_about_tokenizer(text.tokenizer, text.trained)
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
             file_format,
@@ -469,28 +477,12 @@ class ElmoEmbedder:
             overwrite,
             rows,
         )
-        plan = plan_file(
-            input_file,
-            output_file_path,
-            text,
-            selection,
-            written,
-            state=self.state,
-            model_language=self.files.language,
-        )
+        plan = plan_file(text, output_file_path, selection, written, state=self.state)
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
 
-    def _choose_tokenizer(self, tokenizer: str | None, language: str | None, default: str) -> str:
-        """Return the name of a given tokenizer, or else of the one of the model's training.
-
-        Log a warning if they differ.
-        """
-        trained = self.files.tokenizer
-        if tokenizer is None or trained is None:
-            return tokenizer or trained or default
-        name = make_tokenizer(tokenizer, language or self.files.language).name
-        if name != trained:
+    def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
+        """Log a warning if a tokenizer differs from the one of the model's training."""
+        if trained not in (None, tokenizer.name):
             logger.warning(
-                "Warning: the model was trained with tokenizer %s, not %s", trained, name
+                "Warning: the model was trained with tokenizer %s, not %s", trained, tokenizer.name
             )
-        return tokenizer

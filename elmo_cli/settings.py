@@ -7,12 +7,11 @@ torch nor numpy, so that `elmo embed --help` is fast.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
@@ -21,23 +20,11 @@ from elmo_cli.outputs.output_formats import (
     STANDARD_OUTPUT,
     OutputSettings,
 )
-from elmo_cli.text.input_formats import (
-    CSV,
-    FASTA,
-    PARQUET,
-    TEXT,
-    TSV,
-    InputFormat,
-    ReadOptions,
-    Records,
-    find_format,
-    open_records,
-)
-from elmo_cli.text.records import Shard, parse_shard
-from elmo_cli.text.report import TokenLimit
-from elmo_cli.text.sources import check_source, open_lines
-from elmo_cli.text.tables import column_types, has_integer_ids
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
+from elmo_cli.text.records import Shard
+from elmo_cli.text.tables import column_types
+from elmo_cli.text.text_settings import ALL_COLUMNS as ALL_COLUMNS
+from elmo_cli.text.text_settings import TextSettings as TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles
@@ -56,9 +43,6 @@ NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch where the state is carried over. It changes results only there."""
-ALL_COLUMNS: Final = ("all",)
-"""Value of `TextSettings.keep_columns` for all columns but the text and the id."""
-_DELIMITERS: Final = {CSV.name: ",", TSV.name: "\t"}
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -125,92 +109,6 @@ class ModelSettings:
         """
         state: InitialState = "zero" if attributes.get("state") == "zero" else "warm"
         return cls(model=attributes.get("model"), state=state)
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """Settings of an input: its format, tokenizer and shard."""
-
-    input_format: str | None = None
-    """Name of an input format. None goes by the content and the suffix of the file."""
-    tokenizer: str = "whitespace"
-    """`whitespace`, `moses` or `spacy`; the last two may name a language, as in `spacy:de`."""
-    language: str | None = None
-    """Code of the language of the text. None is the language of the model."""
-    split_sentences: bool = False
-    skip_errors: bool = False
-    """Give a record that cannot be read an empty dataset, in place of an error."""
-    shard: str | None = None
-    """`3/16` reads every 16th record from the third."""
-    text_column: str | None = None
-    """Column with the text or the tokens, of a format with columns. None is the usual name."""
-    id_column: str | None = None
-    """Column with the id of each record. None is the usual name, if there is such a column."""
-    paragraphs: bool = False
-    """Join the lines of a text until a blank line, before sentences are split."""
-    keep_columns: tuple[str, ...] = ()
-    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
-
-    def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
-        """Make the tokenizer; `model_language` counts where neither setting names a language."""
-        return make_tokenizer(
-            self.tokenizer, self.language or model_language, split_sentences=self.split_sentences
-        )
-
-    def find_format(self, source: object, tokenizer: Tokenizer) -> InputFormat:
-        """Return the input format of a source, whose records are sentences if lines are split."""
-        input_format = find_format(source, self.input_format, tokenizer)
-        return (
-            input_format if tokenizer.splits_by is None else replace(input_format, unit="sentence")
-        )
-
-    def read_options(
-        self,
-        token_limit: TokenLimit | None = None,
-        *,
-        ids_name_datasets: bool = False,
-        ignores_ids: bool = False,
-        compares_ids: bool = True,
-        is_quiet: bool = False,
-    ) -> ReadOptions:
-        """Return the options for reading records; see `ReadOptions`."""
-        return ReadOptions(
-            text_column=self.text_column,
-            id_column=self.id_column,
-            keep_columns=None if self.keep_columns == ALL_COLUMNS else self.keep_columns,
-            paragraphs=self.paragraphs,
-            token_limit=token_limit,
-            ids_name_datasets=ids_name_datasets,
-            ignores_ids=ignores_ids,
-            compares_ids=compares_ids,
-            is_quiet=is_quiet,
-        )
-
-    def open_records(
-        self,
-        source: IO[str] | str | Path,
-        tokenizer: Tokenizer,
-        options: ReadOptions | None = None,
-        on_bytes: Callable[[int], object] = lambda count: None,
-    ) -> AbstractContextManager[Records]:
-        """Open the records of a text; see `open_records`.
-
-        Args:
-            source: Path of the text, `-` for standard input, or an open text file.
-            tokenizer: Tokenizer from `make_tokenizer`.
-            options: Options from `read_options`.
-            on_bytes: Called with the number of bytes of each line.
-        """
-        return open_records(
-            *(source, self.find_format(source, tokenizer), on_bytes),
-            tokenizer=tokenizer,
-            skip_errors=self.skip_errors,
-            options=options or self.read_options(),
-        )
-
-    def parse_shard(self) -> Shard | None:
-        """Parse the shard; None is the whole input."""
-        return None if self.shard is None else parse_shard(self.shard)
 
 
 @dataclass(frozen=True)
@@ -326,89 +224,66 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 
 @dataclass(frozen=True)
 class FilePlan:
-    """Plan of a run over a file: what it reads, computes and writes. Nothing is opened."""
+    """Plan of a run over a file: what it reads, computes and writes."""
 
-    source: IO[str] | str | Path
+    text: TextInput
     output: str | Path
-    input_format: InputFormat
-    tokenizer: Tokenizer
     shard: Shard | None
-    skip_errors: bool
-    options: ReadOptions
-    """Options for reading the records. The model adds the length of its tokens."""
     selection: Selection
     """As given; not checked for a model."""
     output_format: OutputSettings
     """With the name of a format."""
     overwrite: bool
 
+    @property
+    def unit(self) -> str:
+        """Word for a record in messages."""
+        return self.text.format.unit
+
 
 def plan_file(
-    source: IO[str] | str | Path,
+    text: TextInput,
     output: str | Path,
-    text: TextSettings,
     selection: Selection,
     written: OutputSettings,
     *,
     state: InitialState | None = None,
-    model_language: str | None = None,
 ) -> FilePlan:
-    """Choose the formats of a run over a file, before a model is loaded.
+    """Plan a run over a file, before a model is loaded.
 
     Args:
-        source: Path of the input, `-` for standard input, or an open text file.
+        text: Input from `open_input`.
         output: Path of the output, or `-` for standard output.
-        text: How the input is read.
         selection: Which layers are written.
         written: How the output is written.
         state: Initial state of the sentences, as far as it is known.
-        model_language: Language of the tokenizer where `text` names none.
 
     Raises:
         InputError: The settings contradict each other or the files.
         OutputError: The output cannot be written, or is the input.
     """
-    check_source(source)
-    tokenizer = text.make_tokenizer(model_language)
-    input_format = text.find_format(source, tokenizer)
-    if text.shard is not None and state == "carry":
+    if text.settings.shard is not None and state == "carry":
         raise InputError(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
-    if written.use_sentence_keys and input_format.name != TEXT.name:
+    if written.use_sentence_keys and text.format.name != TEXT.name:
         raise InputError(
-            f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
+            f"--use-sentence-keys has no effect with {text.format.name}, which has ids"
         )
-    forget_sentences = written.forget_sentences or input_format.name == FASTA.name
+    forget_sentences = written.forget_sentences or text.format.name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
-    if text.keep_columns:
-        output_format = _keep_columns(source, input_format, output_format)
+    if text.settings.keep_columns:
+        output_format = _keep_columns(text, output_format)
     if str(output) != STANDARD_OUTPUT:
-        path = source if isinstance(source, (str, Path)) else None
-        check_output(output, overwrite=True, source=path)
-    return FilePlan(
-        source,
-        output,
-        input_format,
-        tokenizer,
-        text.parse_shard(),
-        text.skip_errors,
-        replace(
-            text.read_options(ids_name_datasets=output_format.names_datasets),
-            has_integer_ids=_has_integer_ids(source, input_format, output_format, text),
-        ),
-        selection,
-        output_format,
-        written.overwrite,
-    )
+        check_output(output, overwrite=True, source=text.source.path)
+    shard = text.settings.parse_shard()
+    return FilePlan(text, output, shard, selection, output_format, written.overwrite)
 
 
-def _keep_columns(
-    source: object, input_format: InputFormat, output: OutputSettings
-) -> OutputSettings:
+def _keep_columns(text: TextInput, output: OutputSettings) -> OutputSettings:
     """Return an output format with the types of the columns of the input.
 
     Raises:
@@ -417,20 +292,6 @@ def _keep_columns(
     if output.name not in FORMATS_WITH_ROWS:
         format_name = "HDF5" if output.name == "hdf5" else output.name
         raise InputError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")
-    is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name
-    return replace(output, column_types=column_types(str(source))) if is_typed else output
-
-
-def _has_integer_ids(
-    source: object, input_format: InputFormat, output: OutputSettings, text: TextSettings
-) -> bool:
-    """Return whether rows of the output have integers as ids, as CSV has no types of its own.
-
-    Streams are not read twice, so their ids are texts.
-    """
-    is_file = isinstance(source, (str, Path)) and Path(source).is_file()
-    if not is_file or output.name not in FORMATS_WITH_ROWS or input_format.name not in _DELIMITERS:
-        return False
-    with open_lines(str(source), skip_errors=True, splits_at_cr=True, keep_ends=True) as (lines, _):
-        fields = text.read_options().fields
-        return has_integer_ids(lines, _DELIMITERS[input_format.name], fields)
+    if text.format.name != PARQUET.name or output.name != PARQUET.name:
+        return output
+    return replace(output, column_types=column_types(text.source))

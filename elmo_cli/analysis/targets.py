@@ -6,17 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, counted, shown
-from elmo_cli.text.input_formats import (
-    CSV,
-    PARQUET,
-    TSV,
-    InputFormat,
-    ReadOptions,
-    find_format,
-    open_records,
-)
+from elmo_cli.settings import ALL_COLUMNS, TextSettings
+from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import open_lines
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_types
 
 WORDS: Final = "words"
@@ -45,15 +38,16 @@ def read_targets(
     Returns:
         The word of each form. A word is a form of itself.
     """
-    file_format = find_format(path, input_format)
+    source = Source(path)
+    file_format = find_format(source, input_format)
     is_table = file_format.has_columns
-    if is_table and input_format is None and column is None:
-        is_table = file_format.name not in (CSV.name, TSV.name) or _has_header(path, file_format)
+    if is_table and input_format is None and column is None and file_format.delimiter is not None:
+        is_table = _has_header(source, file_format.delimiter)
     if column is not None and not is_table:
         raise InputError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
         )
-    rows = _read_rows(path, file_format, column or _WORD) if is_table else _read_lines(path)
+    rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)
     targets: dict[str, str] = {}
     for location, forms in rows:
         for form in filter(None, forms):
@@ -72,31 +66,32 @@ _Forms = tuple[str, list[str]]
 """Number of a line or row, as `line 3`, and a word with its forms."""
 
 
-def _read_lines(path: str | Path) -> Iterator[_Forms]:
-    with open_lines(path) as (lines, _):
+def _read_lines(source: Source) -> Iterator[_Forms]:
+    with source:
+        lines, _ = source.lines()
         for number, line in enumerate(lines, start=1):
             # The target word of the line "," is a comma.
             forms = [line] if line == "," else [form.strip() for form in line.split(",")]
             yield f"line {number}", forms
 
 
-def _read_rows(path: str | Path, table: InputFormat, column: str) -> Iterator[_Forms]:
-    columns: tuple[str, ...] | None = None
+def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[_Forms]:
+    columns: tuple[str, ...] = ALL_COLUMNS
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
-        columns = (_FORM,) if _FORM in column_types(str(path)) else ()
-    options = ReadOptions(text_column=column, keep_columns=columns, ignores_ids=True, is_quiet=True)
-    with open_records(path, table, options=options) as (records, *_):
+        columns = (_FORM,) if _FORM in column_types(source) else ()
+    settings = TextSettings(table.name, text_column=column, keep_columns=columns)
+    with open_records(open_input(source, settings), ids="none", is_quiet=True) as (records, *_):
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)
             yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
 
 
-def _has_header(path: str | Path, table: InputFormat) -> bool:
+def _has_header(source: Source, delimiter: str) -> bool:
     """Return whether the first line of CSV or TSV names a column of words."""
-    delimiter = "," if table.name == CSV.name else "\t"
-    with open_lines(path) as (lines, _):
-        first = next(lines, "")
-    return _WORD in next(csv.reader([first], delimiter=delimiter), [])
+    lines, _ = source.lines()
+    header = next(csv.reader([next(lines, "")], delimiter=delimiter), [])
+    source.rewind()
+    return _WORD in header
 
 
 def target_record(record: Record, words: Mapping[str, str]) -> Record:

@@ -47,9 +47,8 @@ from elmo_cli.settings import (
     TextSettings,
     plan_file,
 )
-from elmo_cli.text.input_formats import FASTA
+from elmo_cli.text.input_formats import FASTA, TextInput, open_input
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import name_of
 
 Array = NDArray[Any]
 
@@ -145,7 +144,7 @@ class TargetFilter(RecordFilter):
         self.words = words
         self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
         self.writer_type = _WRITERS.get(plan.output_format.name)
-        self._source = plan.source
+        self._source = plan.text.source.name
         self._counts: Counter[str] = Counter()
 
     @property
@@ -173,21 +172,19 @@ class TargetFilter(RecordFilter):
         if not self._counts.total():
             words = counted(len(self.counts), "word")
             raise InputError(
-                f"{name_of(self._source)}: no target word occurs, of {words}. Forms and tokens are "
+                f"{self._source}: no target word occurs, of {words}. Forms and tokens are "
                 "compared as they are written, also in upper and lower case. Check the forms and "
                 "the tokenizer."
             )
 
 
 def plan_usages(
-    source: IO[str] | str | Path,
+    text: TextInput,
     output: str | Path,
-    text: TextSettings,
     selection: Selection,
     written: OutputSettings,
     *,
     state: InitialState | None = None,
-    model_language: str | None = None,
 ) -> FilePlan:
     """Choose the formats of a run over a file; see `plan_file`.
 
@@ -209,11 +206,9 @@ def plan_usages(
             "target words need one vector per token, and sentences with their numbers. Remove "
             "pooling, forget_sentences and use_sentence_keys."
         )
-    plan = plan_file(
-        source, output, text, selection, written, state=state, model_language=model_language
-    )
-    if plan.input_format.name == FASTA.name:
-        raise InputError(f"{name_of(source)}: FASTA has no words. Choose another input.")
+    plan = plan_file(text, output, selection, written, state=state)
+    if text.format.name == FASTA.name:
+        raise InputError(f"{text.source.name}: FASTA has no words. Choose another input.")
     return plan
 
 
@@ -276,13 +271,8 @@ def write_usages(
     Raises:
         ElmoError: See `embed_usages`.
     """
-    plan = plan_usages(
-        corpus,
-        output,
-        TextSettings(tokenizer=tokenizer),
-        Selection(layers),
-        OutputSettings(overwrite=overwrite),
-        state=embedder.state,
-        model_language=embedder.files.language,
-    )
+    settings = TextSettings(tokenizer=tokenizer)
+    text = open_input(corpus, settings, language=embedder.files.language)
+    written = OutputSettings(overwrite=overwrite)
+    plan = plan_usages(text, output, Selection(layers), written, state=embedder.state)
     return embed_usages(embedder.engine, plan, words)

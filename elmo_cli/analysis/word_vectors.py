@@ -37,8 +37,9 @@ from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm
-from elmo_cli.pretrained.registry import warn_about_domain
+from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import Selection, TextSettings
+from elmo_cli.text.input_formats import TextInput, open_input, open_records
 from elmo_cli.text.records import Sentence
 
 logger = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
 
 def write_average_vectors(
     embedder: ElmoEmbedder,
-    corpus: str | Path,
+    corpus: str | Path | TextInput,
     output: str | Path,
     words_file: str | Path | None = None,
     *,
@@ -166,7 +167,7 @@ def write_average_vectors(
 
     Args:
         embedder: Model.
-        corpus: Path of the text, one sentence per line.
+        corpus: Path of the text, one sentence per line, or an input from `open_input`.
         output: As in `write_token_vectors`.
         words_file: Path of the words, one per line, that get a vector, in this order. None is all
             words, the most frequent first.
@@ -184,16 +185,17 @@ def write_average_vectors(
         OutputError: See `write_token_vectors`.
     """
     output = Path(output)
-    _check_output(output, words_file, corpus, overwrite=overwrite)
+    path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
+    _check_output(output, words_file, path, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
-    settings = settings or TextSettings()
-    tokenizer = settings.make_tokenizer(embedder.files.language)
-    settings.find_format(corpus, tokenizer)  # Raise an error before the model runs.
-    options = settings.read_options(embedder.options.token_limit, ignores_ids=True)
+    text = corpus
+    if not isinstance(text, TextInput):
+        text = open_input(text, settings or TextSettings(), language=embedder.files.language)
+    expected = expected_input(embedder.files.name, embedder.options.token_limit)
 
     def sentences() -> Iterator[Sentence]:
-        with settings.open_records(corpus, tokenizer, options) as (records, *_):
-            for record in warn_about_domain(records, embedder.files.name):
+        with open_records(text, expected, ids="none") as (records, *_):
+            for record in records:
                 on_progress(len(record.tokens))
                 yield record.tokens
 
@@ -208,7 +210,7 @@ def write_average_vectors(
     )
     if not averages.words:
         raise InputError(
-            f"{corpus}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
+            f"{path}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
         )
     _write(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)

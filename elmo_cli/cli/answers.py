@@ -25,7 +25,7 @@ from elmo_cli.cli import messages
 from elmo_cli.errors import InputError, counted
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Record, renamed_columns
-from elmo_cli.text.sources import STANDARD_INPUT, name_of, open_lines
+from elmo_cli.text.sources import STANDARD_INPUT, open_lines
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -234,11 +234,13 @@ def read_query_table(
         InputError: The file is no table, or a row is no query.
     """
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+    from elmo_cli.text.input_formats import open_input, open_records
 
-    input_format = settings.find_format(path, tokenizer)
-    if not input_format.has_columns:
+    settings = replace(settings, keep_columns=() if pooled else ("word",))
+    text = open_input(path, settings, tokenizer)
+    if not text.format.has_columns:
         raise InputError(
-            f"{name_of(path)}: expected a table, found {input_format.name}. Name its format with "
+            f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
             "--input-format, or pipe lines of a word, a tab and a sentence into "
             "`elmo neighbours -`."
         )
@@ -250,7 +252,5 @@ def read_query_table(
             return Occurrence(record.tokens, 0)
         return find_occurrence(record.tokens, str(record.columns["word"] or ""))
 
-    settings = replace(settings, keep_columns=() if pooled else ("word",))
-    options = settings.read_options(ignores_ids=True)
-    with settings.open_records(path, tokenizer, options) as (records, is_ready, _):
-        yield from in_chunks(records, parse, is_ready, f"{name_of(path)}, {input_format.unit}")
+    with open_records(text, ids="none") as (records, is_ready, _):
+        yield from in_chunks(records, parse, is_ready, f"{text.source.name}, {text.format.unit}")

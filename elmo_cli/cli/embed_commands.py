@@ -9,9 +9,8 @@ import click
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import Decorator, command, is_set, option_group, receives, typed_options
 from elmo_cli.cli.loading import (
-    check_language,
-    choose_tokenizer,
     load_embedder,
+    open_text,
     usage_errors,
 )
 from elmo_cli.cli.options import choice, flag, option
@@ -27,7 +26,6 @@ from elmo_cli.outputs.output_formats import (
 )
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import TEXT
-from elmo_cli.text.sources import check_input
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
@@ -144,19 +142,10 @@ def embed(
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
-    check_language(text_settings)
-    text_settings = choose_tokenizer(text_settings, model_settings, input_file)
     with usage_errors():
-        plan = plan_file(
-            input_file,
-            output_file,
-            text_settings,
-            selection,
-            output_settings,
-            state=model_settings.state,
-            model_language=model_settings.resolved.language,
-        )
-    check_input(input_file)  # Loading the model can take a while.
+        text = open_text(input_file, text_settings, model_settings)
+        plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
+    text.source.check()  # Loading the model can take a while.
     if output_settings.file_format is None and has_unknown_suffix(output_file):
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
@@ -174,7 +163,7 @@ def embed(
     ):
         done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
+        unit = "sentence" if text.format.name == TEXT.name else plan.unit
         messages.say(
             f"{_name_of(output_file)}: {counted(done.n_sentences, unit)}, "
             f"{counted(done.n_tokens, 'token')}, "
@@ -252,21 +241,18 @@ def usages(
     from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
 
     targets = read_targets(words)
-    check_language(text_settings)
-    text_settings = choose_tokenizer(text_settings, model_settings, text)
     if selection.mix is None and not is_set("--layers"):
         selection = replace(selection, layers=DEFAULT_LAYERS)
     with usage_errors():
+        opened = open_text(text, text_settings, model_settings)
         plan = plan_usages(
-            text,
+            opened,
             output_file,
-            text_settings,
             selection,
             output_settings,
             state=model_settings.state,
-            model_language=model_settings.resolved.language,
         )
-    check_input(text)  # Loading the model can take a while.
+    opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
 
     from elmo_cli.cli.progress import progress_bar, show_summary, stop_on_signal
@@ -284,5 +270,5 @@ def usages(
     if not summary.was_complete:  # embed_file logs it.
         messages.say(
             f"{_name_of(output_file)}: {counted(sum(counts.values()), 'occurrence')} in "
-            f"{counted(summary.n_sentences, plan.input_format.unit)}"
+            f"{counted(summary.n_sentences, plan.unit)}"
         )

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
+    from elmo_cli.text.input_formats import TextInput
+    from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -58,45 +59,54 @@ def collect_garbage() -> None:
     gc.enable()
 
 
-def load_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
-    """Create the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
-    check_language(text)
-    text = choose_tokenizer(text, model, source)
-    with usage_errors():
-        return text.make_tokenizer(model.resolved.language)
+def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) -> "TextInput":
+    """Open a text, and decide its format and tokenizer before the model is loaded.
 
-
-def choose_tokenizer(
-    text: TextSettings, model: ModelSettings, source: object = None
-) -> TextSettings:
-    """Return the options of a text, with the tokenizer of the model's training as the default.
-
-    Print the tokenizer, or a warning if the options name another tokenizer.
-
-    Args:
-        text: Options of the text.
-        model: Options of the model.
-        source: Input file, whose format may have tokens. None is typed text.
+    The default tokenizer is the one of the model's training. Print it, or a warning if the options
+    name another tokenizer.
     """
-    trained = model.resolved.tokenizer
-    if trained is None or (source is not None and _has_tokens(source, text)):
-        return text
-    if not is_set("--tokenizer", "--language"):
-        messages.say(f"Tokenizer: {trained}, as in the training of the model")
-        return replace(text, tokenizer=trained)
-    with usage_errors():
-        chosen = text.make_tokenizer(model.resolved.language).name
-    if chosen != trained:
-        messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {chosen}.")
-    return text
+    from elmo_cli.text.input_formats import open_input
+
+    check_language(text)
+    resolved, is_chosen = model.resolved, is_set("--tokenizer", "--language")
+    if is_chosen:
+        with usage_errors():
+            text.make_tokenizer(resolved.language)
+    opened = open_input(
+        source,
+        text,
+        trained=resolved.tokenizer,
+        language=resolved.language,
+        is_chosen=is_chosen,
+    )
+    _show_tokenizer(opened.tokenizer, opened.trained)
+    return opened
 
 
-def _has_tokens(source: object, text: TextSettings) -> bool:
-    """Return whether the format of an input has tokens."""
+def load_tokenizer(
+    text: TextSettings, model: ModelSettings, source: str | None = None
+) -> "Tokenizer":
+    """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
     from elmo_cli.text.input_formats import find_format
+    from elmo_cli.text.sources import Source
 
+    check_language(text)
+    trained, is_chosen = model.resolved.tokenizer, is_set("--tokenizer", "--language")
     with usage_errors():
-        return find_format(source, text.input_format).has_tokens
+        if trained is not None and source is not None:
+            has_tokens = find_format(Source(source), text.input_format).has_tokens
+            trained = None if has_tokens else trained
+        tokenizer = text.choose_tokenizer(trained, model.resolved.language, is_chosen=is_chosen)
+    _show_tokenizer(tokenizer, trained)
+    return tokenizer
+
+
+def _show_tokenizer(tokenizer: "Tokenizer", trained: str | None) -> None:
+    name = tokenizer.name
+    if trained is not None and not is_set("--tokenizer", "--language"):
+        messages.say(f"Tokenizer: {trained}, as in the training of the model")
+    elif trained not in (None, name):
+        messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {name}.")
 
 
 def check_language(text: TextSettings) -> None:

@@ -16,14 +16,15 @@ from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
 from elmo_cli.cli.command import command, option_group, receives, typed_options
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.input_formats import TextInput, open_records
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import STANDARD_INPUT, check_input, name_of
+from elmo_cli.text.sources import STANDARD_INPUT, Source
+from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import Answer
     from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
     from elmo_cli.text.records import Sentence
-    from elmo_cli.text.tokenizers import Tokenizer
 
 _Answer = TypeVar("_Answer")
 
@@ -117,12 +118,16 @@ def predict(
     $ elmo predict - --each --top 3 --json < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
-    source = _find_texts(text, file)
-    if source is not None:
-        check_input(source)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, source)
+    path = _find_texts(text, file)
+    opened: Tokenizer | TextInput
+    if path is None:
+        opened = loading.load_tokenizer(text_settings, model_settings)
+    else:
+        source = Source(path)
+        source.check()
+        opened = loading.open_text(source, text_settings, model_settings)
     model = loading.load_language_model(model_settings)
-    with _open_texts(text or "", source, text_settings, tokenizer, each=choices.each) as texts:
+    with _open_texts(text or "", opened, each=choices.each) as texts:
         _print_answers(texts, model, choices)
 
 
@@ -163,10 +168,8 @@ class _Texts(NamedTuple):
 
 
 @contextmanager
-def _open_texts(
-    text: str, source: str | None, settings: TextSettings, tokenizer: "Tokenizer", *, each: bool
-) -> Iterator[_Texts]:
-    """Open the text, or the texts in a file."""
+def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iterator[_Texts]:
+    """Open the text, given with its tokenizer, or the texts in a file."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
     from elmo_cli.language_model.scoring import name_columns
 
@@ -175,16 +178,17 @@ def _open_texts(
             raise InputError(f"--each goes without a gap ({GAP})")
         return record._replace(tokens=check_text(record.tokens))
 
+    tokenizer = opened if isinstance(opened, Tokenizer) else opened.tokenizer
     tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
-    if source is None:
+    if isinstance(opened, Tokenizer):
         yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
         return
-    input_format = settings.find_format(source, tokenizer)
-    if not input_format.has_tokens:
-        tokenizer = replace(tokenizer, tokenize=tokenize)
-    with settings.open_records(source, tokenizer) as (records, is_ready, has_ids):
+    if not opened.format.has_tokens:
+        opened = replace(opened, tokenizer=replace(tokenizer, tokenize=tokenize))
+    with open_records(opened) as (records, is_ready, has_ids):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        chunks = in_chunks(records, check, is_ready, f"{name_of(source)}, {input_format.unit}")
+        name = f"{opened.source.name}, {opened.format.unit}"
+        chunks = in_chunks(records, check, is_ready, name)
         yield _Texts(columns, chunks, True)
 
 

@@ -25,15 +25,14 @@ from elmo_cli.settings import (
     ModelSettings,
     TextSettings,
 )
-from elmo_cli.text.input_formats import find_format
-from elmo_cli.text.sources import check_input
+from elmo_cli.text.input_formats import TextInput, find_format
+from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
     from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
     from elmo_cli.language_model.surprisal import UnitKind
     from elmo_cli.text.records import Record
-    from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_LINES = 100
 """Maximum number of groups whose accuracy is printed."""
@@ -52,22 +51,20 @@ class _OpenText(NamedTuple):
 
 
 @contextmanager
-def _open_text(
-    text: str, settings: TextSettings, tokenizer: "Tokenizer", model: "LanguageModel"
-) -> Iterator[_OpenText]:
-    """Open a text whose sentences a language model scores, with a progress bar."""
+def _open_text(text: TextInput, model: "LanguageModel") -> Iterator[_OpenText]:
+    """Open the records of a text whose sentences a language model scores, with a progress bar."""
     from elmo_cli.cli.progress import progress_bar, show_rate
     from elmo_cli.language_model.scoring import name_columns
-    from elmo_cli.pretrained.registry import warn_about_domain
+    from elmo_cli.pretrained.registry import expected_input
+    from elmo_cli.text.input_formats import open_records
 
-    options = settings.read_options(model.engine.options.token_limit)
+    expected = expected_input(model.files.name, model.engine.options.token_limit)
     with (
-        progress_bar(source=text) as bar,
-        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
+        progress_bar(source=text.source.path) as bar,
+        open_records(text, expected, on_bytes=bar.update) as (records, is_ready, has_ids),
     ):
-        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
-        checked = warn_about_domain(records, model.files.name)
-        yield _OpenText(columns, checked, is_ready, partial(show_rate, bar))
+        columns = name_columns(has_ids=has_ids, is_split=text.tokenizer.splits_by is not None)
+        yield _OpenText(columns, records, is_ready, partial(show_rate, bar))
 
 
 def _score_options(function: Any) -> Any:
@@ -121,10 +118,11 @@ def perplexity(
     $ elmo perplexity test.txt
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
     """
-    check_input(text)  # Loading the model can take a while.
+    source = Source(text)
+    source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    opened_text = loading.open_text(source, text_settings, model_settings)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model import scoring
@@ -141,7 +139,7 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with _open_text(text, text_settings, tokenizer, model) as opened:
+    with _open_text(opened_text, model) as opened:
         columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
         printer = print_rows(row_format, columns, as_json=as_json)
         with printer if per_sentence else nullcontext() as rows:
@@ -284,26 +282,27 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
-    check_input(text)  # Loading the model can take a while.
+    source = Source(text)
+    source.check()  # Loading the model can take a while.
     if choices.plot is not None:
         from elmo_cli.analysis.pictures import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
-    text_settings = _adapt(text_settings, text, choices)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
+    text_settings = _adapt(text_settings, source, choices)
+    opened = loading.open_text(source, text_settings, model_settings)
     if choices.pairs:
-        _print_pairs(text, choices, model_settings, text_settings, tokenizer)
+        _print_pairs(opened, choices, model_settings)
     else:
-        _print_units(text, choices, model_settings, text_settings, tokenizer)
+        _print_units(opened, choices, model_settings)
 
 
-def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings:
+def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSettings:
     """Return the settings of the text: where it is, and the tokenizer of words and sentences.
 
     Words, regions and sentences of pairs are raw text, unless the format has tokens.
     """
     with loading.usage_errors():
-        input_format = find_format(text, settings.input_format)
+        input_format = find_format(source, settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
@@ -315,26 +314,20 @@ def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings
     return settings
 
 
-def _print_units(
-    text: str,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    tokenizer: "Tokenizer",
-) -> None:
+def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks, read_frequencies
 
     if choices.unit == "region":
-        tokenizer = ignore_marks(tokenizer)
+        text = replace(text, tokenizer=ignore_marks(text.tokenizer))
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
     table = SurprisalTable(choices.unit, choices.direction, choices.with_entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = 0
     with (
-        _open_text(text, text_settings, tokenizer, model) as opened,
+        _open_text(text, model) as opened,
         print_rows(
             choices.row_format, [*opened.columns, *table.columns], as_json=choices.as_json
         ) as rows,
@@ -354,23 +347,17 @@ def _print_units(
         messages.say(f"{choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _print_pairs(
-    text: str,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    tokenizer: "Tokenizer",
-) -> None:
+def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     with loading.usage_errors():
-        table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+        table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
     columns = pair_columns(choices.direction)
     with (
-        _open_text(text, table.reading, tokenizer, model) as opened,
+        _open_text(replace(text, settings=table.reading), model) as opened,
         print_rows(
             choices.row_format, [*opened.columns, *columns], as_json=choices.as_json
         ) as rows,
@@ -378,7 +365,7 @@ def _print_pairs(
         for scored in table.measure(
             model,
             opened.records,
-            tokenizer.tokenize,
+            text.tokenizer.tokenize,
             choices.batch_size,
             opened.is_ready,
             direction=choices.direction,

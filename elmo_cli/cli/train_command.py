@@ -175,11 +175,12 @@ def train(
     model_settings = (
         ModelSettings(model) if options_file is None else ModelSettings(None, options_file, model)
     )
-    loading.check_language(text_settings)
     if model is not None:
-        text_settings = loading.choose_tokenizer(text_settings, model_settings, texts[0])
-    with loading.usage_errors():
-        tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
+        tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0])
+    else:
+        loading.check_language(text_settings)
+        with loading.usage_errors():
+            tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
@@ -187,14 +188,7 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    text_options = TextOptions(
-        texts,
-        tokenizer,
-        validation_file,
-        validation_share,
-        text_settings.input_format,
-        text_settings.text_column,
-    )
+    text_options = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
     with stop_on_signal() as should_stop:
         perplexity = train_model(
             text_options,

@@ -1,7 +1,6 @@
 """`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words in corpora."""
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.sources import check_input
+from elmo_cli.text.sources import Source, check_input
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -155,14 +154,12 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     if len(arguments) > 2 or (words_file is None and corpus is None):
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
-    for source in filter(None, (words_file, corpus)):
-        check_input(source)  # Loading the model can take a while.
-    loading.check_language(text_settings)
-    text_settings = loading.choose_tokenizer(text_settings, model_settings, corpus)
-    language = text_settings.language or model_settings.resolved.language
-    text_settings = replace(text_settings, language=language)
-    with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
-        text_settings.make_tokenizer()
+    if words_file is not None:
+        check_input(words_file)  # Loading the model can take a while.
+    if corpus is not None:
+        source = Source(corpus)
+        source.check()
+        text = loading.open_text(source, text_settings, model_settings)
 
     from elmo_cli.analysis import word_vectors as vectors
     from elmo_cli.cli.progress import progress_bar
@@ -184,10 +181,9 @@ def word_vectors(
         with progress_bar(" tokens") as bar:
             n_words = vectors.write_average_vectors(
                 embedder,
-                corpus,
+                text,
                 output,
                 words_file,
-                settings=text_settings,
                 averaging=vectors.Averaging(layers, min_count, at_most),
                 overwrite=overwrite,
                 on_progress=bar.update,

@@ -42,8 +42,9 @@ from elmo_cli.text.input_formats import (
 )
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import Record, Sentence, id_value
-from elmo_cli.text.sources import LineReader
+from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
+from elmo_cli.text.text_settings import DEFAULT_ID
 
 logger = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ def _starts_record(input_format: InputFormat, line: str) -> bool:
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
-    input_format = find_format(path, text.input_format)
+    input_format = find_format(Source(path), text.input_format)
     check_choice(f"{path}: format", input_format.name, _FORMATS)
     return input_format
 
@@ -299,7 +300,7 @@ def split_inputs(
     n_records, types = 0, ColumnTypes()
     for path in paths:
         input_format = find_input_format(text, path)
-        text.read_options().check(input_format.name, has_columns=input_format.has_columns)
+        text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
         split = _split_rows if input_format.name == PARQUET.name else _split_lines
         stretches, ids_found = split(path, input_format, text, n_bytes, types)
@@ -326,7 +327,6 @@ def _split_lines(
     """
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
-    fields = text.read_options().fields
     is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
     stretches, has_ids = [], input_format.has_ids
     with _open(path) as file:
@@ -339,7 +339,7 @@ def _split_lines(
                 n_records = lines.number - number
             else:
                 taken, n_records = lines.take_bytes(limit, input_format), 0
-                for entry in input_format.entries(taken, tokenizer, fields):
+                for entry in input_format.entries(taken, tokenizer, text):
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
@@ -358,7 +358,7 @@ def _split_rows(
 ) -> tuple[list[_Stretch], bool | None]:
     """Split a file into stretches of rows; see `_split_lines`."""
     with _open(path) as file:
-        size = parquet_size(file.raw, text.read_options().fields)
+        size = parquet_size(file.raw, text)
     n_rows, n_text_bytes, id_type, kept_types = size
     types.add_schema(id_type, kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
@@ -376,21 +376,20 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
         OtherInputError: The bytes differ from the plan's. It is raised after the last record.
     """
     input_format = find_input_format(text, part.path)
-    options = text.read_options(compares_ids=False, is_quiet=True)
-    fields = options.fields
-    fields = fields._replace(is_id_required=has_ids or fields.is_id_required)
+    if has_ids:
+        text = replace(text, id_column=text.id_column or DEFAULT_ID)
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     with _open(part.path) as file:
         if input_format.name == PARQUET.name:
             rows = range(part.start, part.start + part.n_records)
-            entries = parquet_entries(file.raw, tokenizer, fields, rows=rows)
+            entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
             lines = HashingReader(part.path, file, input_format, part.start, part.line)
             taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
-            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, fields))
+            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, text))
         unit = input_format.number_unit
         yield from checked_records(
-            entries, part.path, skip_errors, number_unit=unit, options=options
+            entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
         )
         if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
             raise changed_error(part.path)

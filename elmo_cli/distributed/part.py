@@ -10,7 +10,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
 from elmo_cli.distributed.plan import CorpusSettings, Plan, open_writer, read_column_types
-from elmo_cli.embed_file import ReadRecord, embed_windows
+from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import ComputationError, InputError, OtherInputError, OutputError, WeightsError
 from elmo_cli.inference.precision import Device
@@ -145,19 +145,21 @@ def _write(
     n_tokens = 0
     windows = embed_windows(
         engine,
-        (ReadRecord(record, progress) for record, progress in records.read()),
+        records.read(),
         selection,
         unit=f"{part.path}, record",
         skip_errors=settings.text.skip_errors,
     )
     for embedded in chain.from_iterable(window.records for window in windows):
-        record, number = embedded.record, part.first + embedded.progress.n_records - 1
+        record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
+    if records.error is not None:
+        raise records.error
     if records.progress.n_records != part.n_records:
         raise changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)

@@ -265,7 +265,7 @@ class EmbedBatch:
         settings, is_table = self._settings, hasattr(batch, "append_column")
         try:
             names = batch.column_names if is_table else list(batch)
-            name = choose_columns(names, self._text.read_options().fields).text[0]
+            name = choose_columns(names, self._text).text_columns[0]
         except TableError as error:
             raise InputError(f"the batch: {error}") from None
         texts = batch[name]

@@ -1,6 +1,7 @@
-"""Entries: the records of each format, parsed from lines.
+"""Parsers of the formats with lines: each yields the records of its lines, as entries.
 
-text     one sentence per line, raw or tokenized; or running text, which is split into sentences
+text     one sentence per line, raw or tokenized; or running text, which is split into sentences;
+         with `paragraphs`, the lines until a blank line belong together
 
 conllu   one sentence per record; its words are the tokens and its `sent_id` is the id; a blank
          line ends it, and so does the ID 1 of the next sentence
@@ -21,99 +22,19 @@ fasta    one sequence per record, one token per residue; as in SeqVec, whitespac
     >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id, which is required
     MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
     kvgahageygaealer*
-
-Paragraphs of hard-wrapped text: lines until a blank line belong together.
 """
 
 import json
-import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
 from elmo_cli.text.records import NumericId, Record, Sentence
-from elmo_cli.text.sources import TO_ONE_SENTENCE_PER_LINE, InvalidLine
+from elmo_cli.text.sources import InvalidLine
+from elmo_cli.text.text_settings import ALL_COLUMNS, DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
-
-logger = logging.getLogger(__name__)
-
-_SAMPLE_LINES: Final = 200
-"""Number of lines at the beginning of a text that `warn_about_wrapping` checks."""
-_MIN_LINES: Final = 20
-"""Minimum number of these lines that another line follows in their paragraph."""
-_MIN_SHARE: Final = 0.6
-"""Minimum share of these lines that end without punctuation, and that have similar widths."""
-_MIN_WIDTH, _MAX_WIDTH = 40, 120
-_SIMILAR: Final = 0.75
-"""Minimum width of a full line, as a share of the width of the longest lines."""
-_SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
-
-
-class Paragraph(str):
-    """Paragraph as one line."""
-
-    number: int
-    """Number of its first line, from 0."""
-
-
-def join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the paragraphs of a text. Blank lines separate them.
-
-    An `InvalidLine` is a paragraph of its own.
-    """
-    parts: list[str] = []
-    start = 0
-    for number, line in enumerate(lines):
-        is_valid = not isinstance(line, InvalidLine)
-        if line and is_valid:
-            start = start if parts else number
-            parts.append(line)
-            continue
-        if parts:
-            yield _paragraph(start, parts)
-            parts = []
-        if not is_valid:
-            yield line
-    if parts:
-        yield _paragraph(start, parts)
-
-
-def _paragraph(number: int, lines: list[str]) -> Paragraph:
-    paragraph = Paragraph(" ".join(lines))
-    paragraph.number = number
-    return paragraph
-
-
-def warn_about_wrapping(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines. Log a warning if the text seems to be hard-wrapped."""
-    sample: list[str] = []
-    lines = iter(lines)
-    for line in lines:
-        yield line
-        sample.append(line)
-        if len(sample) == _SAMPLE_LINES:
-            break
-    if is_wrapped(sample):
-        logger.warning(
-            "Warning: the text seems to be hard-wrapped: most lines end within a sentence. Use "
-            "--paragraphs to join the lines until a blank line."
-        )
-    yield from lines
-
-
-def is_wrapped(lines: list[str]) -> bool:
-    """Return whether the lines of a text seem to end where a maximum width is reached."""
-    followed = [line for line, following in pairwise(lines) if line and following]
-    if len(followed) < _MIN_LINES:
-        return False
-    widths = sorted(map(len, followed))
-    width = widths[len(widths) * 9 // 10]  # Single longer lines do not count.
-    n_open = sum(not line.endswith(_SENTENCE_ENDS) for line in followed)
-    n_full = sum(_SIMILAR * width <= each <= width * 1.1 for each in widths)
-    is_usual = _MIN_WIDTH <= width <= _MAX_WIDTH
-    return is_usual and min(n_open, n_full) >= _MIN_SHARE * len(followed)
-
 
 LINE: Final = "line"
 """Attribute of a sentence that was split from a line: the number of the line, from 0."""
@@ -137,43 +58,59 @@ class Entry(NamedTuple):
     """True if a sentence of CoNLL-U begins without a blank line before it."""
 
 
-class Fields(NamedTuple):
-    """Names of the columns of a table, or the fields of its rows, that are read."""
-
-    text: tuple[str, ...] = ("tokens", "text")
-    """Columns with a text or a list of tokens. The first one that a row has is read."""
-    id: str | None = "id"
-    is_id_required: bool = False
-    """True if a row without the id is an error."""
-    kept_columns: tuple[str, ...] | None = ()
-    """Columns that go into `Record.columns`; None for all others."""
-    has_integer_ids: bool = False
-    """True if the ids are the texts of integers."""
-
-
-DEFAULT_FIELDS: Final = Fields()
-
-
 def text_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+    lines: Iterable[str],
+    tokenizer: Tokenizer,
+    settings: TextSettings = DEFAULT_SETTINGS,
+    check_first: Callable[[int, str], object] | None = None,
 ) -> Iterator[Entry]:
-    """Yield the sentences of raw or tokenized text."""
-    for number, line in enumerate(lines):
-        number = line.number if isinstance(line, Paragraph) else number
-        attributes = {} if tokenizer.splits_by is None else {LINE: number}
+    """Yield the sentences of raw or tokenized text.
+
+    `check_first` is called with the number of the first line that is not blank, and the line.
+    """
+    tokenize, is_split = tokenizer.tokenize, tokenizer.splits_by is not None
+    numbered = _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1)
+    for number, line in numbered:
+        if check_first is not None and line:
+            check_first(number, line)
+            check_first = None
+        attributes: dict[str, object] = {LINE: number - 1} if is_split else {}
         if isinstance(line, InvalidLine):
-            yield Entry(number + 1, Record("", [], None, attributes, line.error))
+            yield Entry(number, Record("", [], None, attributes, line.error))
+        elif is_split:
+            for sentence in tokenizer.split_sentences(line):
+                yield Entry(number, Record(sentence, tokenize(sentence), None, attributes))
+        else:
+            yield Entry(number, Record(line, tokenize(line)))
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the paragraphs of a text as lines, each with the number of its first line.
+
+    Blank lines separate them. An `InvalidLine` is a paragraph of its own.
+    """
+    parts: list[str] = []
+    start = 0
+    for number, line in enumerate(lines, start=1):
+        is_valid = not isinstance(line, InvalidLine)
+        if line and is_valid:
+            start = start if parts else number
+            parts.append(line)
             continue
-        for sentence in tokenizer.split_sentences(line):
-            record = Record(sentence, tokenizer.tokenize(sentence), None, attributes)
-            yield Entry(number + 1, record)
+        if parts:
+            yield start, " ".join(parts)
+            parts = []
+        if not is_valid:
+            yield number, line
+    if parts:
+        yield start, " ".join(parts)
 
 
 _NumberedLines = list[tuple[int, str]]
 
 
 def conllu_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
@@ -242,7 +179,7 @@ def _conllu_error(columns: list[str], n_words: int) -> str | None:
 
 
 def fasta_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
 ) -> Iterator[Entry]:
     """Yield the sequences of FASTA, which is tokenized."""
     start, group = 0, list[str]()
@@ -277,7 +214,7 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
 
 
 def json_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
 ) -> Iterator[Entry]:
     """Yield the records of JSON lines. Blank lines are ignored."""
     for number, line in enumerate(lines, start=1):
@@ -289,27 +226,28 @@ def json_entries(
             except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
                 row = None
             if isinstance(row, dict):
-                yield Entry(number, *row_record(row, fields, tokenizer))
+                yield Entry(number, *row_record(row, settings, tokenizer))
             else:
                 error = f"expected a JSON object, found {line[:60]}"
                 yield Entry(number, Record("", []), error)
 
 
 def row_record(
-    row: Mapping[str, Any], fields: Fields, tokenizer: Tokenizer
+    row: Mapping[str, Any], settings: TextSettings, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error. A text that is None is empty."""
-    identifier = None if fields.id is None else row.get(fields.id)
-    if type(identifier) is int or (fields.has_integer_ids and isinstance(identifier, str)):
+    id_name = settings.id_name
+    identifier = None if id_name is None else row.get(id_name)
+    if type(identifier) is int:
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
-        error = f"field {fields.id!r}: expected a text, found {repr(identifier)[:60]}"
+        error = f"field {id_name!r}: expected a text, found {repr(identifier)[:60]}"
         return Record("", []), error
-    if identifier is None and fields.is_id_required:
-        return Record("", []), f"field {fields.id!r}: expected an id, found none"
-    name = next((name for name in fields.text if name in row), None)
+    if identifier is None and settings.id_column:
+        return Record("", []), f"field {id_name!r}: expected an id, found none"
+    name = next((name for name in settings.text_columns if name in row), None)
     if name is None:
-        names = " or ".join(map(repr, fields.text))
+        names = " or ".join(map(repr, settings.text_columns))
         error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
         return Record("", [], identifier), error
     text = row[name]
@@ -320,10 +258,11 @@ def row_record(
     else:
         error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
         return Record("", [], identifier), error
-    if fields.kept_columns == ():
+    if not settings.keep_columns:
         return record, None
-    columns = [each for each in row if each not in (name, fields.id)]
-    columns = columns if fields.kept_columns is None else list(fields.kept_columns)
+    columns: Iterable[str] = settings.keep_columns
+    if settings.keep_columns == ALL_COLUMNS:
+        columns = [each for each in row if each not in (name, id_name)]
     return record._replace(columns={each: row.get(each) for each in columns}), None
 
 

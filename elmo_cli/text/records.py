@@ -1,9 +1,7 @@
-"""Value types: sentences, the records of an input, and the progress in it.
-
-Shards: one of N interleaved shares of an input.
-"""
+"""Records of an input: their type, the checks of sentences from Python, and shards of an input."""
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -175,6 +173,16 @@ def shard_of(attributes: Mapping[str, Any]) -> Shard:
     return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE
 
 
+class ReadRecord(NamedTuple):
+    """Record that was read from an input."""
+
+    record: Record
+    number: int
+    """Number of the record in the input, from 1."""
+    checkpoint: Progress | None = None
+    """Progress in the input after the record, if a checkpoint follows it."""
+
+
 class ShardReader:
     """Reader for the records of a shard. It hashes all records of the input."""
 
@@ -189,21 +197,44 @@ class ShardReader:
         self._shard, self._prepare = shard, prepare
         self._digest = hashlib.sha256()
         self._n_read = 0
+        self.error: InputError | None = None
+        """Error of the input that ended the records."""
 
     @property
     def progress(self) -> Progress:
         """Progress in the input."""
         return Progress(self._n_read, self._digest.hexdigest())
 
-    def read(self, n_records: int | None = None) -> Iterator[tuple[Record, Progress]]:
-        """Yield the records of the shard, each with the progress after it.
+    def read(
+        self,
+        n_records: int | None = None,
+        checkpoint_tokens: float = math.inf,
+        checkpoint_records: int = 1,
+    ) -> Iterator[ReadRecord]:
+        """Yield the records of the shard. An error of the input ends them and becomes `error`.
+
+        A checkpoint is due after `checkpoint_tokens` tokens, at the next multiple of
+        `checkpoint_records` records.
 
         Args:
             n_records: Number of records of the input after which to stop; None reads to the end.
         """
+        update, is_whole, prepare = self._digest.update, self._shard == WHOLE, self._prepare
         rest = None if n_records is None else n_records - self._n_read
-        for record in islice(self._records, rest):
-            self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
-            self._n_read += 1
-            if self._shard.has(self._n_read - 1):
-                yield self._prepare(record), self.progress
+        tokens_since = records_since = 0
+        try:
+            for record in islice(self._records, rest):
+                update(record.text.encode("utf-8", "surrogatepass") + b"\n")
+                self._n_read += 1
+                if not (is_whole or self._shard.has(self._n_read - 1)):
+                    continue
+                record = prepare(record)
+                tokens_since += len(record.tokens) or 1
+                records_since += 1
+                if tokens_since < checkpoint_tokens or records_since % checkpoint_records:
+                    yield ReadRecord(record, self._n_read)
+                else:
+                    yield ReadRecord(record, self._n_read, self.progress)
+                    tokens_since = records_since = 0
+        except InputError as error:
+            self.error = error

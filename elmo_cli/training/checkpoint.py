@@ -118,8 +118,8 @@ class Description:
                 "tokenizer": text.tokenizer.name,
                 "split_sentences": text.tokenizer.splits_by,
                 "validation_share": text.validation_share,
-                "input_format": text.input_format,
-                "text_column": text.text_column,
+                "input_format": text.settings.input_format,
+                "text_column": text.settings.text_column,
             },
             "vocabulary_size": start.n_words,
         }

@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -32,16 +33,10 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, MissingInputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.input_formats import (
-    TEXT,
-    InputFormat,
-    ReadOptions,
-    Records,
-    find_format,
-    open_records,
-)
+from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.sources import LineReader, check_input, open_text
+from elmo_cli.text.sources import LineReader, Source, check_input
+from elmo_cli.text.text_settings import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.training_options import TrainingOptions
 
@@ -100,13 +95,11 @@ class TrainingText:
     """The files to train on, without the validation lines in them."""
 
     paths: tuple[Path, ...]
+    settings: TextSettings = DEFAULT_SETTINGS
+    """How every file is read."""
+    tokenizer: Tokenizer = WHITESPACE
     validation_share: float = 0.0
     seed: int = 0
-    tokenizer: Tokenizer = WHITESPACE
-    input_format: str | None = None
-    """Format of every file. None goes by its content and suffix."""
-    text_column: str | None = None
-    """Column with the text, in files that have columns."""
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
         """Yield windows without end, from the start of a window on.
@@ -152,29 +145,26 @@ class TrainingText:
         """Names of the files, for messages."""
         return ", ".join(map(str, self.paths))
 
+    @cached_property
+    def _formats(self) -> dict[Path, InputFormat]:
+        """Format of each file, decided once."""
+        return {path: open_input(path, self.settings, self.tokenizer).format for path in self.paths}
+
     @property
     def is_plain(self) -> bool:
         """True if all files are text, and false if one has another format."""
-        return all(self.find_format(path).name == TEXT.name for path in self.paths)
-
-    def find_format(self, path: str | Path) -> InputFormat:
-        """Return the format of a file."""
-        return find_format(path, self.input_format, self.tokenizer)
+        return all(each.name == TEXT.name for each in self._formats.values())
 
     def check_column(self) -> None:
-        """Find the format of each file; raise an `InputError` if a named column has no effect."""
-        formats = list(map(self.find_format, self.paths))
-        if self.text_column is not None and not any(each.has_columns for each in formats):
-            self._options.check(formats[0].name, has_columns=False)
-
-    @property
-    def _options(self) -> ReadOptions:
-        """Options for reading records of a format that has columns."""
-        return ReadOptions(text_column=self.text_column, ignores_ids=True)
+        """Raise an `InputError` if a named column has no effect in any file."""
+        formats = list(self._formats.values())
+        if not any(each.has_columns for each in formats):
+            column = TextSettings(text_column=self.settings.text_column)
+            column.check_format(formats[0].name, has_columns=False)
 
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""
-        with self._open_records(path, self.find_format(path), self.tokenizer) as (records, *_):
+        with self._open_records(path, self.tokenizer) as (records, *_):
             yield from (record.tokens for record in records if record.tokens)
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
@@ -187,12 +177,12 @@ class TrainingText:
         return text.sentences(path)
 
     def _open_records(
-        self, path: str | Path, input_format: InputFormat, tokenizer: Tokenizer
+        self, path: str | Path, tokenizer: Tokenizer
     ) -> AbstractContextManager[Records]:
-        options = self._options
-        if not input_format.has_columns:
-            options = replace(options, text_column=None)
-        return open_records(path, input_format, tokenizer=tokenizer, options=options)
+        text = open_input(path, self.settings, tokenizer)
+        if not text.format.has_columns:
+            text = replace(text, settings=replace(self.settings, text_column=None))
+        return open_records(text, ids="none")
 
     def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:
         """Yield the lines of a text or the records of another format, after the first `n_records`.
@@ -202,17 +192,14 @@ class TrainingText:
             offset: Offset of the next line of a text; 0 for other formats.
             n_records: Number of records to skip.
         """
-        input_format = self.find_format(path)
-        if input_format.name != TEXT.name:
-            return self._read_records(path, input_format, n_records)
+        if self._formats[path].name != TEXT.name:
+            return self._read_records(path, n_records)
         return (
             TextEntry(line, self._tokenize(line), after, number)
             for line, after, number in read_lines_from(path, offset, n_records)
         )
 
-    def _read_records(
-        self, path: Path, input_format: InputFormat, n_records: int
-    ) -> Iterator[TextEntry]:
+    def _read_records(self, path: Path, n_records: int) -> Iterator[TextEntry]:
         """Yield the records of a file after the first `n_records`."""
         number = 0
 
@@ -221,7 +208,7 @@ class TrainingText:
             return self.tokenizer.tokenize(text) if number >= n_records else []
 
         tokenizer = replace(self.tokenizer, tokenize=tokenize)
-        with self._open_records(path, input_format, tokenizer) as (records, *_):
+        with self._open_records(path, tokenizer) as (records, *_):
             for record in records:
                 number += 1
                 if number > n_records:
@@ -239,8 +226,8 @@ class TrainingText:
 
 def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
     """Yield the lines of a file from an offset on, with the offset and line number after each."""
-    with open_text(path) as file:
-        reader = LineReader(path, file, first=number + 1)
+    with Source(path) as source:
+        reader = LineReader(source.name, source.open(), first=number + 1)
         reader.seek(offset)
         while line := reader.next_line():
             offset, number = offset + len(line), number + 1

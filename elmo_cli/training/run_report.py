@@ -230,7 +230,7 @@ def write_record(run: Run, description: Description, perplexity: Figures | None)
         "seconds": run.seconds,
         "text": [str(path) for path in text.paths],
         "tokenizer": text.tokenizer.to_attributes(),
-        "text_column": text.text_column,
+        "text_column": text.settings.text_column,
         "init_from": start.name,
         "init_from_weights": start.files is not None,
         "words": n_words,

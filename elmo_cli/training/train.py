@@ -132,14 +132,8 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
 
 def _make_text(options: TextOptions, paths: tuple[Path, ...] = (), seed: int = 0) -> TrainingText:
     """Return the text of files that are read by options."""
-    return TrainingText(
-        paths,
-        options.validation_share,
-        seed,
-        options.tokenizer,
-        options.input_format,
-        options.text_column,
-    )
+    share = options.validation_share
+    return TrainingText(paths, options.settings, options.tokenizer, share, seed)
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import OptionsError
+from elmo_cli.text.text_settings import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 if TYPE_CHECKING:
@@ -55,16 +56,14 @@ class TextOptions:
 
     files: tuple[str | Path, ...]
     """Paths or patterns (`*`, `?`, `[...]`, `**`)."""
+    settings: TextSettings = DEFAULT_SETTINGS
+    """How every file is read."""
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = None
     """Text to measure perplexity on."""
     validation_share: float = 0.0
     """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
     trained on these lines."""
-    input_format: str | None = None
-    """Format of every file. None goes by its content and suffix."""
-    text_column: str | None = None
-    """Column with the text, in files that have columns. None is `tokens` or `text`."""
 
 
 @dataclass(frozen=True)

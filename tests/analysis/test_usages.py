@@ -21,6 +21,7 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors import StoppedError
 from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.settings import Selection, TextSettings
+from elmo_cli.text.input_formats import open_input
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
@@ -48,9 +49,8 @@ def usages(
 ) -> Usages:
     """Write the occurrences with small windows, and checkpoints between them."""
     embedder = ElmoEmbedder(model=TINY, batch_tokens=8)
-    plan = plan_usages(
-        *(source, output, text or TextSettings(), Selection(layers)), OutputSettings(**written)
-    )
+    opened = open_input(source, text or TextSettings())
+    plan = plan_usages(opened, output, Selection(layers), OutputSettings(**written))
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
         return embed_usages(embedder.engine, plan, words, should_stop=should_stop)
 

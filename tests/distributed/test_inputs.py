@@ -16,7 +16,7 @@ from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inpu
 from elmo_cli.errors import InputError, OtherInputError
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import ReadOptions, find_format, open_records
+from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
 
 NO_BREAK_SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
@@ -63,9 +63,8 @@ def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part
 
 def expected_records(path: Path, *, skip_errors: bool = False) -> list[Record]:
     """Return the records of `elmo embed`, which also compares ids."""
-    options = ReadOptions(ids_name_datasets=False, compares_ids=False)
-    opened = open_records(path, find_format(path), skip_errors=skip_errors, options=options)
-    with opened as (records, *_):
+    text = open_input(path, TextSettings(skip_errors=skip_errors))
+    with open_records(text, ids="any") as (records, *_):
         return list(records)
 
 

@@ -50,7 +50,7 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
     for number in range(1, total + 1):
         shard = Shard(number, total)
         records = ShardReader(map(line_record, lines), shard)
-        for index, (record, _) in enumerate(records.read()):
+        for index, (record, _, _) in enumerate(records.read()):
             assert record.text == str(shard.number_in_input(index))
             numbers.append(int(record.text))
         whole = ShardReader(map(line_record, lines))

@@ -2,11 +2,21 @@
 
 import pytest
 
-from elmo_cli.pretrained.registry import warn_about_domain
+from elmo_cli.pretrained.registry import expected_input
+from elmo_cli.text.parsers import Entry
 from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.report import InputReport, Sample
 
 PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")
 TEXT = ["The", "river", "rose", "in", "a", "night", "."] * 4
+
+
+def report_on(records: list[Record], model: str) -> None:
+    """Let the report of an input for a model see all records."""
+    report = InputReport(Sample(is_split_at_spaces=False, expected=expected_input(model, None)))
+    for number, record in enumerate(records, start=1):
+        report.see(Entry(number, record))
+    report.end(is_complete=True)
 
 
 @pytest.mark.parametrize(
@@ -30,14 +40,14 @@ def test_another_domain_logs_one_warning(
     records = [Record("", tokens)] * 3
     if len(tokens) < 8:
         records = records[:1]
-    assert list(warn_about_domain(records, model)) == records
+    report_on(records, model)
     assert len(caplog.messages) == (expected is not None)
     assert all(expected in message for message in caplog.messages if expected)
 
 
 def test_short_fasta_for_a_model_of_text_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    list(warn_about_domain([Record("", list("MKV"))], "mini"))
+    report_on([Record("", list("MKV"))], "mini")
     assert caplog.messages == []
-    list(warn_about_domain([Record("", list("MKV"), "p1", {"original_id": "p1"})], "mini"))
+    report_on([Record("", list("MKV"), "p1", {"original_id": "p1"})], "mini")
     assert len(caplog.messages) == 1
     assert "seems to be proteins" in caplog.messages[0]

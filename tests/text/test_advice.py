@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, ReadOptions, open_records
-from elmo_cli.text.report import TokenLimit
+from elmo_cli.text.input_formats import open_input, open_records
+from elmo_cli.text.report import Expected, TokenLimit
+from elmo_cli.text.text_settings import TextSettings
 
 CHINESE = "今天天气很好我们一起去公园散步吧然后再去吃饭。"
 
@@ -14,13 +15,14 @@ def warnings_of(
     content: str,
     path: Path,
     caplog: pytest.LogCaptureFixture,
-    input_format: InputFormat = TEXT,
+    input_format: str = "text",
     limit: TokenLimit | None = None,
 ) -> list[str]:
     """Return the warnings that reading a file logs."""
     path.write_text(content, encoding="utf-8")
     caplog.clear()
-    with open_records(path, input_format, options=ReadOptions(token_limit=limit)) as (records, *_):
+    text = open_input(path, TextSettings(input_format))
+    with open_records(text, Expected(limit)) as (records, *_):
         list(records)
     return caplog.messages
 
@@ -91,4 +93,4 @@ def test_words_are_not_taken_for_phrases(
 def test_tokens_of_fasta_are_not_checked_for_phrases(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert warnings_of(">a\nMKV\n", tmp_path / "a", caplog, FASTA, BYTES) == []
+    assert warnings_of(">a\nMKV\n", tmp_path / "a", caplog, "fasta", BYTES) == []

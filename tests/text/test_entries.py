@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FORMATS, checked_records, find_format, open_records
+from elmo_cli.text.input_formats import FORMATS, checked_records, open_input, open_records
 from elmo_cli.text.records import Record
+from elmo_cli.text.report import InputReport, Sample
+from elmo_cli.text.text_settings import TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
@@ -19,7 +21,12 @@ def read(
 ) -> list[Record]:
     """Return the records of a text in a format."""
     lines = (line.strip() for line in text.split("\n"))
-    return list(checked_records(FORMATS[name].entries(lines, tokenizer), "file", skip_errors))
+    entries = FORMATS[name].entries(lines, tokenizer)
+    report = InputReport(Sample(is_text=name == "text"))
+    records = checked_records(
+        entries, "file", skip_errors=skip_errors, ids="datasets", report=report
+    )
+    return list(records)
 
 
 def rows(*values: Any) -> str:
@@ -223,9 +230,10 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(tmp_path: Path) -> None:
     ):
         path = tmp_path / name
         path.write_bytes(content)
-        with open_records(path, find_format(path)) as (records, *_):
+        with open_records(open_input(path)) as (records, *_):
             assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
-        with path.open() as file, open_records(file, find_format(path)) as (records, *_):
+        settings = TextSettings(open_input(path).format.name)
+        with path.open() as file, open_records(open_input(file, settings)) as (records, *_):
             assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
 
 
@@ -248,11 +256,11 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(tmp_path: Path) -> None:
     ],
 )
 def test_a_suffix_says_the_format(name: str, expected: str) -> None:
-    assert find_format(name).name == find_format(Path(name)).name == expected
-    assert find_format(name, "fasta").name == "fasta"
+    assert open_input(name).format.name == open_input(Path(name)).format.name == expected
+    assert open_input(name, TextSettings("fasta")).format.name == "fasta"
 
 
 def test_a_format_that_is_not_there_is_reported() -> None:
     message = r"^format 'fastq': expected text or fasta or conllu or jsonl or json or csv or tsv"
     with pytest.raises(InputError, match=message):
-        find_format("a", "fastq")
+        open_input("a", TextSettings("fastq"))

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import open_lines
+from elmo_cli.text.sources import Source, open_lines
+from elmo_cli.text.text_settings import TextSettings
 
 TEXT = "The cat sat .\n\nThe end .\n"
 
@@ -35,7 +36,7 @@ compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=CO
 
 def records_of(path: Path) -> list[Record]:
     """Return the records of a file after its format is detected."""
-    with open_records(path, find_format(path)) as (records, *_):
+    with open_records(open_input(path)) as (records, *_):
         return list(records)
 
 
@@ -61,7 +62,8 @@ def test_bytes_of_compressed_files_are_counted(
     path = tmp_path / "a"
     path.write_bytes(compress(b"".join(b"%x\n" % pow(3, i, 2**61 - 1) for i in range(9000))))
     counts: list[int] = []
-    with open_lines(path, counts.append) as (lines, _):
+    with Source(path) as source:
+        lines, _ = source.lines(counts.append)
         assert len(list(lines)) == 9000
     assert sum(counts) == path.stat().st_size
 
@@ -169,12 +171,12 @@ def test_other_data_is_refused_by_name(content: bytes, message: str, tmp_path: P
     path = tmp_path / "input"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        find_format(path)
+        open_input(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     for name in ("text", "json", "csv"):  # The data is refused even if a format is named.
         with (
             pytest.raises(InputError) as caught,
-            open_records(path, find_format(path, name)) as (records, *_),
+            open_records(open_input(path, TextSettings(name))) as (records, *_),
         ):
             list(records)
         assert str(caught.value).startswith(f"{path}: {message}")
@@ -193,10 +195,10 @@ def test_suffixes_that_are_not_read_are_refused(name: str, message: str, tmp_pat
     path = tmp_path / name
     path.write_text("a b\n")
     with pytest.raises(InputError) as caught:
-        find_format(path)
+        open_input(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert str(caught.value).endswith("To read it as lines of text, use --input-format text.")
-    assert find_format(path, "text").name == "text"
+    assert open_input(path, TextSettings("text")).format.name == "text"
 
 
 # Formats by content
@@ -226,7 +228,7 @@ def test_content_tells_the_format_without_a_suffix(
 ) -> None:
     for name in ("input", "input.txt"):
         (tmp_path / name).write_text(content)
-        assert find_format(tmp_path / name).name == expected
+        assert open_input(tmp_path / name).format.name == expected
 
 
 @pytest.mark.parametrize(
@@ -236,18 +238,19 @@ def test_content_tells_the_format_without_a_suffix(
 def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     with (
         pytest.raises(InputError) as caught,
-        open_records(io.StringIO(content), find_format(None)) as (records, *_),
+        open_records(open_input(io.StringIO(content))) as (records, *_),
     ):
         list(records)
     assert str(caught.value) == (
         f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
         "--input-format text to read one sentence per line."
     )
-    with open_records(io.StringIO(content), find_format("-", "text")) as (records, *_):
+    text = open_input(io.StringIO(content), TextSettings("text"))
+    with open_records(text) as (records, *_):
         assert [record.text for record in records] == content.splitlines()
 
 
 def test_a_file_that_is_open_as_bytes_is_refused() -> None:
     source: Any = io.BytesIO(b"a\n")
-    with open_lines(source) as (lines, _), pytest.raises(InputError, match="found a binary file"):
-        list(lines)
+    with pytest.raises(InputError, match="found a binary file"), open_lines(source):
+        pass

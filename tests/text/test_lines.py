@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from elmo_cli.errors import InputError
 from elmo_cli.text.sources import (
     LineReader,
+    Source,
     check_input,
     open_lines,
-    open_text,
     read_lines,
     read_text,
     size_in_bytes,
@@ -199,8 +199,8 @@ def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: 
         path = tmp_path / name
         path.write_bytes(stored)
         counts: list[int] = []
-        with open_text(path) as file:
-            n_lines = len(list(read_lines(LineReader(path, file), counts.append)))
+        with Source(path) as source:
+            n_lines = len(list(source.lines(counts.append)[0]))
         assert sum(counts) == size_in_bytes(path) == len(stored)
         assert len(counts) >= n_lines
 

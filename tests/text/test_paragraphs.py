@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FASTA, TEXT, ReadOptions, open_records
+from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
+from elmo_cli.text.text_settings import TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 SENTENCE = "The river rose in the night and the people of the town went up into the hills . "
@@ -15,10 +16,8 @@ BOOK = "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5))
 
 
 def read(path: Path, tokenizer: Tokenizer | None = None, *, paragraphs: bool) -> list[Record]:
-    options = ReadOptions(paragraphs=paragraphs)
-    tokenizer = tokenizer or make_tokenizer("whitespace")
-    opened = open_records(path, TEXT, tokenizer=tokenizer, skip_errors=True, options=options)
-    with opened as (records, *_):
+    settings = TextSettings("text", skip_errors=True, paragraphs=paragraphs)
+    with open_records(open_input(path, settings, tokenizer)) as (records, *_):
         return list(records)
 
 
@@ -75,9 +74,9 @@ def test_other_text_is_not_taken_for_hard_wrapped(
 
 
 def test_paragraphs_of_another_format_are_refused(tmp_path: Path) -> None:
-    options = ReadOptions(paragraphs=True)
+    text = open_input(tmp_path / "a", TextSettings("fasta", paragraphs=True))
     with (
         pytest.raises(InputError, match=r"^--paragraphs requires text, found fasta$"),
-        open_records(tmp_path / "a", FASTA, options=options),
+        open_records(text),
     ):
         pass

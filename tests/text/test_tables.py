@@ -11,15 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import (
-    DEFAULT_OPTIONS,
-    FORMATS,
-    ReadOptions,
-    find_format,
-    open_records,
-)
+from elmo_cli.text.input_formats import IdUse, open_input, open_records
 from elmo_cli.text.records import Record, renamed_columns
+from elmo_cli.text.text_settings import DEFAULT_SETTINGS, TextSettings
 
 NAMES = ("csv", "tsv", "json", "parquet")
 Row = dict[str, Any]
@@ -43,18 +37,17 @@ def write(path: Path, rows: list[Row]) -> None:
 
 
 def read(
-    path: Path, options: ReadOptions = DEFAULT_OPTIONS, *, skip_errors: bool = False
+    path: Path, settings: TextSettings = DEFAULT_SETTINGS, ids: IdUse = "datasets"
 ) -> list[Record]:
     """Read the records of a table."""
-    opened = open_records(path, find_format(path), skip_errors=skip_errors, options=options)
-    with opened as (records, *_):
+    with open_records(open_input(path, settings), ids=ids) as (records, *_):
         return list(records)
 
 
-def error_of(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> str:
+def error_of(path: Path, settings: TextSettings = DEFAULT_SETTINGS) -> str:
     """Read a table that is not valid; return the error without the path."""
     with pytest.raises(InputError) as caught:
-        read(path, options)
+        read(path, settings)
     return str(caught.value).removeprefix(str(path))
 
 
@@ -69,8 +62,7 @@ ITEMS: list[Row] = [
 def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"items.{name}"
     write(path, ITEMS)
-    options = ReadOptions(keep_columns=None, ids_name_datasets=False)
-    records = read(path, options)
+    records = read(path, TextSettings(keep_columns=("all",)), "unique")
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
     assert [record.tokens for record in records] == [(i["text"] or "").split() for i in ITEMS]
@@ -78,7 +70,7 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     columns = [{"year": i["year"], "note": i["note"] or missing} for i in ITEMS]
     assert [dict(record.columns) for record in records] == columns
     assert "cannot name a dataset of HDF5" in error_of(path)
-    one = read(path, ReadOptions(keep_columns=("year",), ids_name_datasets=False))
+    one = read(path, TextSettings(keep_columns=("year",)), "unique")
     assert [dict(record.columns) for record in one] == [{"year": item["year"]} for item in ITEMS]
 
 
@@ -87,7 +79,7 @@ def test_kept_columns_are_read_by_the_settings(tmp_path: Path) -> None:
     write(path, ITEMS)
     for keep_columns, names in {("all",): ["year", "note"], ("year",): ["year"], (): []}.items():
         settings = TextSettings(keep_columns=keep_columns)
-        with settings.open_records(path, settings.make_tokenizer()) as (records, *_):
+        with open_records(open_input(path, settings)) as (records, *_):
             assert [list(record.columns) for record in records] == [names] * len(ITEMS)
 
 
@@ -102,7 +94,7 @@ def test_columns_may_be_named(name: str, tmp_path: Path) -> None:
     write(path, [{"key": "7", "sentence": "a b", "text": "c"}])
     [record] = read(path)
     assert (record.tokens, record.id, dict(record.columns)) == (["c"], None, {})
-    [record] = read(path, ReadOptions(text_column="sentence", id_column="key"))
+    [record] = read(path, TextSettings(text_column="sentence", id_column="key"))
     assert (record.tokens, record.id) == (["a", "b"], "7")
 
 
@@ -114,12 +106,12 @@ def test_a_missing_column_lists_the_columns(name: str, tmp_path: Path) -> None:
     assert error_of(path) == (
         f": no column 'tokens' or 'text'. {columns} Name the text with --text-column."
     )
-    assert error_of(path, ReadOptions(text_column="x")).startswith(f": no column 'x'. {columns}")
-    options = ReadOptions(text_column="sentence", id_column="id")
+    assert error_of(path, TextSettings(text_column="x")).startswith(f": no column 'x'. {columns}")
+    options = TextSettings(text_column="sentence", id_column="id")
     assert error_of(path, options) == (
         f": no column 'id'. {columns} Name the ids with --id-column."
     )
-    options = ReadOptions(text_column="sentence", keep_columns=("year",))
+    options = TextSettings(text_column="sentence", keep_columns=("year",))
     assert error_of(path, options).startswith(f": no column 'year'. {columns}")
 
 
@@ -129,10 +121,10 @@ def test_a_missing_field_is_an_error_of_its_record(name: str, tmp_path: Path) ->
     row = '{"key": "7", "sentence": "a b"}'
     path.write_text(f"[{row}]" if name == "json" else row)
     location = "record 1" if name == "json" else "line 1"
-    assert error_of(path, ReadOptions(text_column="x")) == (
+    assert error_of(path, TextSettings(text_column="x")) == (
         f", {location}: expected a field 'x', found 'key', 'sentence'"
     )
-    options = ReadOptions(text_column="sentence", id_column="id")
+    options = TextSettings(text_column="sentence", id_column="id")
     assert error_of(path, options) == f", {location}: field 'id': expected an id, found none"
 
 
@@ -189,10 +181,18 @@ def test_texts_are_read_back_as_written(
         ),
         ("a.tsv", "text\tid\na\t1\nb\t\n", ", line 3: the id '' cannot name a dataset"),
         ("a.json", '{"text": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
-        ("a.json", '[{"text": "a"}', ": record 1: expected `,` or `]` after it, found the end of"),
-        ("a.json", '[{"text": "a"}, {"te', ": record 2: not valid JSON: Unterminated string"),
+        (
+            "a.json",
+            '[{"text": "a"}',
+            ": not valid JSON (line 1, column 15): Expecting ',' delimiter",
+        ),
+        (
+            "a.json",
+            '[{"text": "a"},\n {"te',
+            ": not valid JSON (line 2, column 3): Unterminated st",
+        ),
         ("a.json", '[{"text": "a"}, 3]', ", record 2: expected a JSON object, found 3"),
-        ("a.json", f"[{'[' * 100_000}", ": record 1: not valid JSON: "),
+        ("a.json", f"[{'[' * 100_000}", ": not valid JSON: too many nested brackets"),
         ("a.json", "[]", None),
         ("a.json", "", ": expected a JSON array of objects, found ''. If each line"),
         ("a.parquet", "text", ": cannot read the Parquet file: "),
@@ -214,7 +214,7 @@ def test_errors_of_tables_are_one_line(
 def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'id,text\n1,a\n2\n3,"b\n\xff"\n4,d\n')
-    records = read(path, skip_errors=True)
+    records = read(path, TextSettings(skip_errors=True))
     assert [record.id for record in records] == ["1", None, None, "4"]
     assert str(records[1].error).endswith("line 3: expected 2 fields, as in the header, found 1")
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
@@ -225,7 +225,7 @@ def test_a_byte_that_is_not_utf8_in_json_is_reported(end: bytes, tmp_path: Path)
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"text": "caf\xe9' + end)
     assert error_of(path) == (
-        ": not valid UTF-8 (byte 0xe9). If it is Latin-1, convert it with "
+        ", line 1, column 15: not valid UTF-8 (byte 0xe9). If it is Latin-1, convert it with "
         "`iconv -f latin1 -t utf-8`."
     )
 
@@ -233,13 +233,13 @@ def test_a_byte_that_is_not_utf8_in_json_is_reported(end: bytes, tmp_path: Path)
 @pytest.mark.parametrize("name", ["text", "fasta", "conllu"])
 def test_columns_of_other_formats_are_refused(name: str) -> None:
     for options, option in (
-        (ReadOptions(text_column="a"), "--text-column"),
-        (ReadOptions(id_column="a"), "--id-column"),
-        (ReadOptions(keep_columns=None), "--keep-columns"),
+        (TextSettings(name, text_column="a"), "--text-column"),
+        (TextSettings(name, id_column="a"), "--id-column"),
+        (TextSettings(name, keep_columns=("all",)), "--keep-columns"),
     ):
         with (
             pytest.raises(InputError, match=f"^{option} has no effect with {name}: it has no col"),
-            open_records(io.StringIO(), FORMATS[name], options=options),
+            open_records(open_input(io.StringIO(), options)),
         ):
             pass
 
@@ -247,7 +247,7 @@ def test_columns_of_other_formats_are_refused(name: str) -> None:
 def test_parquet_needs_a_file() -> None:
     with (
         pytest.raises(InputError, match="standard input: parquet needs a file, not a stream"),
-        open_records("-", FORMATS["parquet"]),
+        open_records(open_input("-", TextSettings("parquet"))),
     ):
         pass
 
@@ -260,10 +260,11 @@ def test_an_open_file_and_bytes_are_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{name}"
     write(path, [{"text": "a\rb\nc", "id": "1"}] * 1)
     counts: list[int] = []
-    with open_records(path, FORMATS[name], counts.append) as (records, *_):
+    with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert [record.text for record in records] == ["a\rb\nc"]
     assert sum(counts) == path.stat().st_size
-    with path.open(newline="") as file, open_records(file, FORMATS[name]) as (records, *_):
+    text = TextSettings(name)
+    with path.open(newline="") as file, open_records(open_input(file, text)) as (records, *_):
         assert [record.text for record in records] == ["a\rb\nc"]
 
 
@@ -271,6 +272,6 @@ def test_bytes_of_parquet_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write(path, [{"text": f"word {number}"} for number in range(3000)])
     counts: list[int] = []
-    with open_records(path, FORMATS["parquet"], counts.append) as (records, *_):
+    with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert len(list(records)) == 3000
     assert (sum(counts), len(counts) > 2) == (path.stat().st_size, True)

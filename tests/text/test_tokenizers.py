@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elmo_cli import tokenize
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.text.input_formats import TEXT, open_records
+from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.tokenizers import make_tokenizer
 
 ALL = ("whitespace", "moses", "moses:fr", "spacy", "spacy:de")
@@ -162,7 +162,8 @@ def test_a_package_that_is_not_installed_is_reported(
 def warnings_of(path: Path, content: str, caplog: pytest.LogCaptureFixture) -> list[str]:
     path.write_text(content, encoding="utf-8")
     caplog.clear()
-    with caplog.at_level(logging.WARNING, "elmo_cli"), open_records(path, TEXT) as (records, *_):
+    opened = open_records(open_input(path))
+    with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, *_):
         assert [record.text for record in records] == content.splitlines()
     return caplog.messages
 
@@ -197,7 +198,7 @@ def test_a_text_that_is_cut_otherwise_is_not_warned_of(
 ) -> None:
     path = tmp_path / "text"
     path.write_text("z.B. d.h. u.a.\n")
-    opened = open_records(path, TEXT, tokenizer=make_tokenizer("moses", "de"))
+    opened = open_records(open_input(path, tokenizer=make_tokenizer("moses", "de")))
     with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, *_):
         assert [record.tokens for record in records] == [["z.B.", "d.h.", "u.a."]]
     assert caplog.messages == []

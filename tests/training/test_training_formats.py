@@ -15,6 +15,7 @@ from training_runs import assert_same_weights, prepare_folder, train
 
 from elmo_cli.errors import InputError, ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.text.text_settings import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TextProgress, TrainingText
 
@@ -77,12 +78,16 @@ def write_table(name: str) -> None:
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 def test_a_column_of_a_table_trains_the_same_weights(name: str) -> None:
     write_table(name)
-    settings: dict[str, Any] = {"files": (name,), "text_column": "said", "epochs": 2}
+    settings: dict[str, Any] = {
+        "files": (name,),
+        "settings": TextSettings(text_column="said"),
+        "epochs": 2,
+    }
     expected = train("text", files=("text.txt",), epochs=2)
     with pytest.raises(StoppedError):
         train("table", should_stop=stop_after(3), **settings)
     with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
-        train("table", **settings | {"text_column": None})
+        train("table", **settings | {"settings": TextSettings()})
     assert train("table", **settings) == expected
     assert_same_weights("text", "table")
     assert "| text column | `said` |" in Path("table/card.md").read_text()
@@ -91,7 +96,9 @@ def test_a_column_of_a_table_trains_the_same_weights(name: str) -> None:
 def test_the_validation_share_of_a_column_is_measured() -> None:
     write_table("table.csv")
     settings: dict[str, Any] = {"steps": 2, "validation_file": None, "validation_share": 0.2}
-    perplexity = train("table", files=("table.csv",), text_column="said", **settings)
+    perplexity = train(
+        "table", files=("table.csv",), settings=TextSettings(text_column="said"), **settings
+    )
     assert perplexity["tokens"] == train("text", **settings)["tokens"]
 
 

@@ -1,0 +1,67 @@
+"""An input is opened once, whatever its format is and however often it is looked at."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import TINY
+
+COUNT_OPENINGS = """
+import json, sys
+from click.testing import CliRunner
+from elmo_cli.cli import main
+
+commands, counts = json.loads(sys.argv[1]), []
+
+def count(event, arguments):
+    if event == "open" and str(arguments[0]) == path:
+        counts[-1] += 1
+
+sys.addaudithook(count)
+path = ""
+for path, *rest in commands:
+    counts.append(0)
+    result = CliRunner().invoke(main, ["embed", path, *rest, "--overwrite"])
+    assert result.exit_code == 0, result.output
+print(json.dumps(counts))
+"""
+"""Program that prints how often each of some commands opens its input."""
+
+
+def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow: Any = pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": number, "text": "a b"} for number in range(3)]
+    Path("a.txt").write_text("a b\n\nc\n")
+    Path("a.gz").write_bytes(gzip.compress(b"a b\nc\n"))
+    Path("a.csv").write_text("id,text\n1,a b\n2,c\n")
+    Path("a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    Path("a.json").write_text(json.dumps(rows))
+    table = pyarrow.Table.from_pylist(rows)
+    __import__("pyarrow.parquet").parquet.write_table(table, "a.parquet")
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in TINY.iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    options = json.loads((TINY / "options.json").read_text())
+    options["training"] = {"tokenizer": "moses:en"}
+    (model / "options.json").write_text(json.dumps(options))
+    commands = [
+        ("a.txt", "text.hdf5"),
+        ("a.gz", "gz.hdf5"),
+        ("a.csv", "csv.parquet"),
+        ("a.csv", "kept.parquet", "--rows", "tokens", "--keep-columns", "all"),
+        ("a.jsonl", "jsonl.hdf5"),
+        ("a.json", "json.hdf5"),
+        ("a.parquet", "parquet.parquet", "--keep-columns", "all"),
+        ("a.txt", "moses.hdf5", "--tokenizer", "moses"),
+    ]
+    arguments = json.dumps([[*command, "--model", str(model)] for command in commands])
+    program = [sys.executable, "-c", COUNT_OPENINGS, arguments]
+    result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [1] * len(commands)
