@@ -132,15 +132,12 @@ def _write(
     attributes = {
         **key.attributes,
         **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-        PLAN_SHA256: key.sha256,
-        PARTS: str(key.n_parts),
-        PART: str(part.number),
+        **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
     }
     writer = open_writer(file, settings, part.path, column_types, attributes)
     has_ids = "id" in column_types
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-    skipped: dict[str, str] = {}
-    warnings: list[str] = []
+    skipped, warnings = dict[str, str](), list[str]()
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     n_tokens = 0
     windows = embed_windows(
@@ -165,5 +162,5 @@ def _write(
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
     first = tuple(skipped.values())[:MAX_SHOWN_SKIPPED]
-    warning = next(iter(warnings), None)
+    warning = warnings[0] if warnings else None
     return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), first, warning)

@@ -48,9 +48,6 @@ _WINDOW_BATCHES = 50
 """Minimum number of batches per window."""
 
 
-# Files to windows of sentences.
-
-
 Stream = tuple[Sentence, int]
 """The sentence that a stream is at, and the number of its predictions that are done."""
 
@@ -96,7 +93,6 @@ class TrainingText:
 
     paths: tuple[Path, ...]
     settings: TextSettings = DEFAULT_SETTINGS
-    """How every file is read."""
     tokenizer: Tokenizer = WHITESPACE
     validation_share: float = 0.0
     seed: int = 0
