@@ -47,13 +47,10 @@ class RunCounts:
     failed: dict[int, str] = field(default_factory=dict)
     """Reasons of the parts that failed."""
     n_skipped: int = 0
-    """Number of skipped records."""
     workers: set[str] = field(default_factory=set)
-    """Names of the workers that have done a part."""
     n_new: int = 0
     """Number of parts that this run has done."""
     has_warned: bool = False
-    """True if a warning about the values of a part was logged."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -178,11 +175,7 @@ def _failure_name(number: int) -> str:
 
 
 def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
-    """Return the status of a folder as values of JSON, and as lines of text.
-
-    Raises:
-        InputError: There is no plan in the folder, or a damaged one.
-    """
+    """Return the status of a folder as values of JSON, and as lines of text."""
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none.")
