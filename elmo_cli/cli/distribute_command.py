@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.workers import RunCounts, Workers
 
+_ray_option = partial(option, requires="--engine ray")
+_ray_count = partial(count, requires="--engine ray")
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
 
 @command()
 @click.argument("inputs", metavar="INPUT...", type=options.PATH, nargs=-1)
@@ -29,39 +33,30 @@ if TYPE_CHECKING:
         default="ray",
         help="What runs the workers: Ray, or none, which is this process.",
     ),
-    option(
+    _ray_option(
         "--address",
         metavar="HOST:PORT",
-        requires="--engine ray",
         help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
-    count(
+    _ray_count(
         "--workers",
-        requires="--engine ray",
         help="Maximum number of workers. [default: as many as the cluster has room for]",
     ),
-    option(
+    _ray_option(
         "--cpus-per-worker",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_POSITIVE,
         default=1,
         metavar="C",
-        requires="--engine ray",
         help="CPUs of a worker, which are its threads.",
     ),
-    option(
+    _ray_option(
         "--gpus-per-worker",
         type=click.FloatRange(min=0),
         default=0,
         metavar="G",
-        requires="--engine ray",
         help="GPUs of a worker: 1, or 0.5 for two workers per GPU; 0 runs on the CPU.",
     ),
-    count(
-        "--attempts",
-        default=5,
-        requires="--engine ray",
-        help="Number of worker deaths before a part is given up.",
-    ),
+    _ray_count("--attempts", default=5, help="Number of worker deaths before a part is given up."),
     option(
         "--shard",
         metavar="I/N",
@@ -93,7 +88,7 @@ if TYPE_CHECKING:
     "Output",
     option(
         "--part-size",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_POSITIVE,
         metavar="MB",
         help="Approximate size of a part before compression. [default: 1000, or a million "
         "tokens if that is less]",

@@ -66,11 +66,7 @@ _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 
 def open_location(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it.
-
-    Raises:
-        InputError: The URI cannot be opened, or the name is not UTF-8.
-    """
+    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it."""
     load_pyarrow()
     from pyarrow.fs import FileSystem, LocalFileSystem
 
@@ -117,11 +113,8 @@ class Folder:
         """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
         from pyarrow import parquet
 
-        return parquet.ParquetFile(
-            self._path(name),
-            filesystem=self._file_system,
-            thrift_string_size_limit=_METADATA_BYTES,
-        )
+        settings = {"filesystem": self._file_system, "thrift_string_size_limit": _METADATA_BYTES}
+        return parquet.ParquetFile(self._path(name), **settings)
 
     def create(self, name: str, content: bytes) -> None:
         """Write a small file, unless there is one of that name."""
@@ -142,23 +135,21 @@ class Folder:
 
         A run that completes the folder removes the temporary files of other runs. So after an
         error the file may be there, written by another run.
-
-        Raises:
-            OutputError: The file cannot be written.
         """
         source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
         try:
             for path in (source, target):
                 self._file_system.create_dir(os.path.dirname(path), recursive=True)
-            with self._open_new(source) as file:
-                result = write(file)
-                if self.is_local:
-                    file.flush()
-                    os.fsync(file.fileno())
             if not self.is_local:
+                with self._file_system.open_output_stream(source) as file:
+                    result = write(file)
                 if replaces or not self.has(name):
                     self._file_system.move(source, target)
                 return result
+            with open(source, "xb") as file:
+                result = write(file)
+                file.flush()
+                os.fsync(file.fileno())
             if replaces or not _linked(source, target):
                 os.replace(source, target)
             sync(Path(target).parent)
@@ -168,9 +159,6 @@ class Folder:
         finally:
             with suppress(OSError):
                 self._file_system.delete_file(source)
-
-    def _open_new(self, path: str) -> Any:
-        return open(path, "xb") if self.is_local else self._file_system.open_output_stream(path)
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""
@@ -236,7 +224,6 @@ class Footer(NamedTuple):
     plan_sha256: str
     number: int
     n_parts: int
-    """Number of the parts of its plan."""
     n_records: int
     n_tokens: int
     attributes: dict[str, str]
@@ -256,14 +243,9 @@ def read_footer(folder: Folder, number: int) -> Footer | None:
         if folder.has(name):  # Opening a named pipe would wait for its writer.
             footer = folder.open_parquet(name).metadata
             attributes = parse_json(footer.metadata[b"elmo"], dict[str, str], name)
-            return Footer(
-                attributes[PLAN_SHA256],
-                int(attributes[PART]),
-                int(attributes[PARTS]),
-                footer.num_rows,
-                int(attributes["tokens"]),
-                attributes,
-            )
+            found, n_parts, n_tokens = (int(attributes[key]) for key in (PART, PARTS, "tokens"))
+            sha256 = attributes[PLAN_SHA256]
+            return Footer(sha256, found, n_parts, footer.num_rows, n_tokens, attributes)
     return None
 
 
@@ -272,8 +254,7 @@ def read_footers(folder: Folder) -> dict[int, Footer | None]:
     matches = map(_PART_NAME.fullmatch, folder.names(only_files=True))
     numbers = [int(match[1]) for match in matches if match]
     with ThreadPool(_N_THREADS) as pool:
-        footers = pool.map(partial(read_footer, folder), numbers)
-    return dict(zip(numbers, footers, strict=True))
+        return dict(zip(numbers, pool.map(partial(read_footer, folder), numbers), strict=True))
 
 
 def find_done(folder: Folder, plan_sha256: str) -> set[int]:
@@ -296,11 +277,6 @@ class PartsFolder:
     is_ordered = True
 
     def __init__(self, location: str) -> None:
-        """Read the footers of the parts.
-
-        Raises:
-            InputError: Parts are missing, damaged or of another plan, or the run has not ended.
-        """
         self._folder = Folder(location)
         footers = self._read_footers()
         self.attributes: dict[str, Any] = _sum_attributes(footers, location)
