@@ -11,10 +11,9 @@ from elmo_cli.cli.answers import json_line
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
-from elmo_cli.settings import ModelSettings, Selection, TextSettings
+from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.workers import RunCounts, Workers
 
 _ray_option = partial(option, requires="--engine ray")
@@ -100,20 +99,21 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.precision_option,
     options.batch_tokens_option,
 )
-@receives(model_settings=ModelSettings, text_settings=TextSettings, selection=Selection)
+@receives(
+    resources=Resources,
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+)
 def distribute(
     inputs: tuple[str, ...],
     folder: str,
     engine: str,
-    address: str | None,
-    workers: int | None,
-    cpus_per_worker: float,
-    gpus_per_worker: float,
-    attempts: int,
     status: bool,
     as_json: bool,
     dtype: str,
     part_size: float | None,
+    resources: Resources,
     model_settings: ModelSettings,
     text_settings: TextSettings,
     selection: Selection,
@@ -144,13 +144,11 @@ def distribute(
 
     with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
-        from elmo_cli.distributed.ray_engine import Resources
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.outputs.parts import Folder
         from elmo_cli.text.records import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
         workers_of_run = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
@@ -187,7 +185,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _workers(engine: str, resources: "Resources") -> "Workers | None":
+def _workers(engine: str, resources: Resources) -> "Workers | None":
     """Return the engine, or None for this process."""
     if engine == "none":
         return None

@@ -34,14 +34,7 @@ from elmo_cli.errors import (
 from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import (
-    FASTA,
-    PARQUET,
-    TEXT,
-    InputFormat,
-    checked_records,
-    find_format,
-)
+from elmo_cli.text.input_formats import InputFormat, checked_records, find_format
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import Record, id_value
 from elmo_cli.text.sources import LineReader, Source
@@ -163,7 +156,7 @@ class HashingReader:
         self.lines.seek(start)
         self.position, self.number = start, number
         """Offset and number of the next line."""
-        self._starts_record = partial(_starts_record, input_format)
+        self._format = input_format.name
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 
@@ -190,12 +183,11 @@ class HashingReader:
         sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
         return sha256
 
-
-def _starts_record(input_format: InputFormat, line: bytes) -> bool:
-    text = line.decode("utf-8", "replace").strip()
-    if input_format.name == FASTA.name:
-        return text.startswith(">")
-    return input_format.name == TEXT.name or text != ""
+    def _starts_record(self, line: bytes) -> bool:
+        text = line.decode("utf-8", "replace").strip()
+        if self._format == "fasta":
+            return text.startswith(">")
+        return self._format == "text" or text != ""
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
@@ -217,8 +209,8 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
         if not outside:
             raise InputError(f"{pattern}: the input is in the output folder. {OTHER_FOLDER}")
         if n_inside := len(found) - len(outside):
-            inside = counted(n_inside, "file")
-            logger.warning("%s: left out %s of the output folder", pattern, inside)
+            left_out = counted(n_inside, "file")
+            logger.warning("%s: left out %s of the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
         return [Input(*each) for each in zip(paths, pool.map(_sha256, paths), strict=True)]
@@ -263,8 +255,8 @@ def split_inputs(
     for path in paths:
         input_format = find_input_format(text, path)
         text.check_format(input_format.name, has_columns=input_format.has_columns)
-        n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
-        split = _split_rows if input_format.name == PARQUET.name else _split_lines
+        n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
+        split = _split_rows if input_format.name == "parquet" else _split_lines
         for part in split(path, input_format, text, n_bytes, types):
             parts.append(part._replace(number=len(parts), first=n_records))
             n_records += part.n_records
@@ -282,7 +274,7 @@ def _split_lines(
     """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=lambda text: [])
-    is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
+    is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
     has_ids = input_format.has_ids
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
@@ -330,7 +322,7 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
         text = replace(text, id_column=text.id_column or DEFAULT_ID)
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     with _open(part.path) as file:
-        if input_format.name == PARQUET.name:
+        if input_format.name == "parquet":
             rows = range(part.start, part.start + part.n_records)
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
@@ -342,7 +334,7 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
         yield from checked_records(
             entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
         )
-        if input_format.name != PARQUET.name and reader.take_sha256() != part.sha256:
+        if input_format.name != "parquet" and reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 
 

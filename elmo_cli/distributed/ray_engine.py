@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
 from typing import Any, Final
@@ -39,7 +39,7 @@ from elmo_cli.errors import (
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.vector_rows import nested_array
-from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
+from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings, settings_from
 from elmo_cli.text.records import check_sentence
 from elmo_cli.text.tables import TableError, choose_columns
 
@@ -50,19 +50,6 @@ _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 25.0
 """Seconds without a worker after which a warning is logged."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources of the workers, and the number of them that a part may end."""
-
-    address: str | None = None
-    """Address of a cluster. None starts one on this machine for the run."""
-    workers: int | None = None
-    """Maximum number of workers. None is as many as the cluster has resources for."""
-    cpus_per_worker: float = 1
-    gpus_per_worker: float = 0
-    attempts: int = 5
 
 
 class _Worker:

@@ -9,13 +9,7 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.distributed.inputs import Part, check_inputs
-from elmo_cli.distributed.part import (
-    MAX_SHOWN_SKIPPED,
-    PartResult,
-    embed_part,
-    key_of,
-    worker_name,
-)
+from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult, embed_part, key_of, worker_name
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.inference.precision import Device

@@ -173,11 +173,11 @@ class Folder:
             path, root = os.path.realpath(path), os.path.realpath(root)
         return bool(file_system == self._file_system) and PurePath(path).is_relative_to(root)
 
-    def names(self, folder: str = "", *, only_files: bool = False) -> list[str]:
-        """Return the names in a folder of the folder, sorted."""
+    def names(self, *, only_files: bool = False) -> list[str]:
+        """Return the names in the folder, sorted."""
         from pyarrow.fs import FileSelector
 
-        selector = FileSelector(self._path(folder), allow_not_found=True)
+        selector = FileSelector(self._root, allow_not_found=True)
         with self._errors_named():
             infos = self._file_system.get_file_info(selector)
         return sorted(info.base_name for info in infos if info.is_file or not only_files)
@@ -202,7 +202,7 @@ class Folder:
             raise OutputError(f"{self.location}: cannot use the folder: {reason}.") from None
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        return f"{self._root}/{name}"
 
 
 def _linked(source: str, target: str) -> bool:
