@@ -213,17 +213,11 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
             logger.warning("%s: left out %s of the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
-        return [Input(*each) for each in zip(paths, pool.map(_sha256, paths), strict=True)]
+        return [Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)]
 
 
-def check_inputs(inputs: Iterable[Input]) -> None:
-    """Raise an `OtherInputError` for an input whose content has changed."""
-    for path, sha256 in inputs:
-        if _sha256(path) != sha256:
-            raise changed_error(path)
-
-
-def _sha256(path: str) -> str:
+def sha256_of(path: str) -> str:
+    """Return the hash of a file."""
     digest = hashlib.sha256()
     with _open(path) as file:
         while content := file.read(_BUFFER_BYTES):

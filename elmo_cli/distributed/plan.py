@@ -137,12 +137,12 @@ def open_plan(
 
 def _differences(stored: Plan, settings: dict[str, str], inputs: list[Input]) -> list[str]:
     differing = differences(stored.settings, settings)
-    for number, (there, here) in enumerate(zip_longest(stored.inputs, inputs), start=1):
-        if there and here and there.path == here.path:
-            differing += [] if there == here else [f"the content of {here.path}"]
-        else:
-            first, second = (each.path if each else "none" for each in (there, here))
-            differing.append(f"input {number} ({first} there, {second} here)")
+    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
+    for number, (there, here) in enumerate(pairs, start=1):
+        if there.path != here.path:
+            differing.append(f"input {number} ({there.path} there, {here.path} here)")
+        elif there != here:
+            differing.append(f"the content of {here.path}")
     return differing
 
 

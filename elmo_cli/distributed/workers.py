@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from elmo_cli.distributed.inputs import Part, check_inputs
+from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
 from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult, embed_part, key_of, worker_name
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
@@ -157,7 +157,9 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
     if n_done < counts.n_parts:
         return
     if not folder.has(SUCCESS):
-        check_inputs(plan.inputs)
+        for path, sha256 in plan.inputs:
+            if sha256_of(path) != sha256:
+                raise changed_error(path)
         read_column_types(folder, plan.sha256)
         folder.create(SUCCESS, b"")
     folder.remove_folder(WORK)
