@@ -85,9 +85,8 @@ def check_name(location: str) -> None:
     try:
         location.encode()
     except UnicodeEncodeError:
-        raise InputError(
-            f"{utf8_name(location)}: the name of the file is not UTF-8. Rename it."
-        ) from None
+        name = utf8_name(location)
+        raise InputError(f"{name}: the name of the file is not UTF-8. Rename it.") from None
 
 
 class Folder:
@@ -100,13 +99,9 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""
-        with (
-            suppress(FileNotFoundError),
-            self._errors_named(),
-            self._file_system.open_input_stream(self._path(name)) as file,
-        ):
-            content: bytes = file.read()
-            return content
+        open_file = self._file_system.open_input_stream
+        with suppress(FileNotFoundError), self._errors_named(), open_file(self._path(name)) as file:
+            return bytes(file.read())
         return None
 
     def open_parquet(self, name: str) -> Any:
@@ -375,10 +370,9 @@ class PartsFolder:
         try:
             yield
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(
-                f"{self._folder.location}/{part_name(number)}: the part is damaged: "
-                f"{first_line(error).rstrip('.')}. Remove it. {_AGAIN}."
-            ) from None
+            path = f"{self._folder.location}/{part_name(number)}"
+            reason = f"the part is damaged: {first_line(error).rstrip('.')}"
+            raise InputError(f"{path}: {reason}. Remove it. {_AGAIN}.") from None
 
 
 def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:
