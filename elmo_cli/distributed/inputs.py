@@ -154,8 +154,8 @@ class HashingReader:
         """Read from the line `number`, which starts at `start`, in decompressed bytes."""
         self.lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
         self.lines.seek(start)
-        self.position, self.number = start, number
-        """Offset and number of the next line."""
+        self.position = start
+        """Offset of the next line."""
         self._format = input_format.name
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
@@ -168,15 +168,18 @@ class HashingReader:
 
     def take(self, n_bytes: float = math.inf) -> Iterator[bytes]:
         """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
-        end = self.position + n_bytes
-        while line := self.peek():
-            if self.position >= end and self._starts_record(line):
-                return
-            self._next = None
+        end, line = self.position + n_bytes, self.peek()
+        while line and (self.position < end or not self._starts_record(line)):
             self._digest.update(line)
             self.position += len(line)
-            self.number += 1
+            self._next = None
             yield line
+            line = self._next = self.lines.next_line()
+
+    @property
+    def number(self) -> int:
+        """Number of the next line."""
+        return self.lines.number + (self._next is None)
 
     def take_sha256(self) -> str:
         """Return the hash of the lines since the last call."""
@@ -267,7 +270,7 @@ def _split_lines(
 ) -> Iterator[Part]:
     """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
-    tokenizer = replace(text.make_tokenizer(), tokenize=lambda text: [])
+    tokenizer = replace(text.make_tokenizer(), tokenize=lambda _: [])
     is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
     has_ids = input_format.has_ids
     with _open(path) as file:
