@@ -223,6 +223,19 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 
 
 @dataclass(frozen=True)
+class Resources:
+    """Resources of the workers of a distributed run, and how many of them a part may end."""
+
+    address: str | None = None
+    """Address of a cluster. None starts one on this machine for the run."""
+    workers: int | None = None
+    """Maximum number of workers. None is as many as the cluster has resources for."""
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    attempts: int = 5
+
+
+@dataclass(frozen=True)
 class FilePlan:
     """Plan of a run over a file: what it reads, computes and writes."""
 

@@ -11,11 +11,14 @@ from elmo_cli.cli.answers import json_line
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
-from elmo_cli.settings import ModelSettings, Selection, TextSettings
+from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.workers import RunCounts, Workers
+
+_ray_option = partial(option, requires="--engine ray")
+_ray_count = partial(count, requires="--engine ray")
+_POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @command()
@@ -29,39 +32,30 @@ if TYPE_CHECKING:
         default="ray",
         help="What runs the workers: Ray, or none, which is this process.",
     ),
-    option(
+    _ray_option(
         "--address",
         metavar="HOST:PORT",
-        requires="--engine ray",
         help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
-    count(
+    _ray_count(
         "--workers",
-        requires="--engine ray",
         help="Maximum number of workers. [default: as many as the cluster has room for]",
     ),
-    option(
+    _ray_option(
         "--cpus-per-worker",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_POSITIVE,
         default=1,
         metavar="C",
-        requires="--engine ray",
         help="CPUs of a worker, which are its threads.",
     ),
-    option(
+    _ray_option(
         "--gpus-per-worker",
         type=click.FloatRange(min=0),
         default=0,
         metavar="G",
-        requires="--engine ray",
         help="GPUs of a worker: 1, or 0.5 for two workers per GPU; 0 runs on the CPU.",
     ),
-    count(
-        "--attempts",
-        default=5,
-        requires="--engine ray",
-        help="Number of worker deaths before a part is given up.",
-    ),
+    _ray_count("--attempts", default=5, help="Number of worker deaths before a part is given up."),
     option(
         "--shard",
         metavar="I/N",
@@ -93,7 +87,7 @@ if TYPE_CHECKING:
     "Output",
     option(
         "--part-size",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_POSITIVE,
         metavar="MB",
         help="Approximate size of a part before compression. [default: 1000, or a million "
         "tokens if that is less]",
@@ -105,20 +99,21 @@ if TYPE_CHECKING:
     options.precision_option,
     options.batch_tokens_option,
 )
-@receives(model_settings=ModelSettings, text_settings=TextSettings, selection=Selection)
+@receives(
+    resources=Resources,
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+)
 def distribute(
     inputs: tuple[str, ...],
     folder: str,
     engine: str,
-    address: str | None,
-    workers: int | None,
-    cpus_per_worker: float,
-    gpus_per_worker: float,
-    attempts: int,
     status: bool,
     as_json: bool,
     dtype: str,
     part_size: float | None,
+    resources: Resources,
     model_settings: ModelSettings,
     text_settings: TextSettings,
     selection: Selection,
@@ -149,13 +144,11 @@ def distribute(
 
     with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
-        from elmo_cli.distributed.ray_engine import Resources
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.outputs.parts import Folder
         from elmo_cli.text.records import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
         workers_of_run = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
@@ -192,7 +185,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _workers(engine: str, resources: "Resources") -> "Workers | None":
+def _workers(engine: str, resources: Resources) -> "Workers | None":
     """Return the engine, or None for this process."""
     if engine == "none":
         return None

@@ -17,6 +17,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from multiprocessing.pool import ThreadPool
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -32,16 +34,9 @@ from elmo_cli.errors import (
 from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import (
-    FASTA,
-    PARQUET,
-    TEXT,
-    InputFormat,
-    checked_records,
-    find_format,
-)
+from elmo_cli.text.input_formats import InputFormat, checked_records, find_format
 from elmo_cli.text.parsers import LINE, Entry
-from elmo_cli.text.records import Record, Sentence, id_value
+from elmo_cli.text.records import Record, id_value
 from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 from elmo_cli.text.text_settings import DEFAULT_ID
@@ -93,16 +88,14 @@ class ColumnTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
-        self._ids: list[str] = []
-        self._rows: list[Mapping[str, object]] = []
+        self._batch: list[tuple[str | None, Mapping[str, object]]] = []
+        self.has_ids: dict[bool, str] = {}
+        """First input whose records have ids, and first one whose records have none."""
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
-        if record.id is not None:
-            self._ids.append(record.id)
-        if record.columns:
-            self._rows.append(record.columns)
-        if _BATCH_ROWS in (len(self._ids), len(self._rows)):
+        self._batch.append((record.id, record.columns or {}))
+        if len(self._batch) == _BATCH_ROWS:
             self._merge_batch()
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
@@ -119,12 +112,12 @@ class ColumnTypes:
         return {name: pyarrow.string() if is_null(t) else t for name, t in self._types.items()}
 
     def _merge_batch(self) -> None:
-        if self._ids:
-            self._merge({"id": type_of(list(map(id_value, self._ids)))})
-        names = kept_names(dict.fromkeys(name for row in self._rows for name in row))
-        types = {new: type_of([row.get(old) for row in self._rows]) for old, new in names.items()}
-        self._merge(types)
-        self._ids, self._rows = [], []
+        if ids := [id_value(each) for each, _ in self._batch if each is not None]:
+            self._merge({"id": type_of(ids)})
+        rows = [row for _, row in self._batch]
+        names = kept_names(dict.fromkeys(chain.from_iterable(rows)))
+        self._merge({new: type_of([row.get(old) for row in rows]) for old, new in names.items()})
+        self._batch.clear()
 
     def _merge(self, types: Mapping[str, Any]) -> None:
         for name, column_type in types.items():
@@ -145,8 +138,6 @@ def _common_type(first: Any, second: Any) -> Any:
     """Return the type for the values of two types."""
     import pyarrow
 
-    if first == second:
-        return first
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]
     try:
         return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
@@ -155,71 +146,51 @@ def _common_type(first: Any, second: Any) -> Any:
 
 
 class HashingReader:
-    """Reader of the lines of an open file, which counts and hashes the lines that it has read."""
+    """Reader of the lines of an open file, which hashes the lines that it has yielded."""
 
     def __init__(
         self, path: str, file: BinaryIO, input_format: InputFormat, start: int = 0, number: int = 1
     ) -> None:
         """Read from the line `number`, which starts at `start`, in decompressed bytes."""
-        self._lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
-        self._lines.seek(start)
-        self.position, self.number = start, number
-        """Offset and number of the next line."""
-        self.is_compressed = self._lines.is_compressed
+        self.lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
+        self.lines.seek(start)
+        self.position = start
+        """Offset of the next line."""
+        self._format = input_format.name
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 
+    def peek(self) -> bytes:
+        """Return the next line, or empty bytes after the last one."""
+        if self._next is None:
+            self._next = self.lines.next_line()
+        return self._next
+
+    def take(self, n_bytes: float = math.inf) -> Iterator[bytes]:
+        """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
+        end, line = self.position + n_bytes, self.peek()
+        while line and (self.position < end or not self._starts_record(line)):
+            self._digest.update(line)
+            self.position += len(line)
+            self._next = None
+            yield line
+            line = self._next = self.lines.next_line()
+
     @property
-    def is_at_end(self) -> bool:
-        """True after the last line."""
-        return not self._peek()
+    def number(self) -> int:
+        """Number of the next line."""
+        return self.lines.number + (self._next is None)
 
     def take_sha256(self) -> str:
         """Return the hash of the lines since the last call."""
         sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
         return sha256
 
-    def take_lines(self, n_lines: int, *, skip_errors: bool) -> Iterator[str]:
-        """Yield the next lines without the whitespace at their ends; see `LineReader.decode`."""
-        for _ in range(n_lines):
-            if not (line := self._peek()):
-                return
-            text = self._lines.decode(line, skip_errors=skip_errors)
-            self._advance(line)
-            yield text
-
-    def take_bytes(self, n_bytes: float, input_format: InputFormat) -> Iterator[str]:
-        """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
-        end = self.position + n_bytes
-        while line := self._peek():
-            text = self._lines.decode(line, skip_errors=True)
-            if self.position >= end and _starts_record(input_format, text):
-                return
-            self._advance(line)
-            yield text
-
-    def pass_bytes(self, n_bytes: float) -> None:
-        """Read lines of at least `n_bytes` without decoding them."""
-        end = self.position + n_bytes
-        while self.position < end and (line := self._peek()):
-            self._advance(line)
-
-    def _peek(self) -> bytes:
-        if self._next is None:
-            self._next = self._lines.next_line()
-        return self._next
-
-    def _advance(self, line: bytes) -> None:
-        self._next = None
-        self._digest.update(line)
-        self.position += len(line)
-        self.number += 1
-
-
-def _starts_record(input_format: InputFormat, line: str) -> bool:
-    if input_format.name == FASTA.name:
-        return line.startswith(">")
-    return input_format.name == TEXT.name or line != ""
+    def _starts_record(self, line: bytes) -> bool:
+        text = line.decode("utf-8", "replace").strip()
+        if self._format == "fasta":
+            return text.startswith(">")
+        return self._format == "text" or text != ""
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
@@ -233,9 +204,6 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
     """Find and hash the files of paths, URIs and patterns. Those of a pattern are sorted.
 
     Files in `folder` are no inputs, so that the same command finds the same inputs when it resumes.
-
-    Raises:
-        InputError: An input cannot be read, or all matches of a pattern are in the folder.
     """
     paths: list[str] = []
     for pattern in patterns:
@@ -244,21 +212,15 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
         if not outside:
             raise InputError(f"{pattern}: the input is in the output folder. {OTHER_FOLDER}")
         if n_inside := len(found) - len(outside):
-            inside = counted(n_inside, "file")
-            logger.warning("%s: left out %s of the output folder", pattern, inside)
+            left_out = counted(n_inside, "file")
+            logger.warning("%s: left out %s of the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
-        return [Input(*each) for each in zip(paths, pool.map(_sha256, paths), strict=True)]
+        return [Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)]
 
 
-def check_inputs(inputs: Iterable[Input]) -> None:
-    """Raise an `OtherInputError` for an input whose content has changed."""
-    for path, sha256 in inputs:
-        if _sha256(path) != sha256:
-            raise changed_error(path)
-
-
-def _sha256(path: str) -> str:
+def sha256_of(path: str) -> str:
+    """Return the hash of a file."""
     digest = hashlib.sha256()
     with _open(path) as file:
         while content := file.read(_BUFFER_BYTES):
@@ -270,16 +232,11 @@ def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name(pattern)
     if "://" not in pattern:
-        is_file = os.path.exists(pattern)
-        paths = [pattern] if is_file else sorted(glob.glob(pattern, recursive=True))
+        paths = [] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
         return [os.path.abspath(path) for path in paths or [pattern]]
     folder, _, name = pattern.rpartition("/")
     names = fnmatch.filter(Folder(folder).names(), name) if glob.has_magic(name) else []
     return [f"{folder}/{name}" for name in names] or [pattern]
-
-
-_Stretch = tuple[int, int, int, int, str]
-"""Fields of a `Part` from `start` on."""
 
 
 def split_inputs(
@@ -288,110 +245,93 @@ def split_inputs(
     """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
 
     The inputs are read to their ends to count the records; only the footer of Parquet is read.
-
-    Returns:
-        The parts, and the types of the kept columns and of the column `id`, if there are ids.
-
-    Raises:
-        InputError: An input cannot be read, or some have ids and others have none.
+    Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []
-    has_ids: dict[bool, str] = {}
     n_records, types = 0, ColumnTypes()
     for path in paths:
         input_format = find_input_format(text, path)
         text.check_format(input_format.name, has_columns=input_format.has_columns)
-        n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
-        split = _split_rows if input_format.name == PARQUET.name else _split_lines
-        stretches, ids_found = split(path, input_format, text, n_bytes, types)
-        for stretch in stretches:
-            parts.append(Part(len(parts), n_records, path, *stretch))
-            n_records += parts[-1].n_records
-        if ids_found is not None:
-            has_ids.setdefault(ids_found, path)
-    if len(has_ids) > 1:
+        n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
+        split = _split_rows if input_format.name == "parquet" else _split_lines
+        for part in split(path, input_format, text, n_bytes, types):
+            parts.append(part._replace(number=len(parts), first=n_records))
+            n_records += part.n_records
+    if len(types.has_ids) > 1:
         raise InputError(
-            f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
-            "Embed the inputs with ids and those without to two folders."
+            f"{types.has_ids[False]}: expected records with ids, as in {types.has_ids[True]}, "
+            "found none. Embed the inputs with ids and those without to two folders."
         )
     return parts, types.merged()
 
 
 def _split_lines(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> tuple[list[_Stretch], bool | None]:
-    """Split a file into stretches of lines, and add its columns to `types`.
-
-    Returns:
-        The stretches, and whether the records have ids; None without a valid record.
-    """
+) -> Iterator[Part]:
+    """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
-    tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
-    is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
-    stretches, has_ids = [], input_format.has_ids
+    tokenizer = replace(text.make_tokenizer(), tokenize=lambda _: [])
+    is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
+    has_ids = input_format.has_ids
     with _open(path) as file:
-        lines = HashingReader(path, file, input_format)
-        limit = math.inf if lines.is_compressed else n_bytes
-        while not lines.is_at_end:
-            start, number = lines.position, lines.number
+        reader = HashingReader(path, file, input_format)
+        limit = math.inf if reader.lines.is_compressed else n_bytes
+        while reader.peek():
+            start, number, n_records = reader.position, reader.number, 0
+            taken = reader.take(limit)
             if is_record_per_line:
-                lines.pass_bytes(limit)
-                n_records = lines.number - number
+                n_records = sum(1 for _ in taken)
             else:
-                taken, n_records = lines.take_bytes(limit, input_format), 0
-                for entry in input_format.entries(taken, tokenizer, text):
+                lines = map(partial(reader.lines.decode, skip_errors=True), taken)
+                for entry in input_format.entries(lines, tokenizer, text):
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
                         types.add(entry.record)
-            n_lines = lines.number - number
-            stretches.append((start, number, n_lines, n_records, lines.take_sha256()))
-    return stretches, has_ids
-
-
-def _no_tokens(text: str) -> Sentence:
-    return []
+            n_lines, sha256 = reader.number - number, reader.take_sha256()
+            yield Part(0, 0, path, start, number, n_lines, n_records, sha256)
+    if has_ids is not None:
+        types.has_ids.setdefault(has_ids, path)
 
 
 def _split_rows(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> tuple[list[_Stretch], bool | None]:
-    """Split a file into stretches of rows; see `_split_lines`."""
+) -> Iterator[Part]:
+    """Yield parts of a file of rows; see `_split_lines`."""
     with _open(path) as file:
-        size = parquet_size(file.raw, text)
-    n_rows, n_text_bytes, id_type, kept_types = size
+        n_rows, n_text_bytes, id_type, kept_types = parquet_size(file.raw, text)
     types.add_schema(id_type, kept_types)
+    types.has_ids.setdefault(id_type is not None, path)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
-    sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
-    return [(start, start + 1, n_here, n_here, "") for start, n_here in sizes], id_type is not None
+    for start in range(0, n_rows, step):
+        n_here = min(step, n_rows - start)
+        yield Part(0, 0, path, start, start + 1, n_here, n_here)
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
 
-    With `has_ids`, a record of a table without an id is invalid.
-
-    Raises:
-        InputError: A record is invalid, without `skip_errors`.
-        OtherInputError: The bytes differ from the plan's. It is raised after the last record.
+    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is raised
+    after the last record if the bytes differ from the plan's.
     """
     input_format = find_input_format(text, part.path)
     if has_ids:
         text = replace(text, id_column=text.id_column or DEFAULT_ID)
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     with _open(part.path) as file:
-        if input_format.name == PARQUET.name:
+        if input_format.name == "parquet":
             rows = range(part.start, part.start + part.n_records)
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
-            lines = HashingReader(part.path, file, input_format, part.start, part.line)
-            taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
-            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, text))
+            reader = HashingReader(part.path, file, input_format, part.start, part.line)
+            taken = islice(reader.take(), part.n_lines)
+            lines = map(partial(reader.lines.decode, skip_errors=skip_errors), taken)
+            entries = _numbered_from(part.line, input_format.entries(lines, tokenizer, text))
         unit = input_format.number_unit
         yield from checked_records(
             entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
         )
-        if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
+        if input_format.name != "parquet" and reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 
 

@@ -17,7 +17,7 @@ from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, Folder, part_name, read_footer
 from elmo_cli.outputs.writer import FiniteCheck, end_attributes
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
+from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
 
 MAX_SHOWN_SKIPPED: Final = 20
@@ -42,7 +42,6 @@ class PartResult(NamedTuple):
     error: str | None = None
     """Reason why the part is missing; None if it is complete."""
     n_skipped: int = 0
-    """Number of skipped records."""
     skipped: tuple[str, ...] = ()
     """Reasons of the first skipped records."""
     warning: str | None = None
@@ -54,10 +53,8 @@ def key_of(plan: Plan) -> PlanKey:
     return PlanKey(plan.sha256, len(plan.parts), plan.settings)
 
 
-@lru_cache(maxsize=1)
-def load_for_worker(settings: ModelSettings) -> Engine:
-    """Load the model of these settings, once per process."""
-    return load_engine(settings)
+load_for_worker = lru_cache(maxsize=1)(load_engine)
+"""Function that loads a model once per process."""
 
 
 def worker_name() -> str:
@@ -75,19 +72,8 @@ def embed_part(
 ) -> PartResult:
     """Embed a part to its file, unless the file is complete.
 
-    Args:
-        folder: Location of the folder.
-        key: Key of its plan.
-        settings: Settings of the plan.
-        part: Part of the plan.
-        device: Device that computes.
-        on_tokens: Called with the number of tokens written so far, after each record.
-
-    Returns:
-        The result, with the error of the part's own records if there is one.
-
-    Raises:
-        ElmoError: An error that all parts would have.
+    An error of the part's own records is in the result; one that all parts would have is raised.
+    `on_tokens` is called after each record with the number of tokens written so far.
     """
     parts, there = Folder(folder), PartResult(part.number, worker_name())
     if _is_there(parts, key, part):
@@ -127,7 +113,6 @@ def _write(
     on_tokens: Callable[[int], object],
     file: IO[bytes],
 ) -> PartResult:
-    """Write a part to an open file."""
     selection = settings.selection.for_model(engine.options.n_layers)
     attributes = {
         **key.attributes,
@@ -135,17 +120,12 @@ def _write(
         **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
     }
     writer = open_writer(file, settings, part.path, column_types, attributes)
-    has_ids = "id" in column_types
+    has_ids, skips_errors = "id" in column_types, settings.text.skip_errors
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-    skipped, warnings = dict[str, str](), list[str]()
+    skipped, warnings, n_tokens = dict[str, str](), list[str](), 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
-    n_tokens = 0
     windows = embed_windows(
-        engine,
-        records.read(),
-        selection,
-        unit=f"{part.path}, record",
-        skip_errors=settings.text.skip_errors,
+        engine, records.read(), selection, unit=f"{part.path}, record", skip_errors=skips_errors
     )
     for embedded in chain.from_iterable(window.records for window in windows):
         record, number = embedded.record, part.first + embedded.number - 1
@@ -161,6 +141,6 @@ def _write(
         raise changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
-    first = tuple(skipped.values())[:MAX_SHOWN_SKIPPED]
-    warning = warnings[0] if warnings else None
-    return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), first, warning)
+    reasons, warning = tuple(skipped.values()), next(iter(warnings), None)
+    shown = reasons[:MAX_SHOWN_SKIPPED]
+    return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)

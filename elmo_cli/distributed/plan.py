@@ -17,13 +17,7 @@ from typing import IO, Any, Final
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.distributed.inputs import (
-    Input,
-    Part,
-    find_input_format,
-    find_inputs,
-    split_inputs,
-)
+from elmo_cli.distributed.inputs import Input, Part, find_input_format, find_inputs, split_inputs
 from elmo_cli.errors import InputError, OutputError, check_choice, first_line, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.json_form import parse_json
@@ -66,12 +60,9 @@ class CorpusSettings:
     def for_workers(self) -> "CorpusSettings":
         """Return the settings with absolute paths, for workers that run in other folders."""
         model = self.model
-        paths: dict[str, Any] = {
-            "model": model.model or (None if model.options_file else default_model()),
-            "options_file": model.options_file,
-            "weight_file": model.weight_file,
-            "vocabulary_file": model.vocabulary_file,
-        }
+        names = ("options_file", "weight_file", "vocabulary_file")
+        paths: dict[str, Any] = {name: getattr(model, name) for name in names}
+        paths["model"] = model.model or (None if model.options_file else default_model())
         for name, path in paths.items():
             if path is not None and published_model(path) is None and os.path.exists(path):
                 paths[name] = os.path.abspath(path)
@@ -106,7 +97,7 @@ def open_plan(
     *,
     part_mb: float | None = None,
 ) -> Plan:
-    """Read the plan of a folder, or create it, and compare it with that of this run.
+    """Read the plan of a folder, or create it, and refuse one that differs from this run's.
 
     Args:
         folder: Folder of the parts. It is made if it is missing.
@@ -131,14 +122,12 @@ def open_plan(
                 f"found other files in it. {OTHER_FOLDER}"
             )
         vector = _empty_vector(settings, files.parsed_options)
-        n_tokens = _tokens_per_part(vector, settings, part_mb)
-        paths = (each.path for each in inputs)
-        parts, column_types = split_inputs(paths, settings.text, n_tokens)
+        n_tokens = _n_part_tokens(vector, settings, part_mb)
+        parts, column_types = split_inputs([path for path, _ in inputs], settings.text, n_tokens)
         plan = Plan(recorded, inputs, parts)
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
         stored = read_plan(folder) or plan  # Another run may have been faster.
-    differing = _differences(stored, recorded, inputs)
-    if differing:
+    if differing := _differences(stored, recorded, inputs):
         raise OutputError(
             f"{folder.location} belongs to a run that differs in {shown(', '.join(differing))}. "
             f"{OTHER_FOLDER}"
@@ -147,23 +136,18 @@ def open_plan(
 
 
 def _differences(stored: Plan, settings: dict[str, str], inputs: list[Input]) -> list[str]:
-    """Describe the settings and inputs that differ between a plan and a run."""
     differing = differences(stored.settings, settings)
-    for number, (there, here) in enumerate(zip_longest(stored.inputs, inputs), start=1):
-        if there and here and there.path == here.path:
-            differing += [] if there == here else [f"the content of {here.path}"]
-        else:
-            first, second = (each.path if each else "none" for each in (there, here))
-            differing.append(f"input {number} ({first} there, {second} here)")
+    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
+    for number, (there, here) in enumerate(pairs, start=1):
+        if there.path != here.path:
+            differing.append(f"input {number} ({there.path} there, {here.path} here)")
+        elif there != here:
+            differing.append(f"the content of {here.path}")
     return differing
 
 
 def read_plan(folder: Folder) -> Plan | None:
-    """Read the plan of a folder. Return None if it has none.
-
-    Raises:
-        InputError: The file is damaged.
-    """
+    """Read the plan of a folder. Return None if it has none."""
     schema = _read_schema(folder)
     if schema is None:
         return None
@@ -177,11 +161,7 @@ def read_plan(folder: Folder) -> Plan | None:
 
 
 def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
-    """Read the types of the ids and of the kept columns from the file of the plan.
-
-    Raises:
-        OutputError: The folder has no plan, or another one.
-    """
+    """Read the types of the ids and of the kept columns from the plan, which must be there."""
     schema = _read_schema(folder)
     if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
         raise OutputError(
@@ -199,10 +179,8 @@ def _read_schema(folder: Folder) -> Any:
     except FileNotFoundError:
         return None
     except (pyarrow.ArrowException, OSError) as error:
-        reason = first_line(error).rstrip(".")
-        raise InputError(
-            f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
-        ) from None
+        name, reason = f"{folder.location}/{PLAN}", first_line(error).rstrip(".")
+        raise InputError(f"{name}: the file is damaged: {reason}. {OTHER_FOLDER}") from None
 
 
 def open_writer(
@@ -276,9 +254,7 @@ def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[An
     return vector.squeeze(-2) if selection.pooling else vector
 
 
-def _tokens_per_part(
-    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
-) -> float:
+def _n_part_tokens(vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None) -> float:
     n_bytes = vector.size * (2 if settings.dtype == "float16" else 4)
     n_tokens = (part_mb or _PART_MB) * 1e6 / n_bytes
     n_tokens *= _RECORD_TOKENS if settings.selection.pooling else 1

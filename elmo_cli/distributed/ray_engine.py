@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
 from typing import Any, Final
@@ -39,7 +39,7 @@ from elmo_cli.errors import (
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.vector_rows import nested_array
-from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
+from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings, settings_from
 from elmo_cli.text.records import check_sentence
 from elmo_cli.text.tables import TableError, choose_columns
 
@@ -50,19 +50,6 @@ _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
 _SILENT_SECONDS: Final = 25.0
 """Seconds without a worker after which a warning is logged."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources of the workers, and the number of them that a part may end."""
-
-    address: str | None = None
-    """Address of a cluster. None starts one on this machine for the run."""
-    workers: int | None = None
-    """Maximum number of workers. None is as many as the cluster has resources for."""
-    cpus_per_worker: float = 1
-    gpus_per_worker: float = 0
-    attempts: int = 5
 
 
 class _Worker:
@@ -155,11 +142,7 @@ def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
 
 
 def load_ray() -> Any:
-    """Import Ray.
-
-    Raises:
-        ElmoError: Ray is missing or too old.
-    """
+    """Import Ray, unless it is too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = load_extra("--engine ray", "ray", "ray")
@@ -175,9 +158,6 @@ def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
     """Connect to a cluster, or start one on this machine.
 
     In a thread, so that Ray leaves Python's handlers of signals alone, and tries not for minutes.
-
-    Raises:
-        ElmoError: No cluster answers.
     """
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
@@ -201,11 +181,7 @@ def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
 
 
 def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
-    """Return the maximum number of workers of a cluster that has no other users.
-
-    Raises:
-        DeviceError: The resources are too small for one worker.
-    """
+    """Return the maximum number of workers of a cluster that has no other users."""
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
@@ -245,19 +221,12 @@ class EmbedBatch:
         Raises:
             InputError: An option is unknown, or its value is invalid.
         """
+        text, selection = settings_from(TextSettings, options), settings_from(Selection, options)
+        model = replace(settings_from(ModelSettings, options), device=str(device))
+        self._settings = CorpusSettings(model, text, selection, options.get("dtype", "float32"))
         self._column = column
-        self._text = settings_from(TextSettings, options)
-        self._settings = CorpusSettings(
-            replace(settings_from(ModelSettings, options), device=str(device)),
-            self._text,
-            settings_from(Selection, options),
-            options.get("dtype", "float32"),
-        )
-        option_names = {
-            *("dtype", *ModelSettings.__dataclass_fields__),
-            *(*TextSettings.__dataclass_fields__, *Selection.__dataclass_fields__),
-        }
-        if unknown := sorted(options.keys() - option_names):
+        known = {"dtype", *vars(model), *vars(text), *vars(selection)}
+        if unknown := sorted(options.keys() - known):
             raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:
@@ -265,11 +234,11 @@ class EmbedBatch:
         settings, is_table = self._settings, hasattr(batch, "append_column")
         try:
             names = batch.column_names if is_table else list(batch)
-            name = choose_columns(names, self._text).text_columns[0]
+            name = choose_columns(names, settings.text).text_columns[0]
         except TableError as error:
             raise InputError(f"the batch: {error}") from None
         texts = batch[name]
-        tokenize = self._text.make_tokenizer().tokenize
+        tokenize = settings.text.make_tokenizer().tokenize
         sentences = [
             tokenize(text or "")
             if text is None or isinstance(text, str)

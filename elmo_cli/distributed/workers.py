@@ -8,14 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from elmo_cli.distributed.inputs import Part, check_inputs
-from elmo_cli.distributed.part import (
-    MAX_SHOWN_SKIPPED,
-    PartResult,
-    embed_part,
-    key_of,
-    worker_name,
-)
+from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
+from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult, embed_part, key_of, worker_name
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.inference.precision import Device
@@ -47,13 +41,10 @@ class RunCounts:
     failed: dict[int, str] = field(default_factory=dict)
     """Reasons of the parts that failed."""
     n_skipped: int = 0
-    """Number of skipped records."""
     workers: set[str] = field(default_factory=set)
-    """Names of the workers that have done a part."""
     n_new: int = 0
     """Number of parts that this run has done."""
     has_warned: bool = False
-    """True if a warning about the values of a part was logged."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -166,7 +157,9 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
     if n_done < counts.n_parts:
         return
     if not folder.has(SUCCESS):
-        check_inputs(plan.inputs)
+        for path, sha256 in plan.inputs:
+            if sha256_of(path) != sha256:
+                raise changed_error(path)
         read_column_types(folder, plan.sha256)
         folder.create(SUCCESS, b"")
     folder.remove_folder(WORK)
@@ -178,11 +171,7 @@ def _failure_name(number: int) -> str:
 
 
 def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
-    """Return the status of a folder as values of JSON, and as lines of text.
-
-    Raises:
-        InputError: There is no plan in the folder, or a damaged one.
-    """
+    """Return the status of a folder as values of JSON, and as lines of text."""
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none.")

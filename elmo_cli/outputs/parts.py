@@ -66,11 +66,7 @@ _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 
 def open_location(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it.
-
-    Raises:
-        InputError: The URI cannot be opened, or the name is not UTF-8.
-    """
+    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it."""
     load_pyarrow()
     from pyarrow.fs import FileSystem, LocalFileSystem
 
@@ -89,9 +85,8 @@ def check_name(location: str) -> None:
     try:
         location.encode()
     except UnicodeEncodeError:
-        raise InputError(
-            f"{utf8_name(location)}: the name of the file is not UTF-8. Rename it."
-        ) from None
+        name = utf8_name(location)
+        raise InputError(f"{name}: the name of the file is not UTF-8. Rename it.") from None
 
 
 class Folder:
@@ -104,24 +99,17 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""
-        with (
-            suppress(FileNotFoundError),
-            self._errors_named(),
-            self._file_system.open_input_stream(self._path(name)) as file,
-        ):
-            content: bytes = file.read()
-            return content
+        open_file = self._file_system.open_input_stream
+        with suppress(FileNotFoundError), self._errors_named(), open_file(self._path(name)) as file:
+            return bytes(file.read())
         return None
 
     def open_parquet(self, name: str) -> Any:
         """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
         from pyarrow import parquet
 
-        return parquet.ParquetFile(
-            self._path(name),
-            filesystem=self._file_system,
-            thrift_string_size_limit=_METADATA_BYTES,
-        )
+        settings = {"filesystem": self._file_system, "thrift_string_size_limit": _METADATA_BYTES}
+        return parquet.ParquetFile(self._path(name), **settings)
 
     def create(self, name: str, content: bytes) -> None:
         """Write a small file, unless there is one of that name."""
@@ -142,23 +130,21 @@ class Folder:
 
         A run that completes the folder removes the temporary files of other runs. So after an
         error the file may be there, written by another run.
-
-        Raises:
-            OutputError: The file cannot be written.
         """
         source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
         try:
             for path in (source, target):
                 self._file_system.create_dir(os.path.dirname(path), recursive=True)
-            with self._open_new(source) as file:
-                result = write(file)
-                if self.is_local:
-                    file.flush()
-                    os.fsync(file.fileno())
             if not self.is_local:
+                with self._file_system.open_output_stream(source) as file:
+                    result = write(file)
                 if replaces or not self.has(name):
                     self._file_system.move(source, target)
                 return result
+            with open(source, "xb") as file:
+                result = write(file)
+                file.flush()
+                os.fsync(file.fileno())
             if replaces or not _linked(source, target):
                 os.replace(source, target)
             sync(Path(target).parent)
@@ -168,9 +154,6 @@ class Folder:
         finally:
             with suppress(OSError):
                 self._file_system.delete_file(source)
-
-    def _open_new(self, path: str) -> Any:
-        return open(path, "xb") if self.is_local else self._file_system.open_output_stream(path)
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""
@@ -185,11 +168,11 @@ class Folder:
             path, root = os.path.realpath(path), os.path.realpath(root)
         return bool(file_system == self._file_system) and PurePath(path).is_relative_to(root)
 
-    def names(self, folder: str = "", *, only_files: bool = False) -> list[str]:
-        """Return the names in a folder of the folder, sorted."""
+    def names(self, *, only_files: bool = False) -> list[str]:
+        """Return the names in the folder, sorted."""
         from pyarrow.fs import FileSelector
 
-        selector = FileSelector(self._path(folder), allow_not_found=True)
+        selector = FileSelector(self._root, allow_not_found=True)
         with self._errors_named():
             infos = self._file_system.get_file_info(selector)
         return sorted(info.base_name for info in infos if info.is_file or not only_files)
@@ -214,7 +197,7 @@ class Folder:
             raise OutputError(f"{self.location}: cannot use the folder: {reason}.") from None
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        return f"{self._root}/{name}"
 
 
 def _linked(source: str, target: str) -> bool:
@@ -236,7 +219,6 @@ class Footer(NamedTuple):
     plan_sha256: str
     number: int
     n_parts: int
-    """Number of the parts of its plan."""
     n_records: int
     n_tokens: int
     attributes: dict[str, str]
@@ -256,14 +238,9 @@ def read_footer(folder: Folder, number: int) -> Footer | None:
         if folder.has(name):  # Opening a named pipe would wait for its writer.
             footer = folder.open_parquet(name).metadata
             attributes = parse_json(footer.metadata[b"elmo"], dict[str, str], name)
-            return Footer(
-                attributes[PLAN_SHA256],
-                int(attributes[PART]),
-                int(attributes[PARTS]),
-                footer.num_rows,
-                int(attributes["tokens"]),
-                attributes,
-            )
+            found, n_parts, n_tokens = (int(attributes[key]) for key in (PART, PARTS, "tokens"))
+            sha256 = attributes[PLAN_SHA256]
+            return Footer(sha256, found, n_parts, footer.num_rows, n_tokens, attributes)
     return None
 
 
@@ -272,8 +249,7 @@ def read_footers(folder: Folder) -> dict[int, Footer | None]:
     matches = map(_PART_NAME.fullmatch, folder.names(only_files=True))
     numbers = [int(match[1]) for match in matches if match]
     with ThreadPool(_N_THREADS) as pool:
-        footers = pool.map(partial(read_footer, folder), numbers)
-    return dict(zip(numbers, footers, strict=True))
+        return dict(zip(numbers, pool.map(partial(read_footer, folder), numbers), strict=True))
 
 
 def find_done(folder: Folder, plan_sha256: str) -> set[int]:
@@ -296,11 +272,6 @@ class PartsFolder:
     is_ordered = True
 
     def __init__(self, location: str) -> None:
-        """Read the footers of the parts.
-
-        Raises:
-            InputError: Parts are missing, damaged or of another plan, or the run has not ended.
-        """
         self._folder = Folder(location)
         footers = self._read_footers()
         self.attributes: dict[str, Any] = _sum_attributes(footers, location)
@@ -399,10 +370,9 @@ class PartsFolder:
         try:
             yield
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(
-                f"{self._folder.location}/{part_name(number)}: the part is damaged: "
-                f"{first_line(error).rstrip('.')}. Remove it. {_AGAIN}."
-            ) from None
+            path = f"{self._folder.location}/{part_name(number)}"
+            reason = f"the part is damaged: {first_line(error).rstrip('.')}"
+            raise InputError(f"{path}: {reason}. Remove it. {_AGAIN}.") from None
 
 
 def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     with pytest.raises(OutputError, match=r"differs in state \(zero there, warm here\)"):
         distribute(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
-    assert Folder(OUT).names("_elmo") == ["plan.parquet"]
+    assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]
 
 
 def test_equal_runs_on_a_store_both_end_well() -> None:

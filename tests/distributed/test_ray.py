@@ -50,7 +50,8 @@ TWO_GPUS = """
 import os, sys, time
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
+from elmo_cli.distributed.ray_engine import embed_on_ray
+from elmo_cli.settings import Resources
 def embed(part, device):
     time.sleep(0.5)
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
@@ -64,10 +65,10 @@ DEADLY = """
 import os, sys
 from functools import partial
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
+from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.outputs.parts import Folder
-from elmo_cli.settings import ModelSettings
+from elmo_cli.settings import ModelSettings, Resources
 def deadly(embed, part, **options):
     if part.number == 2:
         os.kill(os.getpid(), 9)
@@ -151,7 +152,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
     run = start_elmo(*one_worker)
     wait_until(lambda: len(parts_there()) >= 11, run)  # the next ones are long
     workers: list[int] = []
-    # A worker that was found may have ended its part when it is asked for again.
+    # A worker that was found may have ended its part before the next search.
     wait_until(lambda: workers.__iadd__(workers_of(cluster.pid)), run)
     os.kill(workers[0], signal.SIGKILL)
     assert end_of(run)[0] == 0
