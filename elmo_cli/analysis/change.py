@@ -18,12 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import (
-    OnProgress,
-    VectorFiles,
-    find_occurrences,
-    open_vectors,
-)
+from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
 from elmo_cli.errors import InputError, check_choice, load_extra
 from elmo_cli.outputs.reader import check_same
 

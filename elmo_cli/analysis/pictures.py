@@ -155,11 +155,7 @@ def printable(text: str) -> str:
 
 
 def plot_changes(
-    changes: Sequence[Change],
-    output: str | Path,
-    measure: str = "apd",
-    *,
-    overwrite: bool = False,
+    changes: Sequence[Change], output: str | Path, measure: str = "apd", *, overwrite: bool = False
 ) -> int:
     """Draw the changes of words as points on lines.
 

@@ -280,10 +280,7 @@ def average_vectors(
 
 
 def _count_occurrences(
-    sentences: Iterable[Sentence],
-    words: set[str] | None,
-    counts: Counter[str],
-    at_most: int | None,
+    sentences: Iterable[Sentence], words: set[str] | None, counts: Counter[str], at_most: int | None
 ) -> Iterator[tuple[Sentence, list[int]]]:
     """Count words, and yield sentences with the positions of occurrences that are averaged."""
     for sentence in sentences:
