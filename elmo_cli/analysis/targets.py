@@ -42,7 +42,10 @@ def read_targets(
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     if is_table and input_format is None and column is None and file_format.delimiter is not None:
-        is_table = _has_header(source, file_format.delimiter)
+        lines, _ = source.lines()
+        header = next(csv.reader([next(lines, "")], delimiter=file_format.delimiter), [])
+        source.rewind()
+        is_table = _WORD in header
     if column is not None and not is_table:
         raise InputError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
@@ -81,14 +84,6 @@ def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[tupl
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)
             yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
-
-
-def _has_header(source: Source, delimiter: str) -> bool:
-    """Return whether the first line of CSV or TSV names a column of words."""
-    lines, _ = source.lines()
-    header = next(csv.reader([next(lines, "")], delimiter=delimiter), [])
-    source.rewind()
-    return _WORD in header
 
 
 def target_positions(record: Record) -> list[int]:

@@ -129,8 +129,7 @@ class _TargetFilter(RecordFilter):
 
     def prepare(self, record: Record) -> Record:
         """Return a record with the positions of its target words. Without any, it is blank."""
-        is_target = self._words.__contains__
-        positions = [place for place, token in enumerate(record.tokens) if is_target(token)]
+        positions = [place for place, token in enumerate(record.tokens) if token in self._words]
         if not positions:
             return record._replace(text="", tokens=[])
         self.counts.update(self._words[record.tokens[position]] for position in positions)
@@ -188,11 +187,7 @@ def embed_usages(
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Usages:
-    """Embed the occurrences of target words into an output file.
-
-    An interrupted run to HDF5 resumes when it is called again, as `embed_file` does. `plan` is from
-    `plan_usages`, and `words` has the target word of each form. Without any, no output is written.
-    """
+    """Embed the occurrences of target words, each given by form, into the output of a plan."""
     target_filter = _TargetFilter(words, plan)
     summary = embed_file(
         engine, plan, on_progress=on_progress, should_stop=should_stop, record_filter=target_filter

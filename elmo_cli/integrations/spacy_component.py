@@ -59,7 +59,8 @@ class ElmoComponent:
 
         def sentences() -> Iterator[Sentence]:
             for doc in docs:
-                own = _sentences(doc)
+                parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
+                own = [[word.text for word in part if not word.is_space] for part in parts] or [[]]
                 waiting.append((doc, len(own)))
                 yield from own
 
@@ -122,9 +123,3 @@ def _similarity(part: Doc | Span | Token, other: Doc | Span | Token) -> float:
 
 def _has_vector(part: Doc | Span | Token) -> bool:
     return bool(part.vector.any())
-
-
-def _sentences(doc: Doc) -> list[Sentence]:
-    """Return the tokens of each sentence without white space; one sentence if no bounds are set."""
-    parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    return [[token.text for token in part if not token.is_space] for part in parts] or [[]]

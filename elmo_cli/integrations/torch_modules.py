@@ -16,6 +16,8 @@ from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.text.records import Sentence, check_batch, check_sentences, kind_of
 
+_Lengths = Sequence[int] | Tensor | None
+
 
 class HubElmo(nn.Module):
     """A biLM and the weighted sum of its layers.
@@ -107,7 +109,7 @@ class HubElmo(nn.Module):
 
 def _read(
     inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
-    lengths: Sequence[int] | Tensor | None,
+    lengths: _Lengths,
     signature: str | None,
 ) -> tuple[list[Sentence], int]:
     """Return the tokens of B sentences without padding, and T."""
@@ -141,9 +143,7 @@ def _read(
     return tokens, max(map(len, tokens))
 
 
-def _without_padding(
-    rows: list[Sentence], lengths: Sequence[int] | Tensor | None
-) -> list[Sentence]:
+def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
     if lengths is None:
         lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
     counts = list(map(int, lengths))
