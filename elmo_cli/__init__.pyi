@@ -15,8 +15,8 @@ from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
 from elmo_cli.errors import ElmoError as ElmoError
-from elmo_cli.integrations.tfhub import HubElmo as HubElmo
-from elmo_cli.integrations.torch_dataset import ActivationsDataset as ActivationsDataset
+from elmo_cli.integrations.torch_modules import ActivationsDataset as ActivationsDataset
+from elmo_cli.integrations.torch_modules import HubElmo as HubElmo
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
 from elmo_cli.language_model.prediction import predict_words as predict_words
 from elmo_cli.language_model.prediction import sample_sentences as sample_sentences

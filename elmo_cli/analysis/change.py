@@ -10,7 +10,7 @@ silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too 
 does not converge.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,12 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import (
-    OnProgress,
-    VectorFiles,
-    find_occurrences,
-    open_vectors,
-)
+from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
 from elmo_cli.errors import InputError, check_choice, load_extra
 from elmo_cli.outputs.reader import check_same
 
@@ -44,7 +39,6 @@ _SEED: Final = 0
 Matrix = NDArray[np.floating]
 Occurrences = dict[str, Matrix]
 """Vectors of the occurrences of each word, shape (n, W)."""
-_Statistic = Callable[[Matrix, Matrix, int, int], Matrix]
 
 
 class Change(NamedTuple):
@@ -62,9 +56,9 @@ class Change(NamedTuple):
 
 
 def change_columns(changes: Sequence[Change]) -> list[str]:
-    """Return the fields that a table of changes has: all, but p only where it was computed."""
-    first = changes[0] if changes else Change("", None, 0, 0)
-    optional = [name for name in ("p", "adjusted_p") if getattr(first, name) is not None]
+    """Return the fields of a table of changes: all, but p only where it was computed."""
+    first = changes[0] if changes else None
+    optional = [name for name in ("p", "adjusted_p") if getattr(first, name, None) is not None]
     return ["word", "change", "n_old", "n_new", *optional]
 
 
@@ -97,14 +91,14 @@ def read_occurrences(
             if one.attributes and other.attributes:
                 check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
         first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
-    for word, matrix in [*first.items(), *second.items()]:
+    named = [*first.items(), *second.items()]
+    for word, matrix in named:
         if not np.isfinite(matrix).all():
             raise InputError(
                 f"{old} or {new}: some vectors of {word!r} have values that are not finite (NaN or "
                 "infinity)"
             )
-    matrices = [*first.values(), *second.values()]
-    widths = sorted({matrix.shape[1] for matrix in matrices if len(matrix)})
+    widths = sorted({matrix.shape[1] for _, matrix in named if len(matrix)})
     if len(widths) > 1:
         numbers = " and ".join(map(str, widths))
         raise InputError(f"{old} and {new}: expected vectors of one width, found {numbers}")
@@ -120,10 +114,9 @@ def _read_matrices(
             f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
             "--words."
         )
-    by_word = find_occurrences(files, words, layers)
     return {
-        word: np.stack([each.vector for each in occurrences]) if occurrences else np.empty((0, 0))
-        for word, occurrences in by_word.items()
+        word: np.stack([each.vector for each in found]) if found else np.empty((0, 0))
+        for word, found in find_occurrences(files, words, layers).items()
     }
 
 
@@ -162,8 +155,8 @@ def measure_change(
         load_extra("measure jsd", "sklearn", "sklearn")
     no_rows, changes = np.empty((0, 0)), []
     for word in dict.fromkeys([*old, *new]):
-        rows = old.get(word, no_rows), new.get(word, no_rows)
-        changes.append(_measure_word(word, *rows, measure, permutations))
+        before, after = old.get(word, no_rows), new.get(word, no_rows)
+        changes.append(_measure_word(word, before, after, measure, permutations))
         on_progress(1)
     if correction is not None:
         adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
@@ -176,13 +169,11 @@ def measure_change(
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
     """Return p values adjusted by one of `CORRECTIONS`, in their order."""
     n, p = len(p_values), np.asarray(p_values, np.float64)
-    if correction == "bonferroni":
-        return list(map(float, np.minimum(1, p * n)))
-    order = np.argsort(-p, kind="stable")  # The largest p is first, with rank n.
-    scaled = p[order] * n / np.arange(n, 0, -1)
-    adjusted = np.empty(n)
-    adjusted[order] = np.minimum(1, np.minimum.accumulate(scaled))
-    return list(map(float, adjusted))
+    adjusted = p * n
+    if correction == "bh":
+        order = np.argsort(-p, kind="stable")  # The largest p is first, with rank n.
+        adjusted[order] = np.minimum.accumulate(adjusted[order] / np.arange(n, 0, -1))
+    return list(map(float, np.minimum(1, adjusted)))
 
 
 def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
@@ -195,10 +186,9 @@ def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutation
         features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-30)
     if measure == "jsd":
         features, is_old = _clusters(features, is_old)
-    statistic = _STATISTICS[measure]
     sizes = is_old.sum(), (~is_old).sum()
     true_change, *random_changes = (
-        statistic(chosen @ features, ~chosen @ features, *sizes)
+        _statistic(measure, chosen @ features, ~chosen @ features, *sizes)
         for chosen in _divisions(is_old, permutations)
     )
     # Rounding must not make the change of an equal division smaller.
@@ -216,31 +206,22 @@ def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]
         yield random.permuted(rows, axis=1)
 
 
-def _apd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Return the mean cosine distance of all pairs, from the sums of unit vectors, (P, W)."""
-    distance: Matrix = 1 - (old * new).sum(axis=1) / (n_old * n_new)
-    return distance
+def _statistic(measure: str, old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
+    """Return the change in each of P divisions, from the sums of old and new features, (P, F)."""
+    changes: Matrix
+    if measure == "apd":
+        changes = 1 - (old * new).sum(axis=1) / (n_old * n_new)
+    elif measure == "prt":
+        norms = np.linalg.norm(old, axis=1) * np.linalg.norm(new, axis=1)
+        with np.errstate(divide="ignore"):
+            changes = norms / (old * new).sum(axis=1)
+    else:
+        from scipy.special import rel_entr
 
-
-def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Return the inverse cosine of the means, from the sums of vectors, shape (P, W)."""
-    norms = np.linalg.norm(old, axis=1) * np.linalg.norm(new, axis=1)
-    with np.errstate(divide="ignore"):
-        inverse: Matrix = norms / (old * new).sum(axis=1)
-    return inverse
-
-
-def _jsd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Return the divergence, from the numbers of occurrences per cluster, shape (P, K)."""
-    from scipy.special import rel_entr
-
-    p, q = old / n_old, new / n_new
-    mean = (p + q) / 2
-    divergence: Matrix = (rel_entr(p, mean) + rel_entr(q, mean)).sum(axis=1) / 2
-    return divergence
-
-
-_STATISTICS: Final[dict[str, _Statistic]] = {"apd": _apd, "prt": _prt, "jsd": _jsd}
+        p, q = old / n_old, new / n_new
+        mean = (p + q) / 2
+        changes = (rel_entr(p, mean) + rel_entr(q, mean)).sum(axis=1) / 2
+    return changes
 
 
 def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
@@ -253,8 +234,7 @@ def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArr
         drawn = np.sort(random.choice(len(vectors), _MAX_CLUSTERED, replace=False))
         vectors, is_old = vectors[drawn], is_old[drawn]
     best, labels = -1.0, np.zeros(len(vectors), np.intp)
-    # k-means warns if there are fewer different vectors than clusters.
-    n_distinct = len(np.unique(vectors, axis=0))
+    n_distinct = len(np.unique(vectors, axis=0))  # k-means warns if it has more clusters.
     for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct)):
         candidate = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)
         score = silhouette_score(vectors, candidate)

@@ -43,21 +43,14 @@ def similarities(
     embedder: ElmoEmbedder, pairs: Sequence[tuple[Occurrence, Occurrence]]
 ) -> list[Similarity]:
     """Compare pairs of occurrences. All sentences are embedded together."""
-    occurrences = [occurrence for pair in pairs for occurrence in pair]
-    embedded = embedder.embed_sentences(occurrence.sentence for occurrence in occurrences)
-    vectors = [
-        activations[:, occurrence.index]  # (L, W)
-        for activations, occurrence in zip(embedded, occurrences, strict=True)
-    ]
-    return [
-        Similarity(
-            first,
-            second,
-            [cosine(*layer) for layer in zip(one, other, strict=True)],
-            cosine(one.mean(axis=0), other.mean(axis=0)),
-        )
-        for (first, second), one, other in zip(pairs, vectors[::2], vectors[1::2], strict=True)
-    ]
+    embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
+    results = []
+    for (first, second), one, other in zip(pairs, embedded[::2], embedded[1::2], strict=True):
+        one, other = one[:, first.index], other[:, second.index]  # (L, W)
+        layers = [cosine(*layer) for layer in zip(one, other, strict=True)]
+        average = cosine(one.mean(axis=0), other.mean(axis=0))
+        results.append(Similarity(first, second, layers, average))
+    return results
 
 
 def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
@@ -142,21 +135,18 @@ def neighbours(
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64, device="cpu")
     n_tokens = 0
-    for block in _blocks(_read(as_files(files), layers)):
-        rows = _block_rows(block, queries.shape[1]).to(queries.device).float()  # (N, W)
+    for block in _blocks(as_files(files), layers, queries.shape[1]):
+        rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
+        rows = rows.to(queries.device).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
         total += (scales @ rows).cpu()
         n_tokens += len(rows)
         for query, (best, values) in enumerate(zip(nearest, cosines, strict=True)):
             least = best[-1].cosine if len(best) == top else float("-inf")
-            candidates = (
-                candidate
-                for candidate in _above(block, values, least)
-                if not is_excluded(query, candidate)
-            )
+            above = _above(block, values, least)
             # Among equal cosines, the first ones in the file stay.
-            best += islice(candidates, top)
+            best += islice((each for each in above if not is_excluded(query, each)), top)
             best.sort(key=lambda neighbour: -neighbour.cosine)
             del best[top:]
     if n_tokens < 2:
@@ -166,37 +156,28 @@ def neighbours(
     return Neighbours(nearest, float(mean))
 
 
-def _read(files: VectorFiles, layers: str | None) -> Iterator[Vectors]:
-    """Yield the records of files. `layers` has no effect on files that do not name theirs."""
-    for source in files.sources:
-        for vectors in source.read(None if source.stored_layers is None else layers):
-            files.on_progress(1)
-            yield vectors
+def _blocks(files: VectorFiles, layers: str | None, width: int) -> Iterator[list[Vectors]]:
+    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of the queries' width.
 
-
-def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
-    """Split records into blocks of about `BLOCK_TOKENS` vectors."""
+    `layers` has no effect on files that do not name theirs.
+    """
     block: list[Vectors] = []
     n_vectors = 0
-    for item in items:
-        block.append(item)
-        n_vectors += len(item.vectors)
-        if n_vectors >= BLOCK_TOKENS:
-            yield block
-            block, n_vectors = [], 0
+    for source in files.sources:
+        for item in source.read(None if source.stored_layers is None else layers):
+            files.on_progress(1)
+            if item.vectors.shape[1] != width:
+                raise InputError(
+                    f"{item.location.path}: expected vectors of width {width:,}, as the query has, "
+                    f"found {item.vectors.shape[1]:,}"
+                )
+            block.append(item)
+            n_vectors += len(item.vectors)
+            if n_vectors >= BLOCK_TOKENS:
+                yield block
+                block, n_vectors = [], 0
     if n_vectors:
         yield block
-
-
-def _block_rows(block: list[Vectors], width: int) -> Tensor:
-    """Return the vectors of a block, shape (N, W), checked against the width of the queries."""
-    for item in block:
-        if item.vectors.shape[1] != width:
-            raise InputError(
-                f"{item.location.path}: expected vectors of width {width:,}, as the query has, "
-                f"found {item.vectors.shape[1]:,}"
-            )
-    return torch.from_numpy(np.concatenate([item.vectors for item in block]))
 
 
 def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
@@ -208,14 +189,8 @@ def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neig
         number = int(np.searchsorted(ends, row, "right"))
         item = block[number]
         position = item.positions[row - int(ends[number]) + len(item.vectors)]
-        yield Neighbour(
-            item.record.tokens,
-            position,
-            float(cosines[row]),
-            item.record_number,
-            item.location,
-            item.word(position),
-        )
+        tokens, location, word = item.record.tokens, item.location, item.word(position)
+        yield Neighbour(tokens, position, float(cosines[row]), item.record_number, location, word)
 
 
 def word_neighbours(
@@ -229,15 +204,9 @@ def word_neighbours(
 ) -> Neighbours:
     """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
 
-    Tokens of the same sentence as the query are excluded.
-
-    Args:
-        embedder: Model that made the files; see `ModelSettings.from_attributes`.
-        files, top: As in `neighbours`.
-        queries: Words; any word of a sentence represents it where tokens are pooled.
-        layers: As in `neighbours`. JSON lines and npz do not say which layer they have, and
-            `layers` names it.
-        other_words: Exclude the same word too, in lower or upper case or another form.
+    Tokens of the same sentence as the query are excluded; with `other_words` also the same word, in
+    lower or upper case or another form. Any word of a sentence represents it where tokens are
+    pooled. JSON lines and npz do not say which layer they have, and `layers` names it.
     """
     files = as_files(files)
     for source in files.sources:
@@ -256,37 +225,27 @@ def word_neighbours(
         is_same = is_same or neighbour.word == next(filter(None, words), token)
         return (other_words and is_same) or neighbour.sentence == queries[number].sentence
 
-    return neighbours(
-        files,
-        _embed(embedder, files, queries, layers),
-        top,
-        layers=layers,
-        device=embedder.cuda_device,
-        is_excluded=is_excluded,
-    )
+    vectors, device = _embed(embedder, files, queries, layers), embedder.cuda_device
+    return neighbours(files, vectors, top, layers=layers, device=device, is_excluded=is_excluded)
 
 
 def _embed(
     embedder: ElmoEmbedder, files: VectorFiles, queries: Sequence[Occurrence], layers: str | None
 ) -> NDArray[np.floating]:
     """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
-    selection, rows = _selection(files, layers)
+    source = next((each for each in files.sources if each.stored_layers is not None), None)
+    if source is not None:
+        selection = Selection.from_attributes(source.attributes | {"layers": source.stored_layers})
+        rows = source.layer_rows(layers)
+    elif layers is not None:
+        selection, rows = Selection(layers), None
+    else:
+        raise InputError(
+            f"{files.paths[0]} does not say which layer it has. Name it with --mean-layers."
+        )
     options: dict[str, Any] = asdict(selection)
     embedded = embedder.embed_sentences((query.sentence for query in queries), **options)
     means = [mean_of(values, rows) for values in embedded]
     if selection.pooling is None:
         means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
     return np.stack(means)
-
-
-def _selection(files: VectorFiles, layers: str | None) -> tuple[Selection, list[int] | None]:
-    """Return the selection that files were made with, and the indices of the layers to average."""
-    for source in files.sources:
-        if source.stored_layers is not None:
-            attributes = source.attributes | {"layers": source.stored_layers}
-            return Selection.from_attributes(attributes), source.layer_rows(layers)
-    if layers is None:
-        raise InputError(
-            f"{files.paths[0]} does not say which layer it has. Name it with --mean-layers."
-        )
-    return Selection(layers), None

@@ -14,8 +14,7 @@ from elmo_cli.analysis.vector_sources import (
     Location,
     Vectors,
     VectorSource,
-    is_usages_file,
-    open_usages,
+    usages_type,
 )
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.reader import Activations, check_same, matching_paths
@@ -59,12 +58,7 @@ class EmbeddedOccurrence(Occurrence):
 def find_occurrence(
     sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word among the tokens of a sentence. Upper and lower case differ.
-
-    Args:
-        number: Number of the occurrence, from 1; required if the word occurs several times.
-        option: Name of `number` in messages.
-    """
+    """Find a word in a sentence, by the number of its occurrence: `option` in messages."""
     positions = [index for index, token in enumerate(sentence) if token == word]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
@@ -83,14 +77,12 @@ def find_occurrence(
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 
+@dataclass(eq=False)
 class VectorFiles:
     """Open files with vectors of tokens, from `open_vectors`, in their order."""
 
-    def __init__(
-        self, sources: list[VectorSource], on_progress: OnProgress = lambda n_records: None
-    ) -> None:
-        self.sources = sources
-        self.on_progress = on_progress
+    sources: list[VectorSource]
+    on_progress: OnProgress = lambda n_records: None
 
     @property
     def paths(self) -> list[Path | str]:
@@ -163,9 +155,9 @@ def open_vectors(
     """
     with ExitStack() as opened:
         files = opened.enter_context(VectorFiles([], on_progress))
-        for is_usages, group in groupby(matching_paths(paths), is_usages_file):
-            open_group = open_usages if is_usages else _open_activations
-            files.sources += open_group(*group)
+        for kind, group in groupby(matching_paths(paths), usages_type):
+            found = list(group)
+            files.sources += _open_activations(*found) if kind is None else map(kind, found)
         described = [(each.path, each.attributes) for each in files.sources if each.attributes]
         if described:
             check_same(described, _SHARED)
@@ -196,17 +188,13 @@ def find_occurrences(
 ) -> dict[str, list[EmbeddedOccurrence]]:
     """Find the occurrences of words in files of tokens, in the order of the files.
 
-    Tokens and forms are compared as they are written, with their case.
-
-    Args:
-        words: Target word of each form. In npz, which has no forms, words are compared. None is all
-            target words of the files.
-        layers: Layers whose mean is the vector, as in `VectorSource.read`.
+    `words` has the target word of each form, as it is written; in npz, which has no forms, words
+    are compared. None is all target words of the files.
     """
     files = as_files(files)
-    own_words = {} if words is None else {word: word for word in words.values()}
-    names = files.words if words is None else own_words
+    names = files.words if words is None else words.values()
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
+    own_words = dict(zip(occurrences, occurrences, strict=True))
     files.check_pooling(pooled=False)
     for vectors in files.read(layers):
         targets = words if words is None or vectors.source.has_forms else own_words
@@ -236,5 +224,4 @@ def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[
 
 
 def _embedded(vectors: Vectors, position: int, vector: Array) -> EmbeddedOccurrence:
-    tokens, location = vectors.record.tokens, vectors.location
-    return EmbeddedOccurrence(tokens, position, location, vector.copy())
+    return EmbeddedOccurrence(vectors.record.tokens, position, vectors.location, vector.copy())

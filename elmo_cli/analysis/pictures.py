@@ -102,28 +102,13 @@ class Drawing:
             self._tooltips.append(tooltip)
         return bars
 
-    def save(self, path: str | Path, title: str) -> None:
-        """Write the figure in the format of the suffix. An HTML page has the title."""
-        suffix = Path(path).suffix.lower()
-        with replaced(path) as partial, open(partial, "xb") as file:
-            if suffix == ".png":
-                self.figure.savefig(file, format="png", dpi=150)
-            elif suffix == ".pdf":
-                self.figure.savefig(file, format="pdf", metadata={"CreationDate": None})
-            else:
-                drawn = io.BytesIO()
-                self.figure.savefig(drawn, format="svg", metadata={"Date": None})
-                svg = self._add_tooltips(drawn.getvalue())
-                if suffix == ".html":
-                    inline = svg[svg.index(b"<svg") :].decode()
-                    svg = _PAGE.format(title=html.escape(printable(title)), svg=inline).encode()
-                file.write(svg)
-
-    def _add_tooltips(self, svg: bytes) -> bytes:
-        """Return an SVG in which each point and bar has its tooltip."""
+    def svg(self) -> bytes:
+        """Return the figure as SVG, in which each point and bar has its tooltip."""
+        drawn_svg = io.BytesIO()
+        self.figure.savefig(drawn_svg, format="svg", metadata={"Date": None})
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-        root = ElementTree.fromstring(svg)
+        root = ElementTree.fromstring(drawn_svg.getvalue())
         drawn: list[ElementTree.Element] = []
         for group in root.iter(f"{{{_SVG}}}g"):
             name = group.get("id", "")
@@ -139,14 +124,25 @@ class Drawing:
 
 @contextmanager
 def open_drawing(path: str | Path, title: str, width: float, height: float) -> Iterator[Drawing]:
-    """Open a drawing of a size in inches, and write it at the end."""
+    """Open a drawing of a size in inches, and write it at the end. An HTML page has the title."""
     import matplotlib
 
+    suffix = Path(path).suffix.lower()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # The font may lack characters.
         drawing = Drawing(width, height)
         yield drawing
-        drawing.save(path, title)
+        with replaced(path) as partial, open(partial, "xb") as file:
+            if suffix == ".png":
+                drawing.figure.savefig(file, format="png", dpi=150)
+            elif suffix == ".pdf":
+                drawing.figure.savefig(file, format="pdf", metadata={"CreationDate": None})
+            else:
+                svg = drawing.svg()
+                if suffix == ".html":
+                    inline = svg[svg.index(b"<svg") :].decode()
+                    svg = _PAGE.format(title=html.escape(printable(title)), svg=inline).encode()
+                file.write(svg)
 
 
 def printable(text: str) -> str:
@@ -155,11 +151,7 @@ def printable(text: str) -> str:
 
 
 def plot_changes(
-    changes: Sequence[Change],
-    output: str | Path,
-    measure: str = "apd",
-    *,
-    overwrite: bool = False,
+    changes: Sequence[Change], output: str | Path, measure: str = "apd", *, overwrite: bool = False
 ) -> int:
     """Draw the changes of words as points on lines.
 
@@ -201,25 +193,18 @@ def plot_changes(
 
 def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
     """Draw a line with a point per word, and the legend of the points."""
-    values = [change.change or 0 for change in changes]
-    rows = range(len(changes))
+    values, rows = [change.change or 0 for change in changes], range(len(changes))
     axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
     p_values = [each.p if each.adjusted_p is None else each.adjusted_p for each in changes]
     name = "adjusted p" if any(each.adjusted_p is not None for each in changes) else "p"
     is_low = [p is None or p < _LEVEL for p in p_values]
     for number, low in enumerate((True, False)):
         if members := [row for row in rows if is_low[row] == low]:
-            drawing.add_points(
-                axes,
-                number,
-                [(values[row], row) for row in members],
-                [_change_tooltip(changes[row]) for row in members],
-                label=f"{name} {'<' if low else '≥'} {_LEVEL}",
-                color="C0",
-                markerfacecolor="C0" if low else "white",
-                markersize=5,
-                zorder=2,
-            )
+            points = [(values[row], row) for row in members]
+            tooltips = [_change_tooltip(changes[row]) for row in members]
+            label = f"{name} {'<' if low else '≥'} {_LEVEL}"
+            style = {"color": "C0", "markerfacecolor": "C0" if low else "white", "markersize": 5}
+            drawing.add_points(axes, number, points, tooltips, label=label, zorder=2, **style)
     axes.set_yticks(rows, [printable(change.word) for change in changes])
     axes.set_ylim(len(changes) - 0.5, -0.5)
     axes.margins(x=0.05)
@@ -229,8 +214,8 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
 
 def _change_tooltip(change: Change) -> str:
     text = f"{change.word}: {change.change:.4f}, {change.n_old:,} old and {change.n_new:,} new"
-    text += "" if change.p is None else f", p {change.p:.4f}"
-    return text + ("" if change.adjusted_p is None else f", adjusted p {change.adjusted_p:.4f}")
+    p_values = {"p": change.p, "adjusted p": change.adjusted_p}
+    return text + "".join(f", {name} {p:.4f}" for name, p in p_values.items() if p is not None)
 
 
 def plot_surprisals(
@@ -240,12 +225,7 @@ def plot_surprisals(
     *,
     overwrite: bool = False,
 ) -> int:
-    """Draw the surprisal of each token, word or region of sentences as bars.
-
-    Each sentence has a row. Bars of unknown words are hatched. In SVG and HTML each bar shows its
-    figures under the mouse pointer. Sentences without tokens, and those after `MAX_SENTENCES`, are
-    skipped. Return the number of sentences that were drawn.
-    """
+    """Draw the surprisals of the first sentences with tokens, a row each; return their number."""
     check_figure(output, overwrite=overwrite)
     drawn = [sentence for sentence in sentences if sentence.result][:MAX_SENTENCES]
     if not drawn:
@@ -284,13 +264,11 @@ def _draw_sentence(
         for bar, unit in zip(bars, units, strict=True):
             if not unit.known:
                 bar.set(hatch="////", facecolor="white", edgecolor=_COLOURS[name])
-    axes.set_xticks(range(len(units)), [_bar_label(unit.text) for unit in units])
+    texts = [unit.text for unit in units]
+    labels = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
+    axes.set_xticks(range(len(units)), list(map(printable, labels)))
     axes.set_ylabel("bits")
     title = str(sentence.names[-1])
     title = title if sentence.record.id is not None else f"sentence {title}"
     axes.set_title(printable(title), loc="left", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _bar_label(text: str) -> str:
-    return printable(text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…")

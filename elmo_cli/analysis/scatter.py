@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences import EmbeddedOccurrence, VectorFiles, as_files, find_word
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
+from elmo_cli.analysis.vector_sources import Array
 from elmo_cli.errors import InputError, check_choice, counted, load_extra
 from elmo_cli.outputs.reader import Activations
 
@@ -26,9 +26,7 @@ class Picture(NamedTuple):
     """Result of a drawing."""
 
     n_occurrences: int
-    """Number of occurrences of the word."""
     n_drawn: int
-    """Number of points."""
     variance: tuple[float, ...]
     """Share of the variance on each axis. Empty for t-SNE, whose axes have no meaning."""
 
@@ -81,6 +79,9 @@ def plot_occurrences(
     on_step("projecting")
     points, variance = _project(vectors, method)
     groups = [str(each.location.path) for each in occurrences]
+    tooltips = [f"{each.location.name}: {each.marked}" for each in occurrences]
+    if len(paths) > 1:
+        tooltips = [f"{path}:{text}" for path, text in zip(groups, tooltips, strict=True)]
     names = [path for path in dict.fromkeys(paths) if path in groups]
     if clusters is not None:
         groups = _cluster(vectors, clusters)
@@ -89,7 +90,6 @@ def plot_occurrences(
     if len(occurrences) < len(found):
         title += f", {len(occurrences):,} of them drawn"
     on_step("drawing")
-    tooltips = [_tooltip(each, with_file=len(paths) > 1) for each in occurrences]
     with open_drawing(output, title, 9, 6.5) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
@@ -115,7 +115,7 @@ def _check_number(
         )
 
 
-def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> NDArray[np.float32]:
+def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     """Return the vectors of occurrences, shape (n, W)."""
     expected = len(occurrences[0].vector)
     for each in occurrences:
@@ -136,9 +136,7 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> NDArray[np.float
     return vectors
 
 
-def _project(
-    vectors: NDArray[np.float32], method: str
-) -> tuple[NDArray[np.floating], tuple[float, ...]]:
+def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
     """Return points in the plane, shape (n, 2), and the shares of the variance on their axes."""
     if method == "pca":
         from sklearn.decomposition import PCA
@@ -152,7 +150,7 @@ def _project(
     return tsne.fit_transform(vectors), ()
 
 
-def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
+def _cluster(vectors: Array, n_clusters: int) -> list[str]:
     """Return the cluster of each vector, by k-means. The largest cluster is `cluster 1`."""
     from sklearn.cluster import KMeans
 
@@ -160,12 +158,6 @@ def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
     order = np.argsort(-np.bincount(labels, minlength=n_clusters), kind="stable")
     ranks = np.argsort(order)
     return [f"cluster {ranks[label] + 1}" for label in labels]
-
-
-def _tooltip(occurrence: EmbeddedOccurrence, *, with_file: bool) -> str:
-    """Return the location and the sentence of an occurrence, with the word marked."""
-    path, name = occurrence.location.path, occurrence.location.name
-    return f"{f'{path}:{name}' if with_file else name}: {occurrence.marked}"
 
 
 def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
@@ -181,7 +173,7 @@ def _add_groups(
     axes: Any,
     names: Sequence[str],
     groups: Sequence[str],
-    points: NDArray[np.floating],
+    points: Array,
     tooltips: Sequence[str],
 ) -> None:
     """Draw the points of each group in a colour. `groups` has the name of each point's group."""
@@ -190,23 +182,17 @@ def _add_groups(
     colours = colormaps["tab10" if len(names) <= 10 else "turbo"].resampled(max(10, len(names)))
     for number, name in enumerate(names):
         members = [index for index, group in enumerate(groups) if group == name]
-        drawing.add_points(
-            axes,
-            number,
-            points[members],
+        texts, label = (
             [tooltips[index] for index in members],
-            label=f"{printable(name)} ({len(members):,})",
-            color=colours(number),
-            alpha=0.75,
-            markeredgewidth=0,
+            f"{printable(name)} ({len(members):,})",
         )
+        style = {"label": label, "color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
+        drawing.add_points(axes, number, points[members], texts, **style)
     if len(names) > 1:
         axes.legend()
 
 
-def _label(
-    axes: Any, points: NDArray[np.floating], occurrences: Sequence[EmbeddedOccurrence]
-) -> None:
+def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) -> None:
     """Label points that have space for a label, the outermost points first."""
     renderer = axes.figure.canvas.get_renderer()
     pixels = axes.transData.transform(points)
@@ -214,20 +200,16 @@ def _label(
     boxes = [] if legend is None else [legend.get_window_extent(renderer)]
     frame, n_before = axes.get_window_extent(renderer), len(boxes)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
+    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 6.5}
     for index in np.argsort(-distances, kind="stable"):
-        context = _context(occurrences[index])
+        tokens, place = occurrences[index].sentence, occurrences[index].index
         if len(boxes) - n_before == MAX_LABELS:
             return
-        for offset, side in ((5, "left"), (-5, "right")) if context else ():
-            text = axes.annotate(
-                context,
-                points[index],
-                xytext=(offset, 0),
-                textcoords="offset points",
-                ha=side,
-                va="center_baseline",
-                fontsize=6.5,
-            )
+        context = tokens[max(0, place - _LABEL_TOKENS) : place + _LABEL_TOKENS + 1]
+        label = printable(" ".join(context))
+        # A single token is of npz, which has no sentences.
+        for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
+            text = axes.annotate(label, points[index], xytext=(offset, 0), ha=side, **style)
             text.set_in_layout(False)
             box = text.get_window_extent(renderer).padded(3)
             fits = frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
@@ -236,10 +218,3 @@ def _label(
                 boxes.append(box)
                 break
             text.remove()
-
-
-def _context(occurrence: EmbeddedOccurrence) -> str:
-    """Return the word with the tokens around it, or "" if its sentence is unknown."""
-    tokens, index = occurrence.sentence, occurrence.index
-    start, stop = max(0, index - _LABEL_TOKENS), index + _LABEL_TOKENS + 1
-    return printable(" ".join(tokens[start:stop])) if len(tokens) > 1 else ""

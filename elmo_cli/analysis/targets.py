@@ -1,7 +1,7 @@
 """Target words with their forms, and their positions in records."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +42,10 @@ def read_targets(
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     if is_table and input_format is None and column is None and file_format.delimiter is not None:
-        is_table = _has_header(source, file_format.delimiter)
+        lines, _ = source.lines()
+        header = next(csv.reader([next(lines, "")], delimiter=file_format.delimiter), [])
+        source.rewind()
+        is_table = _WORD in header
     if column is not None and not is_table:
         raise InputError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
@@ -62,11 +65,8 @@ def read_targets(
     return targets
 
 
-_Forms = tuple[str, list[str]]
-"""Number of a line or row, as `line 3`, and a word with its forms."""
-
-
-def _read_lines(source: Source) -> Iterator[_Forms]:
+def _read_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
+    """Yield the number of each line, as `line 3`, and a word with its forms."""
     with source:
         lines, _ = source.lines()
         for number, line in enumerate(lines, start=1):
@@ -75,7 +75,7 @@ def _read_lines(source: Source) -> Iterator[_Forms]:
             yield f"line {number}", forms
 
 
-def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[_Forms]:
+def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[tuple[str, list[str]]]:
     columns: tuple[str, ...] = ALL_COLUMNS
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
         columns = (_FORM,) if _FORM in column_types(source) else ()
@@ -84,22 +84,6 @@ def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[_For
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)
             yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
-
-
-def _has_header(source: Source, delimiter: str) -> bool:
-    """Return whether the first line of CSV or TSV names a column of words."""
-    lines, _ = source.lines()
-    header = next(csv.reader([next(lines, "")], delimiter=delimiter), [])
-    source.rewind()
-    return _WORD in header
-
-
-def target_record(record: Record, words: Mapping[str, str]) -> Record:
-    """Return a record with the positions of its target words. Without any, it becomes blank."""
-    positions = [str(position) for position, token in enumerate(record.tokens) if token in words]
-    if not positions:
-        return record._replace(text="", tokens=[])
-    return record._replace(attributes={**record.attributes, POSITIONS: ",".join(positions)})
 
 
 def target_positions(record: Record) -> list[int]:

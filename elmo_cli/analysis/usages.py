@@ -21,7 +21,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import WORDS, target_positions, target_record
+from elmo_cli.analysis.targets import POSITIONS, WORDS, target_positions
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
@@ -33,30 +33,17 @@ from elmo_cli.outputs.output_formats import (
     RecordFilter,
     has_own_tokens,
 )
-from elmo_cli.outputs.vector_rows import (
-    Columns,
-    JsonlWriter,
-    ParquetWriter,
-    TokenRows,
-    write_array,
-)
-from elmo_cli.settings import (
-    FilePlan,
-    InitialState,
-    Selection,
-    TextSettings,
-    plan_file,
-)
+from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
+from elmo_cli.settings import FilePlan, InitialState, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import FASTA, TextInput, open_input
 from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 
-USAGE_FORMATS: Final = ("hdf5", "npz", "parquet", "jsonl")
 DEFAULT_LAYERS: Final = "top"
 
 
-class NpzUsagesWriter(FormatWriter):
+class _NpzUsagesWriter(FormatWriter):
     """Writer for one array per word: (n, W), or (n, L, W) for several layers.
 
     The pipelines of SemEval-2020, task 1, read this form. The arrays are in memory until the end.
@@ -69,7 +56,6 @@ class NpzUsagesWriter(FormatWriter):
         self._no_rows = np.empty((0, 0), output_format.dtype)
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Collect the vectors of a record: (L, n, W) or (n, W)."""
         rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
         self._no_rows = rows[:0].copy()
         positions = [] if record.error is not None else target_positions(record)
@@ -77,13 +63,12 @@ class NpzUsagesWriter(FormatWriter):
             self._rows[self._words[record.tokens[position]]].append(row.copy())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write one array per word. The array of a word that never occurs has no rows."""
         with zipfile.ZipFile(self._file, "w") as archive:
             for word, rows in self._rows.items():
                 write_array(archive, word, np.stack(rows) if rows else self._no_rows)
 
 
-class UsageRows(TokenRows):
+class _UsageRows(TokenRows):
     """Rows of the occurrences of target words."""
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
@@ -93,11 +78,9 @@ class UsageRows(TokenRows):
         self.keeps_tokens = has_own_tokens(others)
 
     def positions(self, record: Record) -> Sequence[int]:
-        """Return the positions of the target words."""
         return target_positions(record)
 
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
-        """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
         tokens = {"tokens": [record.tokens] * len(forms)} if self.keeps_tokens else {}
         return {
@@ -109,22 +92,18 @@ class UsageRows(TokenRows):
         }
 
 
-class JsonlUsagesWriter(JsonlWriter):
-    """Writer for JSON lines: one object per occurrence, flushed after each record."""
-
-    rows_type = UsageRows
+class _JsonlUsagesWriter(JsonlWriter):
+    rows_type = _UsageRows
 
 
-class ParquetUsagesWriter(ParquetWriter):
-    """Writer for Parquet: vectors are lists of fixed size."""
-
-    rows_type = UsageRows
+class _ParquetUsagesWriter(ParquetWriter):
+    rows_type = _UsageRows
 
 
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
-    "npz": NpzUsagesWriter,
-    "jsonl": JsonlUsagesWriter,
-    "parquet": ParquetUsagesWriter,
+    "npz": _NpzUsagesWriter,
+    "jsonl": _JsonlUsagesWriter,
+    "parquet": _ParquetUsagesWriter,
 }
 
 
@@ -136,40 +115,33 @@ class Usages(NamedTuple):
     summary: Summary
 
 
-class TargetFilter(RecordFilter):
+class _TargetFilter(RecordFilter):
     """Filter that keeps the target words of each record, and counts them."""
 
     def __init__(self, words: Mapping[str, str], plan: FilePlan) -> None:
-        """Create the filter. `words` has the target word of each form."""
-        self.words = words
+        self._words, self._source = words, plan.text.source.name
         self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
         self.writer_type = _WRITERS.get(plan.output_format.name)
-        self._source = plan.text.source.name
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Number of occurrences of each word so far."""
-        return {word: self._counts[word] for word in dict.fromkeys(self.words.values())}
+        self.begin()
 
     def begin(self) -> None:
-        """Reset the counts."""
-        self._counts.clear()
+        self.counts = Counter(dict.fromkeys(self._words.values(), 0))
 
     def prepare(self, record: Record) -> Record:
         """Return a record with the positions of its target words. Without any, it is blank."""
-        prepared = target_record(record, self.words)
-        positions = target_positions(prepared)
-        self._counts.update(self.words[prepared.tokens[position]] for position in positions)
-        return prepared
+        positions = [place for place, token in enumerate(record.tokens) if token in self._words]
+        if not positions:
+            return record._replace(text="", tokens=[])
+        self.counts.update(self._words[record.tokens[position]] for position in positions)
+        attributes = {**record.attributes, POSITIONS: ",".join(map(str, positions))}
+        return record._replace(attributes=attributes)
 
-    def select(self, record: Record, activations: NDArray[Any]) -> NDArray[Any]:
+    def select(self, record: Record, activations: Array) -> Array:
         """Return the activations of the target words: (L, n, W) or (n, W)."""
         return activations[..., target_positions(record), :]
 
     def finish(self) -> None:
-        """Raise an `InputError` if no target word occurs."""
-        if not self._counts.total():
+        if not self.counts.total():
             words = counted(len(self.counts), "word")
             raise InputError(
                 f"{self._source}: no target word occurs, of {words}. Forms and tokens are "
@@ -186,16 +158,12 @@ def plan_usages(
     *,
     state: InitialState | None = None,
 ) -> FilePlan:
-    """Choose the formats of a run over a file; see `plan_file`.
-
-    Raises:
-        InputError: The options contradict each other, the files or the task.
-        OutputError: The output cannot be written, or is the input.
-    """
+    """Choose the formats of a run over a file; see `plan_file`."""
     name = written.file_format or Path(output).suffix.lower().removeprefix(".")
     if name == "npy":
-        expected = ", ".join(USAGE_FORMATS)
-        raise InputError(f"{output}: npy cannot hold target words. Choose one of {expected}.")
+        raise InputError(
+            f"{output}: npy cannot hold target words. Choose one of hdf5, npz, parquet, jsonl."
+        )
     if state == "carry":
         raise InputError(
             "--state carry: sentences without a target word are not computed, so no state can be "
@@ -219,32 +187,12 @@ def embed_usages(
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Usages:
-    """Embed the occurrences of target words into an output file.
-
-    An interrupted run to HDF5 resumes when it is called again, as `ElmoEmbedder.embed_file` does.
-
-    Args:
-        engine: Model. Its state is not carried over.
-        plan: Formats, from `plan_usages`.
-        words: Target word of each form, as in `read_targets`.
-        on_progress: Called after each window with a summary of the run so far.
-        should_stop: Called after each window. Return True to stop the run.
-
-    Raises:
-        InputError: No target word occurs, so that no output is written, or the input cannot be
-            read.
-        ElmoError: The output cannot be written.
-        StoppedError: `should_stop` returned True.
-    """
-    target_filter = TargetFilter(words, plan)
+    """Embed the occurrences of target words, each given by form, into the output of a plan."""
+    target_filter = _TargetFilter(words, plan)
     summary = embed_file(
-        engine,
-        plan,
-        on_progress=on_progress,
-        should_stop=should_stop,
-        record_filter=target_filter,
+        engine, plan, on_progress=on_progress, should_stop=should_stop, record_filter=target_filter
     )
-    return Usages(target_filter.counts, summary)
+    return Usages(dict(target_filter.counts), summary)
 
 
 def write_usages(
@@ -269,7 +217,9 @@ def write_usages(
         overwrite: Replace an existing output.
 
     Raises:
-        ElmoError: See `embed_usages`.
+        InputError: No target word occurs, so that no output is written, or the input cannot be
+            read.
+        ElmoError: The output cannot be written.
     """
     settings = TextSettings(tokenizer=tokenizer)
     text = open_input(corpus, settings, language=embedder.files.language)

@@ -14,7 +14,8 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -106,15 +107,8 @@ class VectorSource:
     def read(self, layers: str | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens, in the order of the file.
 
-        Blank lines are skipped. In AllenNLP's layout, only the last of equal sentences has its
-        text, so that the others are skipped, too.
-
-        Args:
-            layers: Numbers separated by commas of the layers whose mean is taken. None is all
-                layers but the token layer.
-
-        Raises:
-            InputError: The file is damaged, or lacks tokens or one of the layers.
+        In AllenNLP's layout, only the last of equal sentences has its text, so that the others are
+        skipped. `layers` are numbers separated by commas, of which the mean is taken.
         """
         raise NotImplementedError
 
@@ -126,10 +120,7 @@ class VectorSource:
         """Close the file."""
 
     def layer_rows(self, layers: str | None = None) -> list[int] | None:
-        """Return the indices, on the axis of layers, of the layers whose mean is taken.
-
-        Return None for a file with one layer or mix, which has no axis of layers.
-        """
+        """Return the indices of the layers whose mean is taken; None without an axis of layers."""
         stored, name = self.layer_numbers, self.stored_layers
         if not stored:
             if layers not in (None, name):
@@ -198,32 +189,29 @@ class ActivationsSource(VectorSource):
         rows, n_layers = self.layer_rows(layers), len(self.layer_numbers)
         is_pooled = "pooling" in self.attributes
         for index, (record, values) in enumerate(self._activations.records()):
+            line = f"{self.path}, line {index + 1:,}"
             if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
-                raise self._mismatch(
-                    index,
-                    f"expected {n_layers or 1} layers, as the attributes say, found the shape "
-                    f"{values.shape}",
+                raise InputError(
+                    f"{line}: expected {n_layers or 1} layers, as the attributes say, found the "
+                    f"shape {values.shape}"
                 )
             vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
             try:
                 positions = [0] if is_pooled and record.tokens else target_positions(record)
             except InputError as error:
-                raise self._mismatch(index, str(error)) from None
+                raise InputError(f"{line}: {error}") from None
             if len(positions) == len(vectors):
                 yield Vectors(self, index, record, positions, vectors)
             elif record.tokens:
-                raise self._mismatch(
-                    index,
-                    f"the sentence has {len(positions):,} tokens, but {len(vectors):,} vectors",
+                raise InputError(
+                    f"{line}: the sentence has {len(positions):,} tokens, but {len(vectors):,} "
+                    "vectors"
                 )
             elif len(vectors) and not self._activations.has_sentences:
                 raise InputError(
                     f"{self.path}: the file does not contain the tokens, as for FASTA or after "
                     "--forget-sentences"
                 )
-
-    def _mismatch(self, index: int, problem: str) -> InputError:
-        return InputError(f"{self.path}, line {index + 1:,}: {problem}")
 
 
 _Row = tuple[int, Record, int, Array]
@@ -317,10 +305,10 @@ class _JsonlUsages(_Table):
     """Reader for JSON lines."""
 
     def _read_header(self) -> None:
-        for _, columns in self._objects():
-            self._check_columns(columns)
-            return
-        raise InputError(f"{self.path}: expected rows, found none. {_ADVICE}.")
+        _, columns = next(self._objects(), (0, None))
+        if columns is None:
+            raise InputError(f"{self.path}: expected rows, found none. {_ADVICE}.")
+        self._check_columns(columns)
 
     def _read_rows(self) -> Iterator[_Row]:
         for number, columns in self._objects():
@@ -337,10 +325,9 @@ class _JsonlUsages(_Table):
         """Yield the objects with their line numbers, from 1."""
         with open_lines(self.path) as (lines, _):
             for number, line in enumerate(lines, start=1):
-                try:
+                content = None
+                with suppress(ValueError, RecursionError):  # The latter is of deeply nested JSON.
                     content = json.loads(line)
-                except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
-                    content = None
                 if not isinstance(content, dict):
                     raise InputError(
                         f"{self.path}, line {number:,}: expected a JSON object, found "
@@ -373,7 +360,7 @@ class _ParquetUsages(_Table):
         self.words = list(dict.fromkeys(self.forms.values()))
 
     def _read_rows(self) -> Iterator[_Row]:
-        number = 0
+        numbers = count(1)
         with self._open() as file:
             for batch in file.iter_batches(_BATCH_ROWS):
                 names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
@@ -384,8 +371,7 @@ class _ParquetUsages(_Table):
                     for name in self._vector_columns
                 ]
                 for columns, rows in zip(texts, np.stack(vectors, axis=1), strict=True):
-                    number += 1
-                    yield self._row(number, columns, rows)
+                    yield self._row(next(numbers), columns, rows)
 
     def _open(self) -> Any:
         load_extra(f"{self.path}: Parquet", "pyarrow", "parquet")
@@ -430,13 +416,7 @@ _USAGES: Final[dict[str, type[_UsagesFile]]] = {
 }
 
 
-def is_usages_file(path: str | Path) -> bool:
-    """Return whether a path has the suffix of one of these formats."""
-    return str(path).lower().endswith(tuple(_USAGES))
-
-
-def open_usages(*paths: str | Path) -> list[VectorSource]:
-    """Open files of `elmo usages` other than HDF5 by their suffixes."""
-    names = [str(path).lower() for path in paths]
-    kinds = [next(_USAGES[end] for end in _USAGES if name.endswith(end)) for name in names]
-    return [kind(path) for kind, path in zip(kinds, paths, strict=True)]
+def usages_type(path: str | Path) -> type[_UsagesFile] | None:
+    """Return the reader for a file of `elmo usages` by its suffix, or None for HDF5."""
+    name = str(path).lower()
+    return next((kind for suffix, kind in _USAGES.items() if name.endswith(suffix)), None)

@@ -17,7 +17,7 @@ import io
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -45,8 +45,10 @@ from elmo_cli.text.records import Sentence
 logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
+_METADATA: Final = ".metadata.tsv"
 
 Array = NDArray[np.float32]
+Counts = Sequence[int] | None
 OnProgress = Callable[[int], object]
 
 
@@ -105,7 +107,11 @@ def write_token_vectors(
     words = _read_words(words_file, output)
     files = choose_model(model, with_softmax=softmax)
     if softmax:
-        vectors = _softmax_vectors(words, files)
+        assert files.vocabulary is not None
+        assert files.softmax is not None
+        vocabulary = read_vocabulary(files.vocabulary)
+        check_softmax(files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim)
+        vectors = read_word_vectors(files.softmax, vocabulary.indices(words))
         on_progress(len(words))
     else:
         vectors = _encoder_vectors(words, files, choose_device(device), on_progress)
@@ -141,15 +147,6 @@ def _encoder_vectors(
         return vectors
 
     return encode_in_chunks(encode, words).cpu().numpy()
-
-
-def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
-    """Return the vectors of words from the softmax of a model, shape (V, P)."""
-    assert files.vocabulary is not None
-    assert files.softmax is not None
-    vocabulary = read_vocabulary(files.vocabulary)
-    check_softmax(files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim)
-    return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 
 def write_average_vectors(
@@ -200,14 +197,7 @@ def write_average_vectors(
                 yield record.tokens
 
     averaging = averaging or Averaging()
-    averages = average_vectors(
-        embedder,
-        sentences(),
-        words,
-        layers=averaging.layers,
-        min_count=averaging.min_count,
-        at_most=averaging.at_most,
-    )
+    averages = average_vectors(embedder, sentences(), words, **asdict(averaging))
     if not averages.words:
         raise InputError(
             f"{path}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
@@ -256,14 +246,12 @@ def average_vectors(
     selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
-    for window, embedded in engine.run(
-        _count_occurrences(sentences, None if words is None else set(words), counts, at_most),
-        partial(engine.embed_window, selection=selection),
-        sentence_of=lambda item: item[0],
-    ):
-        for (sentence, positions), values in zip(
-            window, map(result_or_raise, embedded), strict=True
-        ):
+    wanted = None if words is None else set(words)
+    occurrences = _count_occurrences(sentences, wanted, counts, at_most)
+    embed = partial(engine.embed_window, selection=selection)
+    for window, embedded in engine.run(occurrences, embed, sentence_of=lambda item: item[0]):
+        for (sentence, positions), result in zip(window, embedded, strict=True):
+            values = result_or_raise(result)
             vectors = values if values.ndim == 2 else values.mean(axis=0)  # (T, W)
             for position in positions:
                 word = sentence[position]
@@ -280,10 +268,7 @@ def average_vectors(
 
 
 def _count_occurrences(
-    sentences: Iterable[Sentence],
-    words: set[str] | None,
-    counts: Counter[str],
-    at_most: int | None,
+    sentences: Iterable[Sentence], words: set[str] | None, counts: Counter[str], at_most: int | None
 ) -> Iterator[tuple[Sentence, list[int]]]:
     """Count words, and yield sentences with the positions of occurrences that are averaged."""
     for sentence in sentences:
@@ -305,7 +290,8 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
             f"{', '.join(TEXT_SUFFIXES)} for word2vec's text (.gz may follow), in .bin for its "
             "binary format, in .npz, or in .tsv for the Embedding Projector"
         )
-    for file in (path, _metadata(path)) if _suffix(path) == ".tsv" else (path,):
+    metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
+    for file in (path, *metadata):
         for source in sources:
             check_output(file, overwrite=overwrite, source=source)
 
@@ -316,11 +302,7 @@ def _suffix(path: Path) -> str:
     return text if text in TEXT_SUFFIXES else path.suffix
 
 
-def _metadata(path: Path) -> Path:
-    return path.with_suffix(".metadata.tsv")
-
-
-def _write(path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None) -> None:
+def _write(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
     """Write vectors in the format of a path. Log a warning if some are not finite."""
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
@@ -357,20 +339,16 @@ def _write_binary(path: Path, words: Sequence[str], vectors: Array, _counts: obj
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
 
 
-def _write_npz(
-    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
-) -> None:
+def _write_npz(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
     optional: dict[str, Any] = {} if counts is None else {"counts": counts}
     with replaced(path) as partial, open(partial, "wb") as file:
         np.savez(file, words=words, vectors=vectors, **optional)
 
 
-def _write_tsv(
-    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
-) -> None:
+def _write_tsv(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
     # The Projector expects a header only if there is more than one column.
     rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
-    with replaced(path) as tensors, replaced(_metadata(path)) as metadata:
+    with replaced(path) as tensors, replaced(path.with_suffix(_METADATA)) as metadata:
         np.savetxt(tensors, vectors, "%.6g", "\t")
         metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 

@@ -59,7 +59,8 @@ class ElmoComponent:
 
         def sentences() -> Iterator[Sentence]:
             for doc in docs:
-                own = _sentences(doc)
+                parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
+                own = [[word.text for word in part if not word.is_space] for part in parts] or [[]]
                 waiting.append((doc, len(own)))
                 yield from own
 
@@ -67,7 +68,8 @@ class ElmoComponent:
         for first in embedded:
             doc, n_sentences = waiting.popleft()
             rest = islice(embedded, n_sentences - 1)
-            vectors = np.concatenate([_side_by_side(each) for each in (first, *rest)])
+            arrays = [each if each.ndim == 2 else np.hstack([*each]) for each in (first, *rest)]
+            vectors = np.concatenate(arrays)  # (T, W), with the layers of a token side by side
             doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
             doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
             add_hooks(doc)
@@ -87,18 +89,8 @@ def make_component(
     return ElmoComponent(layers, model=model, state=state, precision=precision, device=device)
 
 
-Language.factory(
-    "elmo",
-    default_config={
-        "model": None,
-        "layers": "average",
-        "state": None,
-        "precision": "float32",
-        "device": None,
-    },
-    assigns=["doc.tensor"],
-    func=make_component,
-)
+CONFIG = {"model": None, "layers": "average", "state": None, "precision": "float32", "device": None}
+Language.factory("elmo", default_config=CONFIG, assigns=["doc.tensor"], func=make_component)
 
 
 def add_hooks(doc: Doc) -> None:
@@ -131,14 +123,3 @@ def _similarity(part: Doc | Span | Token, other: Doc | Span | Token) -> float:
 
 def _has_vector(part: Doc | Span | Token) -> bool:
     return bool(part.vector.any())
-
-
-def _sentences(doc: Doc) -> list[Sentence]:
-    """Return the tokens of each sentence without white space; one sentence if no bounds are set."""
-    parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    return [[token.text for token in part if not token.is_space] for part in parts] or [[]]
-
-
-def _side_by_side(vectors: Array) -> Array:
-    """Concatenate the layers of each token: (L, T, W) to (T, L * W); (T, W) stays."""
-    return vectors if vectors.ndim == 2 else np.concatenate(list(vectors), axis=1)

@@ -109,11 +109,10 @@ class ElmoVectorizer(
         """Return the embedder, reloaded if a parameter that it depends on has changed."""
         from elmo_cli.embedder import ElmoEmbedder
 
-        key = (self.model, self.batch_tokens, self.device)
-        if getattr(self, "_loaded", (None, None))[0] != key:
-            model, batch_tokens, device = key
-            embedder = ElmoEmbedder(model=model, batch_tokens=batch_tokens, device=device)
-            self._loaded = (key, embedder)
+        names = ("model", "batch_tokens", "device")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if getattr(self, "_loaded", (None, None))[0] != settings:
+            self._loaded = (settings, ElmoEmbedder(**settings))
         return self._loaded[1]
 
     def __getstate__(self) -> dict[str, Any]:

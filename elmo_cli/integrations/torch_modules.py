@@ -1,4 +1,4 @@
-"""`HubElmo`: a module with the outputs of TF-Hub's `google/elmo`."""
+"""Classes of torch: the outputs of TF-Hub's `google/elmo`, and activations for a `DataLoader`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,12 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import Dataset
 
 from elmo_cli.errors import InputError, ModelError, check_choice
 from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
 from elmo_cli.model.bilm import BiLm, ScalarMix
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.text.records import Sentence, check_batch, check_sentences, kind_of
+
+_Lengths = Sequence[int] | Tensor | None
 
 
 class HubElmo(nn.Module):
@@ -105,14 +109,19 @@ class HubElmo(nn.Module):
 
 def _read(
     inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
-    lengths: Sequence[int] | Tensor | None,
+    lengths: _Lengths,
     signature: str | None,
 ) -> tuple[list[Sentence], int]:
-    """Return the tokens of each sentence without padding, and T."""
+    """Return the tokens of B sentences without padding, and T."""
     if signature is not None:
         check_choice("signature", signature, ("default", "tokens"))
     if isinstance(inputs, Mapping):
-        inputs, lengths = _unpack(inputs, lengths)
+        if inputs.keys() != {"tokens", "sequence_len"}:
+            keys = ", ".join(map(str, inputs)) or "none"
+            raise InputError(f"inputs: expected the keys tokens and sequence_len, found {keys}.")
+        if lengths is not None:
+            raise InputError("lengths: expected none with a mapping, which has sequence_len.")
+        lengths, inputs = inputs["sequence_len"], inputs["tokens"]
         signature = signature or "tokens"
     batch = list(check_batch(inputs, "inputs"))
     strings = [sentence for sentence in batch if isinstance(sentence, str)]
@@ -134,22 +143,7 @@ def _read(
     return tokens, max(map(len, tokens))
 
 
-def _unpack(
-    inputs: Mapping[str, Any], lengths: Sequence[int] | Tensor | None
-) -> tuple[Any, Sequence[int] | Tensor]:
-    """Return the tokens and the lengths of TF-Hub's mapping."""
-    if inputs.keys() != {"tokens", "sequence_len"}:
-        keys = ", ".join(map(str, inputs)) or "none"
-        raise InputError(f"inputs: expected the keys tokens and sequence_len, found {keys}.")
-    if lengths is not None:
-        raise InputError("lengths: expected none with a mapping, which has sequence_len.")
-    sequence_len: Sequence[int] | Tensor = inputs["sequence_len"]
-    return inputs["tokens"], sequence_len
-
-
-def _without_padding(
-    rows: list[Sentence], lengths: Sequence[int] | Tensor | None
-) -> list[Sentence]:
+def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
     if lengths is None:
         lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
     counts = list(map(int, lengths))
@@ -163,3 +157,23 @@ def _without_padding(
                 f"inputs[{number}]: expected {count} tokens, found an empty one at {row.index('')}"
             )
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
+
+
+class ActivationsDataset(Dataset[Tensor]):
+    """Records of a file of activations, each read on access.
+
+    Map-style: it has a length and can be shuffled. It can be pickled, and each worker opens
+    the file for itself. Records differ in their number of tokens, so a batch of more than one
+    requires a `collate_fn`, such as `list`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the file; see `open_activations`."""
+        self.activations = open_activations(path)
+
+    def __len__(self) -> int:
+        return len(self.activations)
+
+    def __getitem__(self, number: int) -> Tensor:
+        """Return the activations of a record, in the data type of the file."""
+        return torch.from_numpy(self.activations[number])
