@@ -173,7 +173,7 @@ class ResolvedModel:
     tokenizer: str | None = None
     """Tokenizer of its training text, or None if it is unknown, as for published models."""
     files: ModelFiles | None = None
-    """Its files, or None if they are not found yet."""
+    """Files of the model, or None if they are not found yet."""
 
 
 def resolve_model(
