@@ -19,10 +19,9 @@ from elmo_cli.text.records import Record, Sentence
 
 
 class Pair(NamedTuple):
-    """Surprisals of the two sentences of a pair, in bits."""
+    """Surprisals of the two sentences of a pair in each direction, in bits."""
 
     good: list[float]
-    """Surprisal of the acceptable sentence in each direction."""
     bad: list[float]
     n_unknown_good: int
     n_unknown_bad: int

@@ -130,9 +130,8 @@ def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
 def _check_scheme(url: str, *, allow_file: bool) -> None:
     """Raise a `ModelError` for an insecure URL, unless the user allows http."""
     scheme = url.lower().partition(":")[0]
-    if scheme == "https" or (scheme == "file" and allow_file):
-        return
-    if os.environ.get("ELMO_ALLOW_HTTP") != "1":
+    is_safe = scheme == "https" or (scheme == "file" and allow_file)
+    if not is_safe and os.environ.get("ELMO_ALLOW_HTTP") != "1":
         raise ModelError("expected an https URL; set ELMO_ALLOW_HTTP=1 to allow http")
 
 
