@@ -183,9 +183,7 @@ def check_file(path: Path, role: str | None, expected_sha256: str | None = None)
 def content_sha256(files: ModelFiles) -> str:
     """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    For character models it is the hash of the weights file. For other models it covers the hashes
-    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
-    options, which outputs record separately.
+    The options are excluded. Outputs record them separately.
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):

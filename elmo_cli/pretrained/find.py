@@ -49,7 +49,6 @@ from elmo_cli.text.sources import read_text
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
-
 logger = logging.getLogger(__name__)
 
 

@@ -16,7 +16,6 @@ from elmo_cli.text.report import Expected, TokenLimit
 
 BUNDLED: Final = "mini"
 """Name of the model that comes with the package."""
-
 MANY_LANGS_PREFIX: Final = "many-langs-"
 """Beginning of the names of ELMoForManyLangs' models. A language code follows."""
 
