@@ -4,11 +4,11 @@ The message of each is one line that names the thing, the problem and the remedy
 prints this line and exits with status 1. The functions at the end format values for messages.
 """
 
-import errno
 import os
 from collections.abc import Sequence
+from errno import ENOENT
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 
 class ElmoError(Exception):
@@ -42,10 +42,7 @@ class OutputError(ElmoError, OSError):
 class MissingFileError(ElmoError, FileNotFoundError):
     """A file or folder that is missing. Each kind of error has a class for it too."""
 
-    def __init__(self, message: str) -> None:
-        """Set `errno`, as the system does."""
-        super().__init__(message)
-        self.errno = errno.ENOENT
+    errno = ENOENT
 
 
 class MissingInputError(InputError, MissingFileError):
@@ -80,10 +77,7 @@ class StoppedError(ElmoError):
     """A run that stopped because `should_stop` returned True."""
 
 
-_Error = TypeVar("_Error", bound=ElmoError)
-
-
-def missing_if(error: OSError, kind: type[_Error], missing: type[_Error]) -> type[_Error]:
+def missing_if(error: OSError, kind: type[ElmoError], missing: type[ElmoError]) -> type[ElmoError]:
     """Return the class `missing` for the error of a missing file, else `kind`."""
     return missing if isinstance(error, FileNotFoundError) else kind
 

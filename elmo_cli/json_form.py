@@ -24,17 +24,7 @@ class _FormError(ValueError):
 
 
 def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str = "") -> _Form:
-    """Parse a file of JSON and check its form.
-
-    Args:
-        content: Content of the file.
-        form: Type of the content.
-        name: Name of the file, for the error.
-        remedy: Sentence that ends the error.
-
-    Raises:
-        InputError: The content is not JSON, or has another form. The message is one line.
-    """
+    """Parse a file of JSON and check its form. An error begins with `name`, ends with `remedy`."""
     try:
         return cast(_Form, _builder(cast(Any, form))(json.loads(content)))
     except (ValueError, RecursionError) as error:  # Deeply nested JSON raises RecursionError.

@@ -13,23 +13,17 @@ from typing import NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, record_names
-from elmo_cli.language_model.surprisal import (
-    DirectedSurprisals,
-    directed,
-    measure_directions,
-)
+from elmo_cli.language_model.surprisal import directed, measure_directions
 from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.records import Record, Sentence
 
 
 class Pair(NamedTuple):
-    """Surprisals of the two sentences of a pair, in bits."""
+    """Surprisals of the two sentences of a pair in each direction, in bits."""
 
     good: list[float]
-    """Surprisal of the acceptable sentence in each direction."""
     bad: list[float]
     n_unknown_good: int
-    """Number of unknown tokens."""
     n_unknown_bad: int
 
     @property
@@ -68,15 +62,14 @@ class PairTable:
     columns: tuple[str, ...]
     """Columns of the acceptable and the unacceptable sentence."""
     settings: TextSettings
-    """Settings of the text. `reading` adds what the pairs need."""
     group: str | None = None
     """Column that the rows repeat in addition."""
 
     def __post_init__(self) -> None:
         if len(self.columns) != 2:
+            names = ",".join(self.columns)
             raise InputError(
-                f"--pairs: expected the columns GOOD,BAD of one row per pair, found "
-                f"{','.join(self.columns)}"
+                f"--pairs: expected the columns GOOD,BAD of one row per pair, found {names}"
             )
         if self.settings.text_column is not None:
             raise InputError("--text-column has no effect with the two columns of --pairs")
@@ -100,11 +93,7 @@ class PairTable:
         *,
         direction: Direction = "forward",
     ) -> Iterator[ScoredRecord[Pair]]:
-        """Yield the pair of each record of `reading`, with the columns that the row repeats.
-
-        Raises:
-            InputError: A sentence is empty.
-        """
+        """Yield the pair of each record of `reading`, with the columns that the row repeats."""
         waiting: deque[tuple[tuple[str | int, ...], Record]] = deque()
 
         def sentences() -> Iterator[Sentence]:
@@ -123,7 +112,13 @@ class PairTable:
         )
         for good, bad in zip(measured, measured, strict=True):
             names, record = waiting.popleft()
-            yield ScoredRecord(names, self._keep_columns(record), _pair(good, bad))
+            pair = Pair(
+                good.surprisal.sum(axis=1).tolist(),
+                bad.surprisal.sum(axis=1).tolist(),
+                int((~good.known).sum()),
+                int((~bad.known).sum()),
+            )
+            yield ScoredRecord(names, self._keep_columns(record), pair)
 
     def _keep_columns(self, record: Record) -> Record:
         """Return a record with only those columns that the row of its pair repeats."""
@@ -132,15 +127,6 @@ class PairTable:
             chosen = tuple(name for name in record.columns if name not in self.columns)
         names = dict.fromkeys([*chosen, *filter(None, [self.group])])
         return record._replace(columns={name: record.columns[name] for name in names})
-
-
-def _pair(good: DirectedSurprisals, bad: DirectedSurprisals) -> Pair:
-    return Pair(
-        good.surprisal.sum(axis=1).tolist(),
-        bad.surprisal.sum(axis=1).tolist(),
-        int((~good.known).sum()),
-        int((~bad.known).sum()),
-    )
 
 
 class Accuracy:
@@ -155,19 +141,18 @@ class Accuracy:
 
     def add(self, scored: ScoredRecord[Pair]) -> None:
         """Count a pair."""
-        pair = scored.result
+        pair, names = scored.result, ["all pairs"]
         self.n_pairs += 1
         self.n_unknown += pair.n_unknown_good + pair.n_unknown_bad > 0
-        self._correct.setdefault("all pairs", []).append(pair.correct)
         if self._group is not None:
-            name = f"{self._group} {scored.record.columns[self._group]}"
+            names.append(f"{self._group} {scored.record.columns[self._group]}")
+        for name in names:
             self._correct.setdefault(name, []).append(pair.correct)
 
     def lines(self) -> Iterator[str]:
         """Yield one line per group, all pairs first."""
         for name, correct in self._correct.items():
-            n = len(correct)
-            sums = [sum(values) for values in zip(*correct, strict=True)]
+            n, sums = len(correct), map(sum, zip(*correct, strict=True))
             shares = [
                 f"{kind} {total:g} of {n:,} ({total / n:.1%})"
                 for kind, total in zip(self._kinds, sums, strict=True)

@@ -36,11 +36,8 @@ from elmo_cli.text.records import Sentence, check_sentence
 GAP: Final = "___"
 """Token that marks the word to predict."""
 PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
-"""Columns of a word that is predicted after a text, before it or in its gap; ranks are from 1."""
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
-"""Columns of a substitute for the token at a position, from 0."""
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
-"""Columns of a sampled sentence; numbers are from 1, and spaces separate the tokens."""
 
 
 class Candidate(NamedTuple):
@@ -106,27 +103,20 @@ def predict_words(
         InputError: A text has several gaps, or `top` is less than 1.
     """
     check_at_least("top", top, 1)
-    return [
-        prediction
-        for batch in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
-        for prediction in _predict(model, batch, top, backward, with_unknown)
-    ]
-
-
-def _predict(
-    model: LanguageModel, texts: list[Sentence], top: int, backward: bool, with_unknown: bool
-) -> Iterator[Prediction]:
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    in_gaps = _in_gaps(model, [text for text in texts if GAP in text])
-    beside = _beside(model, [text for text in texts if GAP not in text], backward)
-    for text in texts:
-        has_gap = GAP in text
-        log_p = next(in_gaps if has_gap else beside)
-        share = log_p[unknown].exp().item()
-        if not with_unknown:
-            log_p[unknown] = -torch.inf
-        place = "gap" if has_gap else "before" if backward else "after"
-        yield Prediction(text, place, _best(model, log_p, top), share)
+    predictions = []
+    for batch in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
+        in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
+        beside = _beside(model, [text for text in batch if GAP not in text], backward)
+        for text in batch:
+            has_gap = GAP in text
+            log_p = next(in_gaps if has_gap else beside)
+            share = log_p[unknown].exp().item()
+            if not with_unknown:
+                log_p[unknown] = -torch.inf
+            place = "gap" if has_gap else "before" if backward else "after"
+            predictions.append(Prediction(text, place, _best(model, log_p, top), share))
+    return predictions
 
 
 def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
@@ -246,24 +236,13 @@ def sample_sentences(
     check_at_least("seed", seed, 0)
     if GAP in check_sentence(text, "the text"):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
-    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
-    return _sample(model, text, random, backward, temperature, max_words)
-
-
-def _sample(
-    model: LanguageModel,
-    text: Sentence,
-    random: Sequence[np.random.Generator],
-    backward: bool,
-    temperature: float,
-    max_words: int,
-) -> list[Sentence]:
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
+    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in random]
     contexts, state = model.read([text], backward=backward)
-    contexts = contexts.expand(len(random), -1)
-    state = select_state(state, torch.zeros(len(random), dtype=torch.int64, device=contexts.device))
-    running = list(range(len(random)))
+    contexts = contexts.expand(n_samples, -1)
+    state = select_state(state, torch.zeros(n_samples, dtype=torch.int64, device=contexts.device))
+    running = list(range(n_samples))
     for _ in range(max_words):
         drawn = [
             _draw(model, _without(model, log_p, never, UNKNOWN_TOKEN), random[index], temperature)

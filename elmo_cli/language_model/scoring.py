@@ -110,7 +110,6 @@ class LanguageModel:
         assert files.vocabulary is not None
         assert files.softmax is not None
         self.engine = engine
-        """The loaded model."""
         self.vocabulary = read_vocabulary(files.vocabulary)
         dim = engine.options.lstm.projection_dim
         self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)

@@ -94,15 +94,10 @@ class FullSoftmax:
     def of_targets(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
     ) -> Tensor:
-        """Compute the log probability of one word in each context.
+        """Compute the log probability of one word in each context, float, (N, P), on the device.
 
-        Args:
-            contexts: float, shape (N, P), on the device.
-            targets: int64, shape (N,): vocabulary indices.
-            with_entropy: Compute the entropy of the distribution over all words too.
-
-        Returns:
-            float64, shape (1, N), natural logarithms, on the CPU; (2, N) with the entropies.
+        `targets` are vocabulary indices, int64, (N,). The result is float64, (1, N), natural
+        logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
         """
         contexts, targets = contexts.float(), targets.to(self._device)
         logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
@@ -125,13 +120,9 @@ class FullSoftmax:
         return torch.stack(scores).cpu()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
-        """Yield the log probability of every word in each context.
+        """Yield the log probability of every word in each context, float, (N, P), on the device.
 
-        Args:
-            contexts: float, shape (N, P), on the device.
-
-        Yields:
-            For each context float64, shape (V,), natural logarithms, on the CPU.
+        Each is float64, shape (V,), natural logarithms, on the CPU.
         """
         for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
             shape = len(piece), self._n_words

@@ -59,11 +59,7 @@ def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
-    """Split the tokens of a sentence into units, none of which is empty.
-
-    Raises:
-        InputError: A token belongs to two units, or differs from the text.
-    """
+    """Split the tokens of a sentence into units, none of which is empty."""
     if kind == "token":
         return [Unit(n, token, slice(n, n + 1)) for n, token in enumerate(tokens)]
     parts = text.split() if kind == "word" else map(str.strip, text.split(_REGION_MARK))
@@ -124,9 +120,6 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
     Each line has a word and its count, separated by a tab, a comma, a semicolon or a space; the
     first line may be a header. A count can be any number, such as one per million words. A word
     with the count 0 has no log frequency.
-
-    Raises:
-        InputError: The file cannot be read, or has no counts.
     """
     counts: dict[str, float] = {}
     for word, number in _read_counts(path):
@@ -161,10 +154,7 @@ def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
 
 
 def sum_frequencies(words: list[str], frequencies: Mapping[str, float]) -> float | None:
-    """Return the sum of the log frequencies of words; None if one of them has none.
-
-    A word that is missing has the log frequency of its lower case.
-    """
+    """Return the sum of the log frequencies of words or their lower case. None if one has none."""
     values = [frequencies.get(word, frequencies.get(word.lower())) for word in words]
     present = [value for value in values if value is not None]
     return sum(present) if len(present) == len(values) else None
@@ -177,20 +167,9 @@ class Surprisals(NamedTuple):
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
-    """Shape (T,)."""
+    """Shape (T,); in D directions, (D, T), or with the boundary, (D, T + 1)."""
     entropy: NDArray[np.float64] | None
-    """Expected surprisal at each position, shape (T,); None unless it was requested."""
-
-
-class DirectedSurprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence in D directions, in bits; see `Surprisals`."""
-
-    tokens: Sentence
-    known: NDArray[np.bool_]
-    surprisal: NDArray[np.float64]
-    """Shape (D, T); with the boundary, (D, T + 1)."""
-    entropy: NDArray[np.float64]
-    """Expected surprisal at each position, shape (D, T); (0, T) unless it was requested."""
+    """Expected surprisal at each position, shape (T,) or (D, T); None unless it was requested."""
 
 
 def measure_surprisal(
@@ -210,10 +189,11 @@ def measure_surprisal(
         with_entropy: Compute the entropy of each prediction too.
     """
     direction: Direction = "backward" if backward else "forward"
-    measure = partial(measure_directions, model, direction=direction, with_entropy=with_entropy)
-    for surprisals in measure(sentences, batch_size=batch_size, is_ready=is_ready):
-        entropy = surprisals.entropy[0] if with_entropy else None
-        yield Surprisals(surprisals.tokens, surprisals.known, surprisals.surprisal[0], entropy)
+    measured = measure_directions(
+        model, sentences, batch_size, is_ready, direction=direction, with_entropy=with_entropy
+    )
+    for tokens, known, surprisal, entropy in measured:
+        yield Surprisals(tokens, known, surprisal[0], None if entropy is None else entropy[0])
 
 
 def measure_directions(
@@ -225,16 +205,15 @@ def measure_directions(
     direction: Direction = "both",
     with_entropy: bool = False,
     with_boundary: bool = False,
-) -> Iterator[DirectedSurprisals]:
+) -> Iterator[Surprisals]:
     """Measure the surprisal of each token in one direction, or in both; see `measure_surprisal`.
 
-    Args:
-        with_boundary: Include the surprisal of `</S>` after the tokens, which the forward
-            direction predicts, or of `<S>` before them, which the backward direction predicts.
+    `with_boundary` includes the surprisal of `</S>` after the tokens, which the forward direction
+    predicts, or of `<S>` before them, which the backward direction predicts.
     """
     slots = SLOTS[direction]
 
-    def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:
+    def compute(batch: list[Sentence], top: Tensor) -> list[Surprisals]:
         batch_scores = model.score_batch(batch, top, slots, with_entropy=with_entropy)
         return [
             _in_bits(tokens, known, list(map(of_tokens, slots, scores)))
@@ -253,11 +232,10 @@ def measure_directions(
 
 def _in_bits(
     tokens: Sentence, known: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]]
-) -> DirectedSurprisals:
+) -> Surprisals:
     """Convert log probabilities, shape (1, T), or with entropies, (2, T), to bits."""
     bits = np.stack(scores) / np.log(2)  # (D, 1 or 2, T)
-    entropy = bits[:, 1] if bits.shape[1] > 1 else bits[:0, 0]
-    return DirectedSurprisals(tokens, known, -bits[:, 0], entropy)
+    return Surprisals(tokens, known, -bits[:, 0], bits[:, 1] if bits.shape[1] > 1 else None)
 
 
 def directed(name: str, direction: Direction) -> list[str]:
@@ -266,14 +244,12 @@ def directed(name: str, direction: Direction) -> list[str]:
 
 
 class UnitSurprisal(NamedTuple):
-    """Surprisal of a token, word or region, and what predicts its reading time."""
+    """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of a word or region, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
-    """Number of its tokens that are not in the vocabulary."""
     surprisal: Sequence[float]
     """Sum over its tokens in each direction, in bits."""
     entropy: Sequence[float]
@@ -301,12 +277,9 @@ class SurprisalTable:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of `row`."""
-        if self.unit == "token":
-            names = ["position", "token"]
-        else:
-            names = [f"{self.unit}_number", self.unit, "tokens"]
+        names = [f"{self.unit}_number", self.unit, "tokens"]
         return [
-            *names,
+            *(["position", "token"] if self.unit == "token" else names),
             *directed("surprisal", self.direction),
             *(["surprisal_average"] if self.direction == "both" else []),
             *(directed("entropy", self.direction) if self.with_entropy else []),
@@ -332,11 +305,7 @@ class SurprisalTable:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
-        """Measure the units of a stream of records, whose texts have the words or regions.
-
-        Raises:
-            InputError: The tokens of a record do not fit its words or regions.
-        """
+        """Measure the units of a stream of records, whose texts have the words or regions."""
         measure = partial(
             measure_directions,
             model,
@@ -358,18 +327,19 @@ class SurprisalTable:
             yield ScoredRecord(scored.names, scored.record, result)
 
     def _add(
-        self, unit: Unit, surprisals: DirectedSurprisals, frequencies: Mapping[str, float]
+        self, unit: Unit, surprisals: Surprisals, frequencies: Mapping[str, float]
     ) -> UnitSurprisal:
         """Add the surprisals of the tokens of a unit."""
         tokens = unit.tokens
         # The backward direction meets the last token of the unit first.
         begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
+        entropies = () if surprisals.entropy is None else surprisals.entropy
         return UnitSurprisal(
             unit.number,
             unit.text,
             tokens.stop - tokens.start,
             int((~surprisals.known[tokens]).sum()),
             surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
-            [float(row[begin]) for row, begin in zip(surprisals.entropy, begins, strict=False)],
+            [float(row[begin]) for row, begin in zip(entropies, begins, strict=False)],
             sum_frequencies(surprisals.tokens[tokens], frequencies),
         )

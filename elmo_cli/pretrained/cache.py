@@ -73,14 +73,8 @@ def download_file(
 ) -> None:
     """Download a file from the first URL that works, into a folder that is locked.
 
-    Args:
-        urls: URLs of http, and redirects to them, are followed only if the environment variable
-            ELMO_ALLOW_HTTP is 1.
-        destination: Path of the file.
-        check: Reads the complete file before it gets its name. Raises an `ElmoError` if the file
-            is damaged.
-        advice: Last sentence of the error if all URLs fail.
-        allow_file: Follow URLs of files on this machine, too.
+    `check` reads the complete file before it gets its name, and raises an `ElmoError` if the file
+    is damaged. `advice` is the last sentence of the error if all URLs fail.
     """
     # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")
@@ -136,9 +130,8 @@ def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
 def _check_scheme(url: str, *, allow_file: bool) -> None:
     """Raise a `ModelError` for an insecure URL, unless the user allows http."""
     scheme = url.lower().partition(":")[0]
-    if scheme == "https" or (scheme == "file" and allow_file):
-        return
-    if os.environ.get("ELMO_ALLOW_HTTP") != "1":
+    is_safe = scheme == "https" or (scheme == "file" and allow_file)
+    if not is_safe and os.environ.get("ELMO_ALLOW_HTTP") != "1":
         raise ModelError("expected an https URL; set ELMO_ALLOW_HTTP=1 to allow http")
 
 
@@ -185,8 +178,7 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
 def local_file(file: str | Path, role: str) -> Path:
     """Return a path unchanged. Download the file of an https URL once, and return its path.
 
-    If the URL belongs to a published model, the other URLs of the file serve as fallbacks. The
-    role is a key of `FILE_NAMES`.
+    If the URL belongs to a published model, the other URLs of the file serve as fallbacks.
     """
     url = str(file)
     if "://" not in url:
@@ -197,10 +189,9 @@ def local_file(file: str | Path, role: str) -> Path:
         _try_mirror(model, published_folder(model), with_softmax=with_softmax)
         return _published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
-    path = cache_folder() / "urls" / cache_key(url) / name
-    _fill(
-        path.parent, path.exists, lambda: download_file([url], path, partial(check_file, role=role))
-    )
+    path = cache_folder() / "urls" / _cache_key(url) / name
+    check = partial(check_file, role=role)
+    _fill(path.parent, path.exists, lambda: download_file([url], path, check))
     return path
 
 
@@ -208,13 +199,12 @@ def unpacked(archive: Path) -> Path:
     """Return the folder with the content of a zip file. Unpack each file once."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
-    folder = cache_folder() / "archives" / cache_key(identity)
+    folder = cache_folder() / "archives" / _cache_key(identity)
     _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
     return folder
 
 
-def cache_key(identity: str) -> str:
-    """Return the name of an entry in the cache folder, from a URL or a path."""
+def _cache_key(identity: str) -> str:
     return hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
 
 
@@ -238,15 +228,10 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 def _published_file(model: PublishedModel, role: str) -> Path:
     """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
-    target = folder / FILE_NAMES[role]
+    target, urls = folder / FILE_NAMES[role], model.urls.get(role, ())
     check = partial(check_file, role=role, expected_sha256=model.known_sha256(target.name))
-    _fill(
-        folder,
-        lambda: candidates(folder, role),
-        lambda: download_file(
-            model.urls.get(role, ()), target, check, advice=_advice(model, target)
-        ),
-    )
+    get = partial(download_file, urls, target, check, advice=_advice(model, target))
+    _fill(folder, lambda: candidates(folder, role), get)
     return candidates(folder, role)[0]
 
 

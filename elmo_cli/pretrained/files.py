@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -65,11 +64,7 @@ class ModelFiles:
 
     @property
     def parsed_options(self) -> ModelOptions:
-        """Architecture of the model. The options file is read on first use.
-
-        Raises:
-            OptionsError: The file cannot be read, or does not describe a model.
-        """
+        """Architecture of the model. The options file is read on first use."""
         return self._options_and_training[0]
 
     @property
@@ -125,18 +120,17 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
         kind = ModelError if all(by_role.values()) else MissingModelError
-        raise kind(
-            f"{folder}: expected a model (options.json and weights.hdf5), "
-            f"found {' and '.join(errors)}"
-        )
+        found = " and ".join(errors)
+        raise kind(f"{folder}: expected a model (options.json and weights.hdf5), found {found}")
+    (options,), (weights,) = by_role.values()
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
-    others = [path for path in (vocabulary, softmax) if path is not None]
-    if by_role["weights"][0].suffix == ".pkl":
-        others += [folder / name for name in MANY_LANGS_FILES if os.path.exists(folder / name)]
-    for path in chain.from_iterable([*by_role.values(), others]):
+    paths = [options, weights, *filter(None, (vocabulary, softmax))]
+    if weights.suffix == ".pkl":
+        paths += [folder / name for name in MANY_LANGS_FILES if os.path.exists(folder / name)]
+    for path in paths:
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
-    return ModelFiles(name, by_role["options"][0], by_role["weights"][0], vocabulary, softmax)
+    return ModelFiles(name, options, weights, vocabulary, softmax)
 
 
 def has_tensor(path: Path, name: str) -> bool:
@@ -189,9 +183,7 @@ def check_file(path: Path, role: str | None, expected_sha256: str | None = None)
 def content_sha256(files: ModelFiles) -> str:
     """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    For character models it is the hash of the weights file. For other models it covers the hashes
-    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
-    options, which outputs record separately.
+    The options are excluded. Outputs record them separately.
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):

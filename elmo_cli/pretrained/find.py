@@ -49,7 +49,6 @@ from elmo_cli.text.sources import read_text
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -71,10 +70,6 @@ def choose_model(
             the weights, else next to the softmax.
         softmax_file: Softmax. None is the file next to the weights.
         with_softmax: Find the softmax and its vocabulary too, for predicting words.
-
-    Raises:
-        ElmoError: The model, its softmax or its vocabulary is missing or invalid, or the
-            arguments contradict each other.
     """
     if isinstance(model, ModelFiles):
         files = model
@@ -141,11 +136,11 @@ def with_own_softmax(files: ModelFiles) -> ModelFiles:
 def load_bilm(files: ModelFiles) -> "BiLm":
     """Build a model from its files, in float32."""
     options = files.parsed_options
-    folder = files.weights.parent
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons, read_many_langs
 
-        token_encoder, lexicons = folder / TOKEN_ENCODER, read_lexicons(folder, options)
+        token_encoder = files.weights.with_name(TOKEN_ENCODER)
+        lexicons = read_lexicons(files.weights.parent, options)
         return read_many_langs(files.weights, token_encoder, options, lexicons)
     from elmo_cli.model.weights import read_weights
 
@@ -169,11 +164,10 @@ class ResolvedModel:
     """A model that a user named, as far as it is known without a download."""
 
     language: str | None = None
-    """Language code (ISO 639) of its texts, or None if it is unknown."""
+    """Language code (ISO 639) of its texts."""
     tokenizer: str | None = None
-    """Tokenizer of its training text, or None if it is unknown, as for published models."""
+    """Tokenizer of its training text. None if it is unknown, as for published models."""
     files: ModelFiles | None = None
-    """Its files, or None if they are not found yet."""
 
 
 def resolve_model(
@@ -212,13 +206,9 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
             is the environment variable ELMO_MODEL, else the bundled model. A `Path` is never a
             name.
         with_softmax: Download the softmax of a published model and its vocabulary too.
-
-    Raises:
-        ModelError: There is no model of this name, or it cannot be downloaded or read.
     """
-    source = ""
-    if name is None:
-        name, source = default_model(), "ELMO_MODEL: "
+    source = "ELMO_MODEL: " if name is None else ""
+    name = default_model() if name is None else name
     if name == "":  # Its Path would be the current folder.
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
@@ -271,10 +261,7 @@ def remove_model(name: str) -> tuple[Path, int]:
 
 
 def no_such_model(name: str | Path, source: str = "") -> ModelError:
-    """Return the error for an unknown name, with the most similar known name.
-
-    The message begins with `source`.
-    """
+    """Return the error for an unknown name. Its message begins with `source`."""
     text = str(name)
     looks_like_path = (
         isinstance(name, Path)
@@ -298,33 +285,25 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
 def describe_models(
     language: str | None = None, *, downloaded: bool = False
 ) -> list[dict[str, Any]]:
-    """Describe the published models, English ones first.
-
-    Args:
-        language: Language code (ISO 639), for the models of one language.
-        downloaded: Describe only the models on this disk.
-    """
-    codes = sorted({model.language_code for model in MODELS if model.language_code})
-    if language is not None and language.lower() not in codes:
-        raise InputError(f"--language {language.lower()}: expected a code of {', '.join(codes)}")
-    described = [
-        _describe_published(model)
-        for model in sorted(MODELS, key=lambda model: model.language_code != "en")
-        if language is None or model.language_code == language.lower()
-    ]
+    """Describe the published models, English ones first. The language is a code (ISO 639)."""
+    models = sorted(MODELS, key=lambda model: model.language_code != "en")
+    if language is not None:
+        language = language.lower()
+        codes = sorted({model.language_code for model in models if model.language_code})
+        if language not in codes:
+            raise InputError(f"--language {language}: expected a code of {', '.join(codes)}")
+        models = [model for model in models if model.language_code == language]
+    described = map(_describe_published, models)
     return [model for model in described if not downloaded or model["state"] != "available"]
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
-    """Describe a model by its name or path; see `find_model`.
-
-    A published model that is not downloaded is described by the registry alone. Only a model of
-    the hub is downloaded.
-    """
-    name_or_path = name or default_model()
-    published = published_model(name_or_path)
-    description = {"name": name_or_path} if published is None else _describe_published(published)
-    if description.get("state") == "available":
+    """Describe a model by its name or path. Only a model of the hub is downloaded."""
+    published = published_model(name or default_model())
+    if published is None:
+        return {"name": name or default_model()} | _describe_files(find_model(name or None))
+    description = _describe_published(published)
+    if description["state"] == "available":
         return description
     return description | _describe_files(find_model(name or None))
 
@@ -343,33 +322,27 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
     }
 
 
-def _projects(files: ModelFiles) -> bool:
-    """Return whether a model of characters has a projection, which bilm-tf omits if it can."""
-    options = files.parsed_options
-    characters = None if isinstance(options, ManyLangsOptions) else options.char_cnn
-    if characters is None or characters.n_filters != options.lstm.projection_dim:
-        return True
-    return has_tensor(files.weights, "CNN_proj/W_proj")
-
-
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
     files = with_own_softmax(files)
-    options = files.parsed_options
-    n_words, n_characters = None, N_CHARACTERS
+    options, characters = files.parsed_options, files.parsed_options.char_cnn
+    n_words, n_characters, projects = None, N_CHARACTERS, True
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons
 
         lexicons = read_lexicons(files.options.parent, options)
         n_words = lexicons.words.n_rows if lexicons.words else None
         n_characters = lexicons.characters.n_rows if lexicons.characters else 0
-    elif files.vocabulary and (options.char_cnn is None or files.softmax):
-        n_words = len(read_vocabulary(files.vocabulary))
+    else:
+        if characters and characters.n_filters == options.lstm.projection_dim:
+            projects = has_tensor(files.weights, "CNN_proj/W_proj")  # bilm-tf may omit it.
+        if files.vocabulary and (characters is None or files.softmax):
+            n_words = len(read_vocabulary(files.vocabulary))
     card: list[str] = []
     card_file = files.options.with_name("card.md")
     with suppress(OSError, UnicodeDecodeError):
         if card_file.is_file():
             card = read_text(card_file).splitlines()[:12]
-    parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
+    parts = parameters_by_part(options, n_words, n_characters, projects=projects)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
         for role in FILE_NAMES

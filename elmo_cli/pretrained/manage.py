@@ -54,17 +54,10 @@ _README: Final = "README.md"
 def convert_weights(
     source: str | Path, target: str | Path, dtype: str | None = None, *, overwrite: bool = False
 ) -> tuple[int, str]:
-    """Write the weights of a biLM or a softmax to another file.
+    """Write the weights of a biLM or a softmax to a file. Return their number and data type.
 
-    Args:
-        source: Path of the weights.
-        target: Path whose suffix .hdf5, .h5 or .safetensors chooses the format. The file appears
-            when it is complete. Its metadata or attributes record its source.
-        dtype: `float32` or `float16`. None is float16 if all values of `source` are, else float32.
-        overwrite: Replace an existing file.
-
-    Returns:
-        The number of tensors, and their data type.
+    The suffix of `target` chooses the format. Its metadata or attributes record its source. If
+    `dtype` is None, it is float16 if all values of `source` are, else float32.
     """
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
@@ -75,13 +68,9 @@ def convert_weights(
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
         dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")
-        metadata = {
-            "source_sha256": sha256(source),
-            "dtype": dtype,
-            "elmo_cli_version": __version__,
-        }
+        origin = {"source_sha256": sha256(source), "dtype": dtype, "elmo_cli_version": __version__}
         tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
-        write_tensors(target, tensors, dtype, metadata)
+        write_tensors(target, tensors, dtype, origin)
     return len(file.names), dtype
 
 
@@ -104,9 +93,6 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
     The folder gets config.json, model.safetensors, README.md with the hub's metadata, and the
     vocabulary and the softmax, if the model has them.
-
-    Raises:
-        ElmoError: A file of the model is invalid, or the folder cannot be written.
     """
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
@@ -136,9 +122,8 @@ def _write_readme(files: ModelFiles, folder: Path) -> None:
     with suppress(OSError, UnicodeDecodeError):
         lines = read_text(files.options.with_name("card.md")).splitlines()
         # The card becomes a section of the page.
-        card = "\n".join(
-            ["", "", *(f"#{line}" if line.startswith("#") else line for line in lines)]
-        )
+        lines = [f"#{line}" if line.startswith("#") else line for line in lines]
+        card = "\n".join(["", "", *lines])
     template = Path(__file__).with_name("hub_readme.md").read_text(encoding="utf-8")
     page = template.format(
         language="" if files.language is None else f"language: {files.language}\n",
@@ -156,14 +141,9 @@ _EXPECTED: Final = "a folder, a zip file, or files named options.json and weight
 
 
 def import_model(name: str, sources: Sequence[str | Path]) -> Path:
-    """Copy the files of a published model into the cache folder, checked as a download is.
+    """Copy folders, zip files and single files of a published model into its folder in the cache.
 
-    Args:
-        name: Name of the model in the registry.
-        sources: Folders, zip files and single files of the model.
-
-    Returns:
-        The folder of the model in the cache.
+    The files are checked as a download is.
     """
     model = published_model(name)
     if model is None:
@@ -212,12 +192,10 @@ def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
 
 
 def _paths_in(folder: Path) -> list[Path]:
-    """Return the files of the model in a folder."""
     files = read_folder(folder, str(folder))
     if files.weights.suffix == ".pkl":  # A model of ELMoForManyLangs has more files.
         return [each for each in folder.iterdir() if each.suffix in (".dic", ".json", ".pkl")]
-    paths = [files.options, files.weights, files.vocabulary, files.softmax]
-    return [path for path in paths if path is not None]
+    return [*filter(None, (files.options, files.weights, files.vocabulary, files.softmax))]
 
 
 def _cache_name(source: Path) -> str:

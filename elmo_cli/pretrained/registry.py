@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.pretrained.files import FILE_NAMES, role_of
+from elmo_cli.pretrained.files import role_of
 from elmo_cli.text.report import Expected, TokenLimit
 
 BUNDLED: Final = "mini"
 """Name of the model that comes with the package."""
-
 MANY_LANGS_PREFIX: Final = "many-langs-"
 """Beginning of the names of ELMoForManyLangs' models. A language code follows."""
 
@@ -59,18 +58,13 @@ MODELS: Final = tuple(
 
 def published_model(name: str) -> PublishedModel | None:
     """Return the model with a name or an alias, ignoring case, or None."""
-    for model in MODELS:
-        if name.lower() in (model.name, *model.aliases):
-            return model
-    return None
+    return next((model for model in MODELS if name.lower() in (model.name, *model.aliases)), None)
 
 
 def model_of_url(url: str) -> PublishedModel | None:
     """Return the model that has a file at a URL, or None."""
-    for model in MODELS:
-        if any(url in model.urls.get(role, ()) for role in FILE_NAMES):
-            return model
-    return None
+    models = (model for model in MODELS if any(url in urls for urls in model.urls.values()))
+    return next(models, None)
 
 
 def expected_input(model: str, token_limit: TokenLimit | None) -> Expected:

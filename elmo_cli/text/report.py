@@ -32,7 +32,7 @@ class TokenLimit(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Input that a model expects. Its defaults are those of an unknown model."""
+    """Input that a model expects. The defaults describe an unknown model."""
 
     token_limit: TokenLimit | None = None
     """Length of a token that the model reads; a warning counts longer tokens."""

@@ -121,7 +121,7 @@ class Source:
     """Input that is opened once: a path, `-` for standard input, or a file that is open as text.
 
     The first use of its content opens it. Whoever reads its records closes it at the end; a
-    source that nobody reads is closed with its last reference.
+    source without a reader is closed with its last reference.
     """
 
     def __init__(self, given: object) -> None:

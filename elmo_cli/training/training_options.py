@@ -57,7 +57,7 @@ class TextOptions:
     files: tuple[str | Path, ...]
     """Paths or patterns (`*`, `?`, `[...]`, `**`)."""
     settings: TextSettings = DEFAULT_SETTINGS
-    """How every file is read."""
+    """Settings of every file."""
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = None
     """Text to measure perplexity on."""

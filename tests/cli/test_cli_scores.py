@@ -63,7 +63,7 @@ def test_rows_of_sentences_are_the_sums_of_their_surprisals() -> None:
     tokens = [json.loads(line) for line in lines]
     for sentence in (first, last):
         bits = [row["surprisal"] for row in tokens if row["line"] == sentence["line"]]
-        bits.append(2)  # of </S>
+        bits.append(2)  # `</S>`
         assert sum(bits) == pytest.approx(-sentence["log_p_forward"] / math.log(2))
 
 
