@@ -16,8 +16,7 @@ from elmo_cli.pretrained.find import choose_model, load_bilm
 
 _Path: TypeAlias = str | Path | None
 
-_FIRST_WORD: Final = 1 << 40
-"""Number that is added to the row of a word without characters to make ids of its own."""
+_FIRST_WORD: Final = 1 << 40  # added to rows of words without characters to make their own ids
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -82,9 +81,8 @@ class Elmo(nn.Module):
         if module is None:
             module = load_bilm(choose_model(model, options_file, weight_file))
         elif (options_file, weight_file, model) != (None, None, None):
-            raise ModelError(
-                "expected options_file and weight_file, or module, or model, found more"
-            )
+            expected = "options_file and weight_file, or module, or model"
+            raise ModelError(f"expected {expected}, found more")
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -171,10 +169,7 @@ class Elmo(nn.Module):
     def _find_words(
         self, ids: Tensor, word_inputs: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the ids, (B, T, C), the rows of words in the cache, (B, T), and lost words.
-
-        Words outside the cache and without characters are lost.
-        """
+        """Return the ids, (B, T, C), rows in the cache, (B, T), and words that are in neither."""
         has_ids = (ids > 0).any(dim=2)  # (B, T)
         if word_inputs is None or self.token_table is None:
             return ids, None, torch.zeros_like(has_ids)
@@ -196,8 +191,7 @@ class Elmo(nn.Module):
         all_rows = table.with_boundaries(table_rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
-            vectors: Tensor = table(all_rows[rows, columns], bounded[rows, columns], encoder)
-            return vectors
+            return table.forward(all_rows[rows, columns], bounded[rows, columns], encoder)
 
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask
 
@@ -208,11 +202,10 @@ class Elmo(nn.Module):
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
         if inputs.is_floating_point():
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
-        expected = inputs.shape[:-1]
+        expected = (*inputs.shape[:-1],)
         if word_inputs is not None and word_inputs.shape != expected:
-            raise InputError(
-                f"word_inputs: expected shape {(*expected,)}, found {(*word_inputs.shape,)}"
-            )
+            found = (*word_inputs.shape,)
+            raise InputError(f"word_inputs: expected shape {expected}, found {found}")
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
@@ -224,10 +217,7 @@ def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
 
 
 def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
-    """Return the number of tokens of each sentence, after all checks, by one transfer from a GPU.
-
-    `ids` are int64, shape (B, T, C). `lost` words are bool, shape (B, T).
-    """
+    """Check int64, (B, T, C), and bool, (B, T), and return lengths by one transfer from a GPU."""
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
     errors = torch.stack([gaps.any(), lost.any()])
@@ -235,10 +225,8 @@ def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
     if has_gap:
         raise InputError("inputs: expected padding after the tokens, found some before a token")
     if is_lost:
-        raise InputError(
-            "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
-            "found one outside it"
-        )
+        expected = "indices in vocab_to_cache where inputs has no characters"
+        raise InputError(f"word_inputs: expected {expected}, found one outside it")
     return lengths
 
 

@@ -52,8 +52,7 @@ class ElmoEmbedder:
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
 
-    _copied = WeightsVersion()
-    """Version of the weights of `elmo_bilm` that the engine has."""
+    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
 
     def __init__(
         self,
@@ -133,10 +132,8 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.manage import save_model
 
         if self.engine.changed is not None:
-            raise ModelError(
-                "elmo_bilm: its weights differ from the files that save_pretrained copies. Save "
-                "elmo_bilm.state_dict() with torch instead."
-            )
+            problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"
+            raise ModelError(f"{problem}. Save elmo_bilm.state_dict() with torch instead.")
         save_model(self.files, folder)
 
     def __repr__(self) -> str:
@@ -333,17 +330,13 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        settings, files = (
-            TextSettings(tokenizer=tokenizer or "moses", language=language),
-            self.files,
-        )
-        is_chosen = tokenizer is not None
+        settings = TextSettings(tokenizer=tokenizer or "moses", language=language)
+        files, is_chosen = self.files, tokenizer is not None
         chosen = settings.choose_tokenizer(files.tokenizer, files.language, is_chosen=is_chosen)
         self._warn_about_tokenizer(chosen, files.tokenizer)
-        tokenize = chosen.tokenize
         listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
         sentences = [
-            tokenize(text)
+            chosen.tokenize(text)
             if isinstance(text, str)
             else check_sentence(text, f"texts[{index}]", "a string or a list of tokens")
             for index, text in enumerate(listed)
@@ -483,6 +476,5 @@ class ElmoEmbedder:
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
         """Log a warning if a tokenizer differs from the one of the model's training."""
         if trained not in (None, tokenizer.name):
-            logger.warning(
-                "Warning: the model was trained with tokenizer %s, not %s", trained, tokenizer.name
-            )
+            message = "Warning: the model was trained with tokenizer %s, not %s"
+            logger.warning(message, trained, tokenizer.name)

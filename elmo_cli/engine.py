@@ -8,24 +8,20 @@ An engine can be pickled and deep-copied.
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import ComputationError, utf8_name
-from elmo_cli.inference.batching import (
-    choose_batch_tokens,
-    compute_window,
-    find_distinct_sentences,
-    split_into_windows,
-)
+from elmo_cli.errors import ComputationError, check_at_least, utf8_name
+from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
@@ -41,6 +37,9 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
 CPU = torch.device("cpu")
+
+WINDOW_BATCHES: Final = 2
+"""Batches per window: enough sentences for batches of similar lengths."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -60,8 +59,7 @@ class Engine:
     batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
     settings: ModelSettings  # as given, with the precision
-    changed: BiLm | None = None
-    """Model whose weights differ from the files; None if they are equal."""
+    changed: BiLm | None = None  # if its weights differ from the files
 
     @cached_property
     def content_sha256(self) -> str:
@@ -94,10 +92,8 @@ class Engine:
     @cached_property
     def _encoder_on_cpu(self) -> SentenceEncoder:
         """Second copy of the model, for sentences that are too long for the memory of a GPU."""
-        logger.warning(
-            "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
-            self.device,
-        )
+        message = "Out of memory on %s for one sentence. Such sentences are computed on the CPU."
+        logger.warning(message, self.device)
         types = compute_types(self.settings.precision, CPU)
         bilm = load_bilm(self.files) if self.changed is None else _copied(self.changed)
         return make_encoder(bilm, types, self.state)
@@ -118,61 +114,51 @@ class Engine:
         batch_size: int = DEFAULT_BATCH_SIZE,
         ends_window: Callable[[_Item], bool] = lambda item: False,
     ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
-        """Split a stream into windows, each held in memory, and compute one after the other.
+        """Split a stream into windows of `WINDOW_BATCHES` batches, and compute one after the other.
 
-        Args:
-            items: Read one window at a time.
-            compute_window: `embed_window` or `compute` of this engine, with its other arguments
-                bound.
-            sentence_of: Returns the sentence of an item.
-            batch_size: Sentences per window where the state is carried over.
-            ends_window: See `split_into_windows`. It has no effect with carried state.
-
-        Yields:
-            The items of a window with their results, which are used before the next window.
+        A window ends earlier at an item for which `ends_window` returns True. With carried state,
+        it is one batch of `batch_size` sentences. Yield its items with their results, which must be
+        used before the next window. `compute_window` is `embed_window` or `compute` of this engine.
         """
-        for window in split_into_windows(
+        check_at_least("batch_size", batch_size, 1)
+        n_tokens = n_sentences = WINDOW_BATCHES * self.batch_tokens
+        if self.state == "carry":
+            n_tokens, n_sentences, ends_window = sys.maxsize, batch_size, lambda item: False
+        windows = split_by_size(
             items,
-            batch_size,
-            self.batch_tokens,
-            carried=self.state == "carry",
+            n_tokens,
+            n_sentences,
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
-        ):
+        )
+        for window in windows:
             yield window, compute_window([sentence_of(item) for item in window])
 
     def compute(
         self, sentences: list[Sentence], compute: Compute[_Result], empty: _Result
     ) -> list[_Result | ComputationError]:
-        """Compute one result per sentence of a window.
+        """Compute one result per sentence of a window, which is `empty` without tokens.
 
         Equal sentences share one result, unless the state is carried over. Then the boundaries of
         empty sentences change the state of their slots, as in AllenNLP, unless all are empty.
-
-        Args:
-            sentences: The window; one batch if the state is carried over.
-            compute: Called with each batch. It changes nothing when it fails.
-            empty: Result of a sentence without tokens.
         """
         carried = self.state == "carry"
         if carried:
             distinct, indices = sentences, list(range(len(sentences)))
         else:
-            distinct, indices = find_distinct_sentences(sentences)
+            index: dict[tuple[str, ...], int] = {}
+            indices = [index.setdefault(tuple(sentence), len(index)) for sentence in sentences]
+            distinct = list(map(list, index))
 
         @torch.inference_mode()
         def compute_batch(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[_Result]:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
             return compute(encoder, [distinct[index] for index in batch], batch)
 
-        kind = self.device.type
+        kind, lengths = self.device.type, list(map(len, distinct))
+        on_cpu = None if kind == "cpu" else partial(compute_batch, on_cpu=True)
         results = compute_window(
-            compute_batch,
-            list(map(len, distinct)),
-            self.batch_tokens,
-            kind,
-            carried=carried,
-            compute_on_cpu=None if kind == "cpu" else partial(compute_batch, on_cpu=True),
+            compute_batch, lengths, self.batch_tokens, kind, carried=carried, compute_on_cpu=on_cpu
         )
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
         if carried and 0 < len(slots) < len(sentences):
@@ -183,11 +169,7 @@ class Engine:
     def embed(
         self, sentences: list[Sentence], selection: Selection, device: torch.device = CPU
     ) -> list[Tensor | ComputationError]:
-        """Embed a window on `device`, by a selection that is checked for the model.
-
-        Returns:
-            float32 tensors that may share memory: see `apply_selection` for the shapes.
-        """
+        """Embed a window on `device`: float32; see `apply_selection`. They may share memory."""
 
         def compute(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
@@ -195,16 +177,13 @@ class Engine:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
             return apply_selection(selection, layers, [len(tokens) for tokens in batch], device)
 
-        shape = self.options.n_layers, self.options.width
-        return self.compute(sentences, compute, empty_activations(selection, *shape, device))
+        empty = empty_activations(selection, self.options.n_layers, self.options.width, device)
+        return self.compute(sentences, compute, empty)
 
     def embed_window(
         self, sentences: list[Sentence], selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        """Yield the activations of each sentence of a window, as arrays of their own; see `embed`.
-
-        Each array is copied when it is taken: the copies of a window are never in memory together.
-        """
+        """Yield activations as `embed`; each is copied when it is taken, to save memory."""
         return (
             values if isinstance(values, ComputationError) else values.numpy().copy()
             for values in self.embed(sentences, selection)
@@ -212,8 +191,7 @@ class Engine:
 
     def empty_activations(self, selection: Selection) -> Array:
         """Return the activations of a sentence without tokens, float32."""
-        values = empty_activations(selection, self.options.n_layers, self.options.width, CPU)
-        return np.asarray(values)
+        return empty_activations(selection, self.options.n_layers, self.options.width, CPU).numpy()
 
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
@@ -237,7 +215,9 @@ def _copied(bilm: BiLm) -> BiLm:
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
     """Load a model. `files` are the files of the model, if they have been found already."""
     types = compute_types(settings.precision, choose_device(settings.device))
-    batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
+    given, default = settings.batch_tokens, BATCH_TOKENS[types.device.type]
+    batch_tokens = default if given is None else given
+    check_at_least("batch_tokens", batch_tokens, 1)
     files = files or settings.find_files()
     state = settings.state or files.initial_state
     bilm = load_bilm(files)

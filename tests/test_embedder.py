@@ -126,9 +126,7 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
     with pytest.MonkeyPatch.context() as patch:
         cached = data.draw(st.integers(1, 12), "tokens cached")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
-        patch.setattr(
-            "elmo_cli.inference.batching.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
-        )
+        patch.setattr("elmo_cli.engine.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
         other = load(model.files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
         again = other.embed_sentences([batch[i] for i in order])
         for i, activations in zip(order, again, strict=True):

@@ -13,9 +13,9 @@ that equal beginnings are computed once:
 The nodes are stored step after step, without padding.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import ComputationError, check_at_least, first_line
+from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.precision import is_out_of_memory
 
 _Item = TypeVar("_Item")
@@ -35,46 +35,6 @@ BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
 once, but need more memory."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
 """Sentences per batch, by device: enough for matrix products at full speed."""
-WINDOW_BATCHES: Final = 2
-"""Batches per window: enough sentences for batches of similar lengths."""
-
-
-def find_distinct_sentences(
-    sentences: Sequence[list[str]],
-) -> tuple[list[list[str]], list[int]]:
-    """Return the distinct sentences, and the index of each sentence among them."""
-    index: dict[tuple[str, ...], int] = {}
-    indices = [index.setdefault(tuple(sentence), len(index)) for sentence in sentences]
-    return [list(sentence) for sentence in index], indices
-
-
-def choose_batch_tokens(batch_tokens: int | None, device_type: str) -> int:
-    """Return `batch_tokens`, or the default of the device."""
-    if batch_tokens is None:
-        return BATCH_TOKENS[device_type]
-    check_at_least("batch_tokens", batch_tokens, 1)
-    return batch_tokens
-
-
-def split_into_windows(
-    sentences: Iterable[_Item],
-    batch_size: int,
-    batch_tokens: int,
-    *,
-    carried: bool,
-    length: Callable[[Any], int] = len,
-    ends_window: Callable[[Any], bool] = lambda item: False,
-) -> Iterator[list[_Item]]:
-    """Split a stream into windows of `WINDOW_BATCHES` batches of `batch_tokens` tokens.
-
-    A window ends earlier at an item for which `ends_window` returns True. With carried state, it is
-    one batch of `batch_size` sentences.
-    """
-    check_at_least("batch_size", batch_size, 1)
-    if carried:
-        return split_by_size(sentences, sys.maxsize, batch_size, length=length)
-    n_tokens = WINDOW_BATCHES * batch_tokens
-    return split_by_size(sentences, n_tokens, n_tokens, length=length, ends_window=ends_window)
 
 
 def split_by_size(
@@ -112,21 +72,9 @@ def compute_window(
 ) -> dict[int, _Result | ComputationError]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    A batch that does not fit into memory is split in halves. A single sentence that does not fit
-    is computed by `compute_on_cpu`.
-
-    Args:
-        compute: Returns the results of a batch of indices. It has no effect when it fails.
-        lengths: Number of tokens per sentence.
-        batch_tokens: See `group_by_length`.
-        device_type: `cpu`, `cuda` or `mps`.
-        carried: True if the state is carried over. It may have changed when memory runs out, so
-            that the error is raised instead of returned.
-        compute_on_cpu: Computes a sentence that is too long for a GPU.
-
-    Returns:
-        The result of each sentence that has tokens, by its index, or an error if the sentence
-        alone does not fit into memory.
+    A batch that does not fit into memory is split in halves, in the end for `compute_on_cpu`. With
+    carried state, which may have changed then, the error is raised. Return the result or the error
+    of each sentence that has tokens, by its index.
     """
     results: dict[int, _Result | ComputationError] = {}
     batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
@@ -172,12 +120,11 @@ def group_by_length(
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if lengths[index] == 0:
             break
-        is_full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
-        if batch and is_full:
-            yield batch
-            batch, n_tokens = [], 0
-        batch.append(index)
         n_tokens += lengths[index]
+        if batch and (len(batch) == batch_sentences or n_tokens > batch_tokens):
+            yield batch
+            batch, n_tokens = [], lengths[index]
+        batch.append(index)
     if batch:
         yield batch
 
@@ -198,33 +145,22 @@ def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray
 class Trie:
     """Distinct beginnings of sentences: M nodes for B sentences of N tokens."""
 
-    sizes: list[int]
-    """Number of nodes per step. They sum to M."""
-    tokens: NDArray[np.int64]
-    """Token of each node, shape (M,)."""
-    parents: Tensor
-    """Index of each node's parent in the step before, or of its root, int64, shape (M,)."""
-    nodes: Tensor
-    """Node of each token, sentence after sentence, int64, shape (N,)."""
-    n_ended: list[int]
-    """Number of sentences that end at each step. They sum to B."""
-    ends: Tensor
-    """Index in its step of the last node of each sentence, in the order in which they end, int64,
-    shape (B,)."""
-    by_sentence: Tensor
-    """Index of each sentence in the order in which they end, int64, shape (B,)."""
+    sizes: list[int]  # number of nodes per step; they sum to M
+    tokens: NDArray[np.int64]  # token of each node, (M,)
+    parents: Tensor  # index of a node's parent in the step before, or of its root, int64, (M,)
+    nodes: Tensor  # node of each token, sentence after sentence, int64, (N,)
+    n_ended: list[int]  # number of sentences that end at each step; they sum to B
+    ends: Tensor  # index in its step of a sentence's last node, as the sentences end, int64, (B,)
+    by_sentence: Tensor  # index of each sentence in the order in which they end, int64, (B,)
 
 
 def build_trie(
     tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
 ) -> Trie:
-    """Build the trie of sentences, read from their ends if `backward`.
+    """Build the trie of B sentences, none empty, read from their ends if `backward`.
 
-    Args:
-        tokens: Numbers of the tokens of B sentences, none empty, shape (B, T), padded with -1.
-        roots: Index of the state in which each sentence starts, shape (B,). Sentences share nodes
-            only if they have one root.
-        device: Device of the tensors.
+    The numbers of their tokens, (B, T), are padded with -1. `roots` are the indices of the states
+    in which they start, (B,). Sentences share nodes only if they have one root.
     """
     if len(tokens) == 1:
         return _build_path(tokens[0][tokens[0] >= 0], roots, device, backward=backward)
@@ -247,10 +183,7 @@ def build_trie(
         keys.append(distinct)
     parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
     ended = lengths.argsort(kind="stable")  # sentences in the order in which they end
-
-    def to_device(values: NDArray[np.int64]) -> Tensor:
-        return torch.as_tensor(values, device=device)
-
+    to_device = partial(torch.as_tensor, device=device)
     return Trie(
         list(map(len, keys)),
         node_tokens,

@@ -11,6 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import BytesIO
 from threading import Lock
 from typing import Final
@@ -93,8 +94,7 @@ class FastHighway(nn.Module):
         """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
         kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
         if kernel is None:
-            result: Tensor = self._highway(inputs)
-            return result
+            return self._highway.forward(inputs)
         out = torch.empty_like(inputs)
         carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
         kernel(*inputs.shape, inputs, carry, transform, out)
@@ -113,17 +113,10 @@ class FastTanh(nn.Module):
         return values
 
 
-class FastTokenEncoder:
-    """Function from tokens to token vectors, on a device and in a precision."""
-
-    def __init__(self, encoder: TokenEncoder, types: ComputeTypes) -> None:
-        self._encoder = prepare_token_encoder(encoder, types)
-        self._types = types
-
-    def __call__(self, tokens: Sequence[str]) -> Tensor:
-        """Encode N tokens: float, shape (N, P)."""
-        vectors: Tensor = self._encoder(self._encoder.token_ids(tokens).to(self._types.device))
-        return vectors.to(self._types.values)
+def _encode(encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]) -> Tensor:
+    """Encode N tokens by a prepared encoder: float, shape (N, P)."""
+    vectors: Tensor = encoder(encoder.token_ids(tokens).to(types.device))
+    return vectors.to(types.values)
 
 
 MAX_CACHED_CHARACTERS: Final = 1000
@@ -131,14 +124,9 @@ MAX_CACHED_CHARACTERS: Final = 1000
 
 
 class TokenCache:
-    """Vectors of the most recently used tokens.
-
-    If one token of a call is longer than `MAX_CACHED_CHARACTERS`, none of its tokens is cached.
-    Copies and pickles of a cache are empty.
-    """
+    """Vectors of the most recently used tokens. Copies and pickles of a cache are empty."""
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
-        """Make an empty cache for `capacity` vectors of `encode`, float, shape (N, P)."""
         self.capacity = capacity
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
@@ -178,11 +166,9 @@ class TokenCache:
             raise
 
 
-CACHED_TOKENS = 32_768
-"""Maximum number of token vectors in the cache."""
+CACHED_TOKENS = 32_768  # at most
 
-_compute_lock = Lock()
-"""Lock for computations, because threads share the cache of an encoder, and the cores."""
+_compute_lock = Lock()  # Threads share the cache of an encoder, and the cores.
 
 
 def _replace_lock() -> None:
@@ -208,22 +194,17 @@ class SentenceEncoder(ABC):
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
         self.boundaries = bilm.token_encoder.boundaries
-        self._cache = TokenCache(FastTokenEncoder(bilm.token_encoder, types), cached_tokens)
+        token_encoder = prepare_token_encoder(bilm.token_encoder, types)
+        self._cache = TokenCache(partial(_encode, token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
 
     def run_from(
         self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
     ) -> tuple[Tensor, BiLmState]:
-        """Run sentences from a state. A boundary is run only if it is among the tokens.
+        """Run sentences, none empty, in D directions. Their tokens include any boundaries to run.
 
-        Args:
-            sentences: B sentences, none empty, N tokens in total.
-            state: State in which each sentence starts, or one row for all. It is not changed.
-            directions: D directions to run, 0 forward and 1 backward.
-
-        Returns:
-            Layers, float, shape (L, N, D P), sentence after sentence, and the state in which each
-            sentence ended. In a direction that was not run, it is the state at the start.
+        The state has a row per sentence, or one row for all. Return layers, float, (L, N, D P), and
+        the states at the ends, or at the start in a direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
         with _compute_lock:
@@ -231,23 +212,16 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run B sentences of N tokens, none empty, between boundaries that the result excludes.
+        """Run B sentences of N tokens, none empty, between boundaries; return (L, N, W).
 
         `slots` are the indices of the sentences in their window. They select a carried state.
-
-        Returns:
-            Layers, float, shape (L, N, W), sentence after sentence.
         """
 
     @abstractmethod
     def run_bounded(
         self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
     ) -> Tensor:
-        """Run sentences as `run` does, in D directions.
-
-        Returns:
-            Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
-        """
+        """Run sentences in D directions, and include boundaries: float, (L, N + 2 B, D P)."""
 
     def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         start, end = self.boundaries
@@ -267,13 +241,11 @@ class FixedStateEncoder(SentenceEncoder):
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
         """Prepare a biLM. If `warm`, start from the state in which `WARM_TEXT` ends."""
         super().__init__(bilm, types, cached_tokens)
-        self.start_state = self._bilm.zero_state(1)
-        """State before the first boundary of every sentence: one row."""
+        self.start_state = self._bilm.zero_state(1)  # before the first boundary of a sentence
         for line in WARM_TEXT.splitlines() if warm else ():
             bounded = self._add_boundaries([line.split()])
             self.start_state = self.run_from(bounded, self.start_state)[1]
-        # The first step of every sentence reads <S> forward and </S> backward. It is computed here
-        # once. No token depends on the boundary at the other end.
+        # Every sentence begins with <S> forward and </S> backward. No token depends on its end.
         start, end = self.boundaries
         _, after_start = self.run_from([[start]], self.start_state)
         _, after_end = self.run_from([[end]], self.start_state)
@@ -294,11 +266,10 @@ class FixedStateEncoder(SentenceEncoder):
 
 
 class CarriedStateEncoder(SentenceEncoder):
-    """Encoder that carries the state from batch to batch, as AllenNLP and bilm-tf do.
+    """Encoder that carries the state of each slot from batch to batch, as AllenNLP and bilm-tf do.
 
-    A slot is the index of a sentence in its batch. A sentence starts in the state in which the
-    earlier sentence in its slot ended. A slot that is missing in a batch keeps its state. New slots
-    start with zeros. `run` accepts empty sentences too: it runs their boundaries.
+    A slot that is missing in a batch keeps its state. New slots start with zeros. `run` accepts
+    empty sentences too: it runs their boundaries.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
@@ -319,11 +290,9 @@ class CarriedStateEncoder(SentenceEncoder):
     ) -> Tensor:
         """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
         hidden = self._state[0].forward.hidden
-        missing = 1 + max(slots) - len(hidden)
-        if missing > 0:
-            self._state = map_state(
-                self._state, lambda values: functional.pad(values, (0, 0, 0, missing))
-            )
+        if (missing := 1 + max(slots) - len(hidden)) > 0:
+            pad = partial(functional.pad, pad=(0, 0, 0, missing))
+            self._state = map_state(self._state, pad)
         rows = torch.tensor(slots, device=hidden.device)
         starts = select_state(self._state, rows)
         layers, ended = self.run_from(self._add_boundaries(sentences), starts, directions)

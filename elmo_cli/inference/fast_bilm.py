@@ -52,9 +52,8 @@ def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, 
 class WeightsVersion:
     """Addresses of weights, and torch's counters of their changes.
 
-    The `key` changes with every operation in place, `load_state_dict`, an optimizer's step and new
-    `data`. torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an optimizer
-    with `fused=True`. Copies and pickles are versions of no weights.
+    torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an optimizer with
+    `fused=True`. Copies and pickles are versions of no weights.
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:
@@ -85,10 +84,7 @@ FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
 
 @cache
 def _prepare_for_forks() -> None:
-    """Limit torch to one thread in processes that are forked from now on.
-
-    They lack OpenMP's threads, and would wait for them.
-    """
+    """Limit torch to one thread in later forks, which lack OpenMP's threads and wait for them."""
     if hasattr(os, "register_at_fork"):  # Windows has no forks.
         os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
@@ -97,11 +93,7 @@ class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
-        """Prepare the LSTMs of a biLM.
-
-        Unless `keeps_bilm`, they are removed from it one by one, so that memory never holds all of
-        them twice. It must not be used afterwards.
-        """
+        """Prepare LSTMs. Unless `keeps_bilm`, each is removed from its biLM, to save memory."""
         _prepare_for_forks()
         self.options = bilm.options
         self._types = types
@@ -126,12 +118,9 @@ class FastBiLm:
         state: BiLmState,
         directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run the stacks over sentences; see `SentenceEncoder.run_from`.
+        """Run the stacks as `SentenceEncoder.run_from`, over the vectors of distinct tokens.
 
-        Args:
-            vectors: Vectors of the distinct tokens, float, shape (V, P).
-            tokens: Rows of `vectors` for the tokens of B sentences, shape (B, T), padded with -1.
-            state, directions: See `SentenceEncoder.run_from`.
+        They are float, shape (V, P), with a row per token, (B, T), padded with -1.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
@@ -146,14 +135,9 @@ class FastBiLm:
         ended = [list(starts) for starts in zip(*state, strict=True)]
         # The directions run one after the other on all cores, so that weights stay in the caches.
         for index, direction in enumerate(directions):
-            ended[direction] = self._run_stack(
-                self._stacks[direction],
-                vectors,
-                build_trie(tokens, roots, self._types.device, backward=direction == 1),
-                ended[direction],
-                layers[1:, :, index],
-                workspace,
-            )
+            trie = build_trie(tokens, roots, self._types.device, backward=direction == 1)
+            lstms, starts, results = self._stacks[direction], ended[direction], layers[1:, :, index]
+            ended[direction] = self._run_stack(lstms, vectors, trie, starts, results, workspace)
         return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
 
     def _run_stack(
@@ -199,10 +183,8 @@ def compute_input_gates(
     workspace: Tensor,  # memory for the gates of a group of steps, float, (m, 4 D)
 ) -> Iterator[StepGates]:
     """Yield W_ih x + b for the nodes of several steps."""
-    if tokens is None:
-        groups = group_by_rows(sizes, MAX_ROWS)
-    else:
-        groups = group_by_tokens(tokens, sizes, len(workspace))
+    most = len(workspace)
+    groups = group_by_rows(sizes) if tokens is None else group_by_tokens(tokens, sizes, most)
     start = 0
     for group in groups:
         end = start + sum(group)
@@ -240,11 +222,11 @@ def group_by_tokens(
     yield group
 
 
-def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
-    """Split steps into groups of at most `max_rows` rows, or of one step."""
+def group_by_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Split steps into groups of at most `MAX_ROWS` rows, or of one step."""
     group: list[int] = []
     for size in sizes:
-        if group and sum(group) + size > max_rows:
+        if group and sum(group) + size > MAX_ROWS:
             yield group
             group = []
         group.append(size)
@@ -259,9 +241,8 @@ vectors, float, shape (N, P)."""
 class BiLmRunner:
     """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
-    The fast LSTMs have a copy of the weights. It is made on first use, and again after a change
-    that `WeightsVersion` shows, after training, and after `reload_weights`. Copies and pickles of a
-    runner have no weights.
+    The fast LSTMs have a copy of the weights, which is made again after a change that
+    `WeightsVersion` shows, and after training. Copies and pickles of a runner have no weights.
     """
 
     def __init__(self) -> None:
@@ -283,16 +264,10 @@ class BiLmRunner:
         lengths: Sequence[int],
         encode: EncodeAt | None = None,
     ) -> Tensor:
-        """Run over a padded batch with boundaries, from the zero state.
+        """Run over a padded batch with boundaries, from the zero state: see `BiLm.run_bounded`.
 
-        Args:
-            bilm: Model. All calls must get one model.
-            ids: int64, shape (B, T + 2, C); see `BiLm.add_boundaries`.
-            mask, lengths: See `BiLm.run_bounded`.
-            encode: Encodes tokens. None is the token encoder of the biLM.
-
-        Returns:
-            Layers, float, shape (L, B, T + 2, W), zero outside the mask.
+        All calls must get one model. `ids` are int64, shape (B, T + 2, C). Return layers, float,
+        shape (L, B, T + 2, W), zero outside the mask.
         """
         encode = encode or (lambda rows, columns: bilm.token_encoder(ids[rows, columns]))
         is_frozen = _is_frozen(bilm)
@@ -321,10 +296,7 @@ class BiLmRunner:
         stacks = bilm.forward_layers, bilm.backward_layers
         version = WeightsVersion(weight for stack in stacks for weight in stack.parameters())
         if self._fast is None or version.key != self._copied.key:
-            self._fast, self._copied = (
-                None,
-                version,
-            )  # Free the old copy before allocating a new one.
+            self._fast, self._copied = None, version  # The old copy is freed before the new one.
             dtype = _gates_dtype(bilm)
             types = ComputeTypes(bilm.device, dtype, dtype, dtype)
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
@@ -345,10 +317,7 @@ def _gates_dtype(bilm: BiLm) -> torch.dtype:
 
 
 def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tuple[Tensor, Tensor]:
-    """Return the vectors of distinct tokens, float, shape (V, P), and the row of each token.
-
-    The rows are int64, shape (B, T + 2), padded with -1.
-    """
+    """Return distinct vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1."""
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
     first = indices.new_full((len(distinct),), len(indices))

@@ -49,13 +49,11 @@ class TableRows(NamedTuple):
 class StepGates(NamedTuple):
     """Input gates of consecutive steps, with M nodes."""
 
-    sizes: list[int]
-    """Number of nodes per step. They sum to M."""
+    sizes: list[int]  # number of nodes per step; they sum to M
     table: Tensor
     """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for steps, it has
     the shape of `CompiledLinear.multiply_to_blocks`."""
-    rows: Tensor | None
-    """Row of each node, int64, shape (M,). None: the rows are the nodes."""
+    rows: Tensor | None  # row of each node, int64, (M,); None: the rows are the nodes
 
     def split(self) -> Iterator[TableRows]:
         """Yield the gates of each step."""
@@ -163,9 +161,7 @@ class FastLstm:
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie of M nodes, from the gates of all steps and the states of the roots.
 
-        Returns:
-            Hidden states, float, shape (M, P), and the state in which each sentence ended, in
-            the order in which they end.
+        Return hidden states, float, (M, P), and the final states, in the order of the ends.
         """
         run_steps = self._run_in_turn if self._steps is None else self._run_at_once
         before = LstmState(state.hidden.contiguous(), state.cell.contiguous())
@@ -294,11 +290,9 @@ def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
 def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> Kernel | None:
     """Return the function in C for several steps and their projections in a data type, or None."""
     name = _name_kernel("steps", dtype, hidden_dim, dim)
-    state, ends = (dtype, _FLOAT), (list, torch.int64, dtype, _FLOAT)
-    before = list, dtype, torch.int64, *state, int, int, torch.int64
-    buffers = dtype, dtype, _FLOAT, _FLOAT
-    weights = dtype, dtype, float, float
-    types = *before, *weights, *buffers, dtype, *ends
+    before = list, dtype, torch.int64, dtype, _FLOAT, int, int, torch.int64
+    weights, buffers = (dtype, dtype, float, float), (dtype, dtype, _FLOAT, _FLOAT)
+    types = *before, *weights, *buffers, dtype, list, torch.int64, dtype, _FLOAT
     return find_kernel(name, *4 * (int,), *types) if name else None
 
 

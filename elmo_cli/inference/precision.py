@@ -25,18 +25,14 @@ _SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 def choose_device(device: Device) -> torch.device:
     """Return the device that a name or a number selects. Raise a `DeviceError` if it is missing.
 
-    Args:
-        device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,
-            else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
+    `cuda` is the first GPU, `auto` a GPU if there is one, else the CPU. -1 is the CPU, N `cuda:N`.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     available = _list_devices()
     chosen = available[0] if name == "auto" else _SYNONYMS.get(name, name)
     if chosen not in available:
-        raise DeviceError(
-            f"device {name!r}: expected auto or a device of this machine, found only "
-            f"{', '.join(available)}"
-        )
+        expected, found = "auto or a device of this machine", ", ".join(available)
+        raise DeviceError(f"device {name!r}: expected {expected}, found only {found}")
     return torch.device(chosen)
 
 
@@ -72,12 +68,9 @@ class ComputeTypes(NamedTuple):
     """Device and data types in which a biLM computes. Its cells are float32 in every precision."""
 
     device: torch.device
-    values: torch.dtype
-    """Data type of token vectors and hidden states."""
-    weights: torch.dtype
-    """Data type in which linear layers multiply, except the gates."""
-    gate_weights: torch.dtype
-    """Data type in which the linear layers of the gates multiply."""
+    values: torch.dtype  # type of token vectors and hidden states
+    weights: torch.dtype  # type in which linear layers multiply, except the gates
+    gate_weights: torch.dtype  # type in which the linear layers of the gates multiply
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
@@ -205,13 +198,9 @@ def _find_largest(rows: Tensor) -> Tensor:
 def prepare_linear(
     weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torch.dtype
 ) -> Linear:
-    """Make the fastest linear layer in a precision, on the device of the weights.
+    """Make the fastest linear layer that multiplies in `dtype`, on the device of the weights.
 
-    Args:
-        weight: float32, shape (out, in).
-        bias: float32, shape (out,).
-        dtype: Data type in which it multiplies.
-        values: Data type of its inputs and outputs: float32 for int8.
+    They are float32, shape (out, in). `values` is the type of inputs and outputs: float32 for int8.
     """
     if dtype == torch.int8:
         return Int8Linear(weight, bias)

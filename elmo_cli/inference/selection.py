@@ -25,15 +25,9 @@ def apply_selection(
 ) -> tuple[Tensor, ...]:
     """Compute the activations of a batch on its device, then move them to another.
 
-    Args:
-        selection: Selection that is checked for the model; see `Selection.for_model`.
-        layers: float, shape (L, N, W), sentence after sentence.
-        lengths: Number of tokens of each of B sentences, at least 1, N in total.
-        device: Device of the activations.
-
-    Returns:
-        float32 per sentence, shape (n, T, W), or (T, W) for one layer. Pooled (n, W) or (W,). For
-        `word_emb`, W / 2 replaces W.
+    `layers` are float, shape (L, N, W), sentence after sentence of at least one token. Return
+    float32, shape (n, T, W) per sentence, or (T, W) for one layer. Pooled, they are (n, W) or (W,).
+    For `word_emb`, W / 2 replaces W.
     """
     values = choose_layers(selection, layers.float())
     if selection.pooling is not None:
@@ -47,11 +41,9 @@ def apply_selection(
 
 
 def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
-    """Choose or mix layers, float, shape (L, N, W), by a selection that is checked for the model.
+    """Choose or mix layers, float, shape (L, N, W): (n, N, W) for n layers, else (N, W).
 
-    Returns:
-        float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`, else
-        (N, W).
+    For `word_emb`, W / 2 replaces W. The selection must have been checked for the model.
     """
     if selection.mix is not None:
         gamma = 1.0 if selection.gamma is None else selection.gamma
@@ -73,16 +65,7 @@ def empty_activations(
 
 
 def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
-    """Pool the tokens of each of B sentences, all sentences at once.
-
-    Args:
-        values: float, shape (N, W) or (n, N, W), sentence after sentence, without boundaries.
-        lengths: Number of tokens of each sentence, at least 1, N in total.
-        pooling: One of `settings.POOLINGS`.
-
-    Returns:
-        float, shape (B, W) or (n, B, W).
-    """
+    """Pool the tokens of B sentences, none empty: float, ([n,] N, W) to ([n,] B, W)."""
     counts = torch.tensor(lengths, dtype=torch.int64, device=values.device)  # (B,)
     ends = counts.cumsum(0)
     if pooling == "first":

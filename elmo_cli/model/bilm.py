@@ -92,26 +92,19 @@ class LayerState(NamedTuple):
     backward: LstmState
 
 
-BiLmState = list[LayerState]
-"""State of each LSTM layer, from the lowest; one row per sentence."""
+BiLmState = list[LayerState]  # one per LSTM layer, from the lowest; one row per sentence
 
 
 class BiLmOutput(NamedTuple):
     """Layers of a padded batch, including the boundaries."""
 
-    layers: Tensor
-    """float, shape (L, B, T + 2, 2 P), zero where the mask is zero."""
-    mask: Tensor
-    """bool, shape (B, T + 2)."""
-    state: BiLmState
-    """State at the end of each sentence."""
+    layers: Tensor  # float, shape (L, B, T + 2, 2 P), zero where the mask is zero
+    mask: Tensor  # bool, shape (B, T + 2)
+    state: BiLmState  # at the end of each sentence
 
 
 class Dropout(nn.Dropout):
-    """Dropout with one random number per four values.
-
-    On the CPU, torch draws random numbers on one thread, and its own dropout needs one per value.
-    """
+    """Dropout with one random number per four values: torch draws them on one thread of the CPU."""
 
     def forward(self, values: Tensor) -> Tensor:
         """Drop values of a float tensor of any shape."""
@@ -152,7 +145,6 @@ class BiLm(nn.Module):
         super().__init__()
         self.options = options
         size = options.lstm.projection_dim
-        self.token_encoder: TokenEncoder
         if token_encoder is not None:
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
@@ -162,14 +154,10 @@ class BiLm(nn.Module):
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
             raise ValueError("a word-level model needs its vocabulary")
-
-        def stack() -> nn.ModuleList:
-            n_layers = options.lstm.n_layers
-            return nn.ModuleList(Lstm(options.lstm, projects=projects) for _ in range(n_layers))
-
         self.dropout = Dropout(dropout)
-        self.forward_layers = stack()
-        self.backward_layers = stack()
+        lstms = [Lstm(options.lstm, projects=projects) for _ in range(2 * options.lstm.n_layers)]
+        self.forward_layers = nn.ModuleList(lstms[: options.lstm.n_layers])
+        self.backward_layers = nn.ModuleList(lstms[options.lstm.n_layers :])
 
     def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
         """Run over a padded batch, after adding the boundaries.

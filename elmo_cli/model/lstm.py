@@ -36,24 +36,18 @@ from elmo_cli.compiled.kernels import find_kernel, make_linear
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.model_options import LstmOptions
 
-FORGET_BIAS = 1.0
-"""Number that is added to the forget gate at run time. The bias in the file excludes it."""
+FORGET_BIAS = 1.0  # added to the forget gate at run time, not in the file
 
 
 @dataclass(frozen=True)
 class Packing:
     """Layout of sentences of different lengths, packed step after step (see above)."""
 
-    order: NDArray[np.int64]
-    """Indices of the sentences, the longest first, shape (B,)."""
-    sizes: list[int]
-    """Number of sentences that still run at each step, in descending order."""
-    sentences: NDArray[np.int64]
-    """Sentence of each packed row, shape (N,)."""
-    positions: NDArray[np.int64]
-    """Position of each packed row in its sentence, shape (N,)."""
-    reversal: NDArray[np.int64]
-    """Packed row that each row is swapped with when every sentence is reversed, shape (N,)."""
+    order: NDArray[np.int64]  # indices of the sentences, the longest first, (B,)
+    sizes: list[int]  # number of sentences that still run at each step, in descending order
+    sentences: NDArray[np.int64]  # sentence of each packed row, (N,)
+    positions: NDArray[np.int64]  # position of each packed row in its sentence, (N,)
+    reversal: NDArray[np.int64]  # row that replaces each row in reversed sentences, (N,)
 
 
 def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
@@ -74,10 +68,8 @@ def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
 class LstmState(NamedTuple):
     """Tensors that an LSTM carries from one step to the next, one row per sequence."""
 
-    hidden: Tensor
-    """float, shape (B, P)."""
-    cell: Tensor
-    """float, shape (B, D)."""
+    hidden: Tensor  # float, (B, P)
+    cell: Tensor  # float, (B, D)
 
 
 class PackedLstm(Function):
@@ -95,10 +87,7 @@ class PackedLstm(Function):
         sizes: Sequence[int],  # number of sequences at each step, in descending order from B
         clips: tuple[float, float],  # maximum of a cell, and of a hidden state
     ) -> tuple[Tensor, Tensor]:
-        """Return the hidden states of all steps, (N, P), and their cells, (N, D).
-
-        All arguments are float. All except the cells have the type of the inputs.
-        """
+        """Return the hidden states, (N, P), and cells, (N, D). Only cells may differ in dtype."""
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
         cells = cell.new_empty(len(inputs), cell.shape[1])
@@ -117,9 +106,8 @@ class PackedLstm(Function):
             if project is not None:
                 outputs[rows] = project(memory[rows])
             before, cells_before = outputs[rows].clamp_(-clips[1], clips[1]), cells[rows]
-        ctx.save_for_backward(
-            inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
-        )
+        results = gates, cells, memory, outputs
+        ctx.save_for_backward(inputs, hidden, cell, weight, projection, *results)
         ctx.sizes, ctx.clips = sizes, clips
         ctx.set_materialize_grads(False)
         return outputs, cells
@@ -128,9 +116,8 @@ class PackedLstm(Function):
     def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
         """Return the gradients of the float arguments of `forward`."""
         if torch.is_grad_enabled():  # A second derivative would treat these tensors as constants.
-            raise ElmoError(
-                "the LSTM: gradients cannot be differentiated again. Remove create_graph=True."
-            )
+            problem = "the LSTM: gradients cannot be differentiated again"
+            raise ElmoError(f"{problem}. Remove create_graph=True.")
         inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
         d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
@@ -190,15 +177,10 @@ def _find_step(
 
 
 def _next_cells(
-    gates: Tensor,
-    hidden_gates: Tensor,
-    cells: Tensor,
-    clip: float,
-    new_cells: Tensor,
-    memory: Tensor,
+    gates: Tensor, added: Tensor, cells: Tensor, clip: float, new_cells: Tensor, memory: Tensor
 ) -> None:
     """Compute one step in place: gates, (n, 4 D), after sigmoid and tanh; cells, (n, D); and m."""
-    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
+    i, j, f, o = gates.add_(added).chunk(4, dim=1)
     new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
     memory.copy_(o.sigmoid_() * new_cells.tanh())
 
@@ -235,29 +217,21 @@ class Lstm(nn.Module):
     def __init__(self, options: LstmOptions, *, projects: bool = True) -> None:
         super().__init__()
         self.options = options
-        size = options.projection_dim
-        self.gates = nn.Linear(size + size, 4 * options.dim)
-        self.projection = nn.Linear(options.dim, size, bias=False) if projects else None
+        size, dim = options.projection_dim, options.dim
+        self.gates = nn.Linear(2 * size, 4 * dim)
+        self.projection = nn.Linear(dim, size, bias=False) if projects else None
 
     def initial_state(self, n_sequences: int) -> LstmState:
         """Return the zero state for `n_sequences` sequences."""
-        zeros = self.gates.weight.new_zeros
-        return LstmState(
-            zeros(n_sequences, self.options.projection_dim), zeros(n_sequences, self.options.dim)
-        )
+        dims = self.options.projection_dim, self.options.dim
+        return LstmState(*(self.gates.weight.new_zeros(n_sequences, dim) for dim in dims))
 
     def forward(
         self, inputs: Tensor, sizes: Sequence[int], state: LstmState | None = None
     ) -> tuple[Tensor, LstmState]:
-        """Run over packed sequences.
+        """Run over packed sequences, float, (N, P), from their states. None is the zero state.
 
-        Args:
-            inputs: float, shape (N, P), packed.
-            sizes: See `Packing.sizes`.
-            state: State in which each sequence starts. None is the zero state.
-
-        Returns:
-            The hidden states, shaped like the inputs, and the state at the end of each sequence.
+        Return the hidden states, (N, P), and the state at the end of each sequence.
         """
         state = state or self.initial_state(sizes[0] if sizes else 0)
         # torch.compile cannot trace the kernels.
@@ -315,11 +289,8 @@ class Lstm(nn.Module):
     def _step(self, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options
         input_gate, memory, forget_gate, output_gate = gates.chunk(4, dim=1)  # (B, D) each
-        cell = (
-            torch.sigmoid(input_gate) * torch.tanh(memory)
-            + torch.sigmoid(forget_gate + FORGET_BIAS) * cell
-        )
-        cell = clip(cell, options.cell_clip)
+        added = torch.sigmoid(input_gate) * torch.tanh(memory)
+        cell = clip(added + torch.sigmoid(forget_gate + FORGET_BIAS) * cell, options.cell_clip)
         hidden = torch.sigmoid(output_gate) * torch.tanh(cell)  # (B, D)
         if self.projection is not None:
             hidden = self.projection(hidden)  # (B, P)

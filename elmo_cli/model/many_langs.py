@@ -42,8 +42,7 @@ from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 from elmo_cli.model.vocabulary import read_words
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
-ReadTensor = Callable[..., Tensor]
-"""Function that reads a tensor of a file by its name and shape."""
+ReadTensor = Callable[..., Tensor]  # reader of a tensor by its name and shape
 
 BOS_TOKEN: Final = "<bos>"
 EOS_TOKEN: Final = "<eos>"
@@ -95,9 +94,8 @@ def _read_lexicon(path: Path) -> Lexicon:
     try:
         lexicon = Lexicon((symbol or _NAMELESS, int(row)) for symbol, _, row in lines)
     except ValueError as error:
-        raise ModelError(
-            f"{path}: expected a symbol, a tab and a number in each line: {error}"
-        ) from None
+        expected = "a symbol, a tab and a number in each line"
+        raise ModelError(f"{path}: expected {expected}: {error}") from None
     if _UNKNOWN not in lexicon:
         raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
     return lexicon
@@ -112,8 +110,7 @@ class LexiconEncoder(TokenEncoder):
         super().__init__()
         self.lexicons = lexicons
         dim = 0
-        # Row 0 stays zero: it means "no token here".
-        self.words: nn.Embedding | None = None
+        self.words: nn.Embedding | None = None  # Row 0 stays zero: it means "no token here".
         if lexicons.words is not None:
             self.words = nn.Embedding(1 + lexicons.words.n_rows, options.word_dim, padding_idx=0)
             dim += options.word_dim
@@ -125,11 +122,9 @@ class LexiconEncoder(TokenEncoder):
         self._max_characters = options.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """Return the ids of tokens. A literal `<bos>` or `<eos>` has the ids of that boundary.
+        """Return the ids of tokens, each one higher than the row in its table: int64, (N, 1 + C).
 
-        They are int64, shape (N, 1 + C): the id of the word (1 if the model has no words), then
-        the ids of C characters. C is 0 for a model without characters. Each id is one higher than
-        the row in its table.
+        They are the id of the word, or 1 without words, then the ids of C characters, or none.
         """
         characters, words = self.lexicons
         n_characters = self._max_characters if characters else 0
@@ -186,7 +181,7 @@ def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...])
 
 
 def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str, Tensor]:
-    parameters = {}
+    parameters: dict[str, Tensor] = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):
         for layer in range(options.n_layers):
@@ -197,8 +192,7 @@ def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str,
             bias = _reorder_gates(read_tensor(f"{theirs}.state_linearity.bias", gates))
             bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
             projection = read_tensor(f"{theirs}.state_projection.weight", size, options.dim)
-            parameters[f"{ours}.gates.weight"] = weight
-            parameters[f"{ours}.gates.bias"] = bias
+            parameters |= {f"{ours}.gates.weight": weight, f"{ours}.gates.bias": bias}
             parameters[f"{ours}.projection.weight"] = projection
     return parameters
 
@@ -211,8 +205,7 @@ def _reorder_gates(values: Tensor) -> Tensor:
 
 def _open_tensors(path: Path) -> ReadTensor:
     """Load a file of tensors. Return a function that returns one of them, in float32."""
-    try:
-        # `weights_only` never runs code that a pickle names.
+    try:  # `weights_only` never runs code that a pickle names.
         tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         kind = missing_if(error, WeightsError, MissingWeightsError)
@@ -220,19 +213,17 @@ def _open_tensors(path: Path) -> ReadTensor:
     except MemoryError:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.
+        cause = type(error).__name__
         raise WeightsError(
-            f"{path}: not a valid PyTorch file of tensors ({type(error).__name__}). Download it "
-            "again."
+            f"{path}: not a valid PyTorch file of tensors ({cause}). Download it again."
         ) from None
 
     def read_tensor(name: str, *shape: int) -> Tensor:
         values = tensors.get(name)
-        actual_shape = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
-        if actual_shape != shape:
-            raise WeightsError(
-                f"{path} does not fit the options and the lexicons: {name}: expected {shape}, "
-                f"found {actual_shape}"
-            )
+        found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
+        if found != shape:
+            mismatch = f"{name}: expected {shape}, found {found}"
+            raise WeightsError(f"{path} does not fit the options and the lexicons: {mismatch}")
         if not values.is_floating_point():
             raise WeightsError(f"{path}: {name}: expected floats, found {values.dtype}")
         if not values.isfinite().all():

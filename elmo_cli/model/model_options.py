@@ -22,11 +22,9 @@ class CharacterOptions:
     """Character CNN (`char_cnn` in the file)."""
 
     embedding_dim: int
-    filters: tuple[tuple[int, int], ...]
-    """(width, count) of each convolution."""
+    filters: tuple[tuple[int, int], ...]  # (width, count) of each convolution
     n_highway: int
-    activation: str
-    """`relu` or `tanh`."""
+    activation: str  # `relu` or `tanh`
     max_characters_per_token: int = 50
 
     @property
@@ -39,10 +37,8 @@ class CharacterOptions:
 class LstmOptions:
     """Two stacks of LSTMs (`lstm` in the file)."""
 
-    dim: int
-    """Size of the memory cell."""
-    projection_dim: int
-    """Size of a token vector, and of the output of each direction."""
+    dim: int  # size of the memory cell
+    projection_dim: int  # size of a token vector, and of the output of each direction
     n_layers: int
     cell_clip: float | None = None
     proj_clip: float | None = None
@@ -54,8 +50,7 @@ class ModelOptions:
     """Architecture of a biLM."""
 
     lstm: LstmOptions
-    char_cnn: CharacterOptions | None
-    """None for a word-level model."""
+    char_cnn: CharacterOptions | None  # None for a word-level model
 
     @property
     def n_layers(self) -> int:
@@ -79,8 +74,7 @@ class ModelOptions:
 class ManyLangsOptions(ModelOptions):
     """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
 
-    word_dim: int
-    """Size of a word's row; 0 if only characters are used."""
+    word_dim: int  # size of a word's row; 0 if only characters are used
     max_characters_per_token: int
     """Number of character ids per token, including its two end marks. Words are truncated, too."""
 
@@ -91,10 +85,7 @@ class ManyLangsOptions(ModelOptions):
 
 
 def read_options(path: str | Path) -> ModelOptions:
-    """Read and check an options.json, or the config.json of ELMoForManyLangs.
-
-    An `OptionsError` for a file that does not describe a model names every wrong value.
-    """
+    """Read and check an options.json, or config.json. An `OptionsError` names all wrong values."""
     return read_options_and_training(path)[0]
 
 
@@ -104,35 +95,19 @@ class TrainedWith(NamedTuple):
     initial_state: Literal["zero", "warm"]
     """Initial state of sentences. It is `warm` for a model that was trained with carried state.
     Such a model does not know the zero state. A fixed state keeps sentences independent."""
-    tokenizer: str | None
-    """Tokenizer of the training text, such as `moses:en`; None if the text had tokens already."""
+    tokenizer: str | None  # as in `moses:en`; None if the training text had tokens
 
 
 def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
     """Read the architecture of a model as `read_options`, and the defaults from its training."""
     content = read_json(path)
-    if "config_path" in content:
-        options: ModelOptions = _read_config(Path(path), content)
-    else:
-        options = parse_options(content, path)
-    return options, _parse_training(content)
-
-
-def read_training(path: str | Path) -> TrainedWith:
-    """Read the defaults that follow from the training of a model."""
-    return _parse_training(read_json(path))
-
-
-def _parse_training(content: Mapping[str, Any]) -> TrainedWith:
-    """Return the defaults that `elmo train` wrote into options.json. Other values are ignored."""
-    training = content.get("training")
-    if not isinstance(training, dict):
-        return TrainedWith("zero", None)
-    tokenizer = training.get("tokenizer")
-    return TrainedWith(
-        "warm" if training.get("state") == "carry" else "zero",
-        tokenizer if isinstance(tokenizer, str) else None,
-    )
+    is_config = "config_path" in content
+    options = _read_config(Path(path), content) if is_config else parse_options(content, path)
+    training = content.get("training")  # written by `elmo train`; other values are ignored
+    training = training if isinstance(training, dict) else {}
+    tokenizer, state = training.get("tokenizer"), training.get("state")
+    tokenizer = tokenizer if isinstance(tokenizer, str) else None
+    return options, TrainedWith("warm" if state == "carry" else "zero", tokenizer)
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -161,10 +136,8 @@ def parse_options(content: Mapping[str, Any], path: str | Path = "the options") 
             errors.append(f"char_cnn.filters: expected widths up to {longest}, found {widest}")
     if errors:
         raise OptionsError(f"{path}: {'; '.join(errors)}")
-    return ModelOptions(
-        LstmOptions(**lstm),
-        None if char_cnn is None else _character_options(char_cnn, char_cnn["embedding"]["dim"]),
-    )
+    characters = _character_options(char_cnn, char_cnn["embedding"]["dim"]) if char_cnn else None
+    return ModelOptions(LstmOptions(**lstm), characters)
 
 
 def _character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
@@ -298,10 +271,7 @@ def parameters_by_part(
     *,
     projects: bool = True,
 ) -> dict[str, int]:
-    """Return the number of parameters of each part. The word table needs `n_words`.
-
-    `projects` is False if the features of characters are not projected.
-    """
+    """Return the number of parameters of each part. `projects`: features are projected."""
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
         word_dim = options.word_dim

@@ -24,14 +24,10 @@ from elmo_cli.model.vocabulary import (
 )
 from elmo_cli.text.records import check_sentences
 
-CHUNK_TOKENS = 1024
-"""Number of tokens that are encoded together, to limit memory."""
-CONVOLVED_TOKENS = 128
-"""Number of tokens of similar length that are convolved together."""
-PADDING_INDEX: Final = 0
-"""Index of "@@PADDING@@" in AllenNLP's vocabularies."""
-UNKNOWN_WORD: Final = "@@UNKNOWN@@"
-"""Word that represents all unknown words in AllenNLP's vocabularies."""
+CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
+CONVOLVED_TOKENS = 128  # tokens of similar length that are convolved together
+PADDING_INDEX: Final = 0  # index of "@@PADDING@@" in AllenNLP's vocabularies
+UNKNOWN_WORD: Final = "@@UNKNOWN@@"  # all unknown words in AllenNLP's vocabularies
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -39,8 +35,7 @@ _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 class TokenEncoder(nn.Module):
     """Base of all token encoders: from tokens to ids, and from ids to token vectors."""
 
-    boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)
-    """Tokens before and after every sentence."""
+    boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)  # around every sentence
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
@@ -53,8 +48,7 @@ def pad_ids(
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
     ids = [token_ids(sentence) for sentence in check_sentences(sentences, "batch")]
     # pad_sequence needs at least one sequence. The additional empty one is removed again.
-    padded = pad_sequence([*ids, token_ids([])], batch_first=True)
-    return padded[:-1]
+    return pad_sequence([*ids, token_ids([])], batch_first=True)[:-1]
 
 
 class CharacterFeatures(nn.Module):
@@ -72,8 +66,20 @@ class CharacterFeatures(nn.Module):
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
 
     def features(self, ids: Tensor) -> Tensor:
-        """Compute the features of ids, int64, shape (N, 50): float, shape (N, F)."""
-        features = self._convolve_by_length(ids)
+        """Compute the features of ids, int64, shape (N, 50): float, shape (N, F).
+
+        Tokens of similar length are convolved together. All windows inside the padding have one
+        value, so that one is enough: groups end one widest window after their longest token.
+        """
+        columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+        lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
+        order = lengths.argsort()
+        widest = max(width for width, _ in self.options.filters)
+        groups = []
+        for rows in torch.split(order, CONVOLVED_TOKENS):
+            longest = int(lengths[rows[-1:]].sum())  # The sum is 0 without tokens.
+            groups.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
+        features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:
             features = highway(features)
         return features
@@ -85,22 +91,6 @@ class CharacterFeatures(nn.Module):
             features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count)
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated.to(autocast_dtype(activated))
-
-    def _convolve_by_length(self, ids: Tensor) -> Tensor:
-        """Convolve ids, (N, 50), with little padding: tokens of similar length together.
-
-        All windows inside the padding have one value, so that one window is enough: each group is
-        truncated after its longest token and one window of the widest filter.
-        """
-        columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
-        order = lengths.argsort()
-        widest = max(width for width, _ in self.options.filters)
-        features = []
-        for rows in torch.split(order, CONVOLVED_TOKENS):
-            longest = int(lengths[rows[-1:]].sum())  # The sum is 0 without tokens.
-            features.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
-        return torch.cat(features).index_select(0, order.argsort())  # (N, F)
 
 
 class CharacterEncoder(CharacterFeatures, TokenEncoder):
@@ -124,11 +114,7 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
 
 
 class Convolution(nn.Conv1d):
-    """Convolution over the characters of tokens, as one product of all windows and all filters.
-
-    With few channels this takes half the time of torch's own convolution, and oneDNN does not
-    cache a kernel for each shape.
-    """
+    """Convolution over characters by one product, in half the time of torch's for few channels."""
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve a float tensor, shape (N, K, C): shape (N, K - width + 1, count)."""
@@ -182,8 +168,7 @@ def encode_in_chunks(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence
 class TokenTable(nn.Module):
     """Token vectors of a vocabulary and of both boundaries, computed once."""
 
-    vectors: Tensor
-    """float, shape (V + 2, P)."""
+    vectors: Tensor  # float, (V + 2, P)
 
     def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()
@@ -203,10 +188,9 @@ class TokenTable(nn.Module):
         )
 
     def find_rows(self, word_inputs: Tensor, has_ids: Tensor) -> Tensor:
-        """Return the rows of `vectors` for word indices, int64, shape (B, T).
+        """Return the rows of `vectors` for word indices, int64, (B, T); -1 for other words.
 
-        -1 marks a word that the table does not contain. The vector of `UNKNOWN_WORD` serves tokens
-        without ids, as in AllenNLP. `has_ids`, bool, shape (B, T), marks the others.
+        The vector of `UNKNOWN_WORD` serves tokens that have no ids, bool, (B, T), as in AllenNLP.
         """
         is_known = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
         is_known &= (word_inputs != self._unknown) | ~has_ids  # -1 if the list lacks this word.
@@ -219,10 +203,7 @@ class TokenTable(nn.Module):
         return bounded.scatter(1, ends, len(self.words) + 1)
 
     def forward(self, rows: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
-        """Look up rows, int64, shape (N,), of token vectors: float, shape (N, P).
-
-        Tokens without a row are encoded from their ids, int64, shape (N, 50).
-        """
+        """Look up rows, int64, (N,), or encode ids, int64, (N, 50), without one: float, (N, P)."""
         vectors = self.vectors[rows.clamp(min=0)]  # (N, P)
         missing = (rows < 0).nonzero()[:, 0]
         if len(missing):

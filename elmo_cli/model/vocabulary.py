@@ -18,34 +18,21 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, MissingInputError, missing_if
 from elmo_cli.text.sources import not_utf8, read_text
 
-MAX_CHARACTERS: Final = 50
-"""Number of ids per token, including its two end marks."""
-N_MARKS: Final = 2
-"""Number of ids of a token that mark its start and end."""
-
-SENTENCE_START: Final = 256
-SENTENCE_END: Final = 257
-WORD_START: Final = 258
-WORD_END: Final = 259
-PADDING: Final = 260
-N_CHARACTERS: Final = 261
-"""Number of ids, 0 to 260 before one is added: 256 bytes and 5 special ids."""
+N_MARKS: Final = 2  # ids of a token that mark its start and end
 
 START_TOKEN: Final = "<S>"
 END_TOKEN: Final = "</S>"
+_SPECIAL: Final = {START_TOKEN: 256, END_TOKEN: 257}
+WORD_START: Final = 258
+WORD_END: Final = 259
+PADDING: Final = 260
+N_CHARACTERS: Final = 261  # ids, 0 to 260 before one is added: 256 bytes and 5 special ids
 
-_SPECIAL = {START_TOKEN: SENTENCE_START, END_TOKEN: SENTENCE_END}
 
+def character_ids(tokens: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:
+    """Return the ids of N tokens: int64, shape (N, max_characters), 1 to 261, which pads a row.
 
-def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -> NDArray[np.int64]:
-    """Return the ids of the characters of tokens.
-
-    Args:
-        tokens: N tokens. A literal `<S>` or `</S>` has the row of that boundary.
-        max_characters: Number of ids per token. Longer tokens lose their last bytes.
-
-    Returns:
-        int64, shape (N, max_characters), values 1 to 261. 261 pads the row of a token.
+    A literal `<S>` or `</S>` has the row of that boundary. Longer tokens lose their last bytes.
     """
     ids = np.full((len(tokens), max_characters), PADDING, dtype=np.int64)
     for row, token in zip(ids, tokens, strict=True):
@@ -67,8 +54,7 @@ def _codes(token: str, longest: int) -> NDArray[np.int64]:
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 """Words of every vocabulary. They come first in vocabularies that `elmo train` writes."""
-MAX_TERM_ID: Final = "!!!MAXTERMID"
-"""Line of some vocabulary files that bilm-tf skips."""
+MAX_TERM_ID: Final = "!!!MAXTERMID"  # line of some vocabulary files that bilm-tf skips
 
 
 class Vocabulary:
@@ -77,8 +63,7 @@ class Vocabulary:
     def __init__(self, words: Iterable[str]) -> None:
         self.words = list(words)
         self._index = {word: index for index, word in enumerate(self.words)}
-        missing = [word for word in SPECIAL_TOKENS if word not in self._index]
-        if missing:
+        if missing := [word for word in SPECIAL_TOKENS if word not in self._index]:
             raise InputError(
                 f"the vocabulary lacks the words {', '.join(missing)}. Add each on its own line."
             )

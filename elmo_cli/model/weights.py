@@ -75,12 +75,14 @@ class TensorFile:
         self.names = list(tensors)
         self._tensors = tensors
 
+    def _dtype(self, name: str) -> str:
+        """Return the data type of a tensor: `float32` in HDF5, `F32` in safetensors."""
+        tensor = self._tensors[name]
+        return str(tensor.dtype if isinstance(tensor, h5py.Dataset) else tensor.get_dtype())
+
     def is_half(self, name: str) -> bool:
         """Return whether the values of a tensor are float16."""
-        tensor = self._tensors[name]
-        if isinstance(tensor, h5py.Dataset):
-            return bool(tensor.dtype == np.float16)
-        return bool(tensor.get_dtype() == "F16")
+        return self._dtype(name) in ("float16", "F16")
 
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
@@ -98,11 +100,10 @@ class TensorFile:
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
-        shapes = {name: self._shape(name) for name in expected}
         mismatches = [
-            f"{name}: expected {shape}, found {shapes[name]}"
+            f"{name}: expected {shape}, found {found}"
             for name, shape in expected.items()
-            if shapes[name] != shape
+            if (found := self._shape(name)) != shape
         ]
         if mismatches:
             raise WeightsError(f"{self.path} does not fit {source}: {'; '.join(mismatches)}")
@@ -114,24 +115,15 @@ class TensorFile:
         return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
-        """Read a tensor, or some of its rows, as a float32 copy."""
-        self._check_float(name)
+        """Read a tensor of floats, or some of its rows, as a float32 copy."""
+        dtype = self._dtype(name)
+        if not dtype.lstrip("<>").startswith(("f", "F", "BF")):
+            raise WeightsError(f"{self.path}: {name}: expected floats, found {dtype}")
         with _reporting_damage(self.path):
             values = self._tensors[name][rows]
             if not isinstance(values, np.ndarray):
                 values = values.float().numpy().copy()  # A view would change with the file.
             return np.asarray(values, dtype=np.float32)
-
-    def _check_float(self, name: str) -> None:
-        """Raise a `WeightsError` for a tensor of integers, complex numbers or text."""
-        tensor = self._tensors[name]
-        if isinstance(tensor, h5py.Dataset):
-            kind, is_float = str(tensor.dtype), tensor.dtype.kind == "f"
-        else:
-            kind = tensor.get_dtype()
-            is_float = kind.startswith(("F", "BF"))
-        if not is_float:
-            raise WeightsError(f"{self.path}: {name}: expected floats, found {kind}")
 
     def load(self, name: str, shape: Shape) -> Tensor:
         """Read a tensor as float32, or map the pages of the file if it is large."""
@@ -144,12 +136,12 @@ class TensorFile:
 
     def _offset(self, name: str) -> int | None:
         """Return the offset of a tensor in the file; None if it is not contiguous float32."""
+        if self._dtype(name) not in ("float32", "F32"):
+            return None
         tensor = self._tensors[name]
         if isinstance(tensor, h5py.Dataset):
             offset: int | None = tensor.id.get_offset()
-            return offset if tensor.dtype == np.float32 else None
-        if tensor.get_dtype() != "F32":
-            return None
+            return offset
         with open(self.path, "rb") as file:
             n_bytes = int.from_bytes(file.read(8), "little")
             return 8 + n_bytes + int(json.loads(file.read(n_bytes))[name]["data_offsets"][0])
@@ -199,9 +191,8 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
-        raise WeightsError(
-            f"{path}: not a valid weights file: {first_line(error)}. Download it again."
-        ) from None
+        reason = f"not a valid weights file: {first_line(error)}"
+        raise WeightsError(f"{path}: {reason}. Download it again.") from None
 
 
 def write_tensors(
@@ -210,10 +201,7 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors as `float32` or `float16`. It appears when it is complete.
-
-    `metadata` becomes metadata of safetensors, or attributes of HDF5.
-    """
+    """Write a file of tensors as `float32` or `float16`. `metadata` are attributes in HDF5."""
     path = Path(path)
     content: bytes | memoryview
     if path.suffix == SAFETENSORS_SUFFIX:
@@ -227,8 +215,7 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # Both formats are assembled in memory: HDF5 crashes on a full disk, and a file that
-    # safetensors' `save_file` writes can be read only by its owner.
+    # In memory: HDF5 crashes on a full disk, and only the owner can read `save_file`'s file.
     with replaced(path) as partial:
         partial.write_bytes(content)
 
@@ -298,10 +285,7 @@ def stored_parameters(
 def read_weights(
     path: str | Path, options: ModelOptions, vocabulary: Vocabulary | None = None
 ) -> BiLm:
-    """Build the biLM of `options` with the weights of a file, in float32.
-
-    A `WeightsError` names all tensors that do not fit the options, or are not finite.
-    """
+    """Build a biLM in float32. A `WeightsError` names all tensors that do not fit the options."""
     with open_tensors(path) as file:
         file.check_kind(BILM)
         # bilm-tf writes no projection that keeps the size. Other programs may write one.
@@ -314,27 +298,20 @@ def read_weights(
             bilm = BiLm(options, vocabulary, projects=projects, projects_features=features)
         parameters = bilm.state_dict()
         stored = list(stored_parameters(options, projects=projects, projects_features=features))
-        expected = {
-            s.dataset: tuple(s.form.to_dataset(parameters[s.parameter]).shape) for s in stored
-        }
-        file.check_shapes(expected, "the options")
+        shapes = {s.dataset: (*s.form.to_dataset(parameters[s.parameter]).shape,) for s in stored}
+        file.check_shapes(shapes, "the options")
         for each in stored:
-            values = file.load(each.dataset, expected[each.dataset])
+            values = file.load(each.dataset, shapes[each.dataset])
             parameters[each.parameter] = each.form.to_parameter(values)
     # If any value is not finite, the sum is not. The sum needs only one pass over the values.
-    invalid = [s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()]
-    if invalid:
+    if invalid := [s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()]:
         raise not_finite(path, invalid)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
 class Uninitialized(TorchFunctionMode):
-    """Context that skips the initialization of parameters, whose values the weights file supplies.
-
-    Without it, torch imports its whole compiler to fill parameters on the meta device,
-    although they have no values.
-    """
+    """Context without initializations: torch imports its compiler to fill the meta device."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.__name__.rstrip("_") in ("kaiming_uniform", "uniform", "normal", "constant"):
@@ -350,11 +327,8 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
         projects="forward_layers.0.projection.weight" in parameters,
         projects_features="token_encoder.projection.weight" in parameters,
     )
-    values = (
-        (each.dataset, each.form.to_dataset(parameters[each.parameter].detach()).cpu().numpy())
-        for each in stored
-    )
-    write_tensors(path, values, "float32")
+    tensors = ((s.dataset, s.form.to_dataset(parameters[s.parameter].detach())) for s in stored)
+    write_tensors(path, ((name, values.cpu().numpy()) for name, values in tensors), "float32")
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:
