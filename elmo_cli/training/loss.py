@@ -38,32 +38,25 @@ def make_optimizer(
     return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
 
 
-def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> float:
-    """Return the learning rate after `step` steps, when `share_done` (0 to 1) of the run is done.
+def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> tuple[float, bool]:
+    """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
 
     The rate rises over the first `warmup_steps`, but at most over a tenth of the run. It then
     stays constant, and falls linearly to 0 over the last `decay_share` of the run.
     """
-    factor = warmup_factor(step, share_done, options)
+    rise = fall = 1.0
+    if options.warmup_steps:
+        rise = min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
     if options.decay_share:
-        factor = min(factor, (1 - share_done) / options.decay_share)
-    return options.learning_rate * factor
-
-
-def warmup_factor(step: int, share_done: float, options: TrainingOptions) -> float:
-    """Return the share of the learning rate at the beginning of a run: 1 after the warm-up."""
-    if not options.warmup_steps:
-        return 1.0
-    return min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
+        fall = (1 - share_done) / options.decay_share
+    return options.learning_rate * min(rise, fall), rise < 1
 
 
 class Samples(NamedTuple):
-    """Words drawn for one step of training."""
+    """Distinct words, int64, shape (S,), and the number of draws until there were S."""
 
     words: Tensor
-    """Int64, shape (S,), distinct."""
     n_draws: int
-    """Number of draws until there were S distinct words."""
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
@@ -189,17 +182,6 @@ def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
     return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float()
 
 
-class Losses(NamedTuple):
-    """Losses of a batch in nats, and the state at the end of its rows."""
-
-    forward: Tensor
-    """Sum over the predictions of the forward direction."""
-    backward: Tensor
-    """Sum over the predictions of the backward direction."""
-    state: BiLmState
-    """State in the order of the rows, without gradients."""
-
-
 class Objective(nn.Module):
     """Language model in training: a biLM, and the softmax that both directions share."""
 
@@ -210,14 +192,17 @@ class Objective(nn.Module):
 
     def forward(
         self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
-    ) -> Losses:
-        """Return the losses of a batch. Its rows start from `state`; None is the zero state."""
+    ) -> tuple[Tensor, Tensor, BiLmState]:
+        """Return the sum of each direction's losses, in nats, and the state after the rows.
+
+        The rows start from `state`; None is the zero state. The new state has no gradients.
+        """
         bilm, device = self.bilm, self.bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():
             # Other processes have all rows. The zero loss gives every parameter a gradient.
             zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
-            return Losses(zero, zero, state)
+            return zero, zero, state
         packing = pack(batch.lengths)
         steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
         order = torch.as_tensor(packing.order, device=device)
@@ -230,4 +215,4 @@ class Objective(nn.Module):
         context, targets = bilm.dropout(torch.cat(layers[-1])), words[torch.cat([rows[1], rows[3]])]
         forward, backward = self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
-        return Losses(forward, backward, ended)
+        return forward, backward, ended
