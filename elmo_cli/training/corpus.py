@@ -48,10 +48,6 @@ _WINDOW_BATCHES = 50
 """Minimum number of batches per window."""
 
 
-Stream = tuple[Sentence, int]
-"""The sentence that a stream is at, and the number of its predictions that are done."""
-
-
 class TextProgress(NamedTuple):
     """Progress in the text."""
 
@@ -68,7 +64,8 @@ class TextProgress(NamedTuple):
     """Complete windows."""
     n_used: int = 0
     """Used batches of the current window; with streams, used sentences."""
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[tuple[Sentence, int], ...] = ()
+    """Sentence of each stream, and the number of its predictions that are done."""
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -268,14 +265,10 @@ class Batch(NamedTuple):
     """Predictions per row and direction, shape (B,)."""
 
 
-BatchRows = tuple[list[Row], TextProgress]
-"""The rows of a batch, and the progress after it."""
-
-
 def read_batches(
     text: TrainingText, options: TrainingOptions, start: TextProgress
-) -> Iterator[BatchRows]:
-    """Yield the batches of a run without end, from some progress on."""
+) -> Iterator[tuple[list[Row], TextProgress]]:
+    """Yield the batches of a run without end, each with the progress after it."""
     largest = max(options.batch_tokens, options.batch_size)
     windows = text.windows(start, max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest))
     if options.state == "carry":
@@ -304,16 +297,13 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
         for sentence in sentences
         for start in range(0, len(sentence) + 1, most)
     ]
-    lengths = [piece.stop - piece.start for piece in pieces]
-    batches = group_by_length(lengths, options.batch_tokens)
+    batches = group_by_length([each.stop - each.start for each in pieces], options.batch_tokens)
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 
 def split_into_blocks(
-    sentences: Iterator[tuple[Sentence, TextProgress]],
-    options: TrainingOptions,
-    start: TextProgress,
-) -> Iterator[BatchRows]:
+    text: Iterator[tuple[Sentence, TextProgress]], options: TrainingOptions, start: TextProgress
+) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield blocks of all streams. A stream takes the next sentence when it needs one.
 
     bilm-tf distributes sentences similarly, but here both directions read the same sentences.
@@ -326,7 +316,7 @@ def split_into_blocks(
             row, n_free = [], options.unroll
             while n_free:
                 if n_done > len(sentence):
-                    (sentence, progress), n_done = next(sentences), 0
+                    (sentence, progress), n_done = next(text), 0
                 stop = min(n_done + n_free, len(sentence) + 1)
                 row.append(Piece(sentence, n_done, stop))
                 n_done, n_free = stop, n_free - (stop - n_done)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
@@ -27,15 +27,13 @@ _WARMUP_SHARE = 0.1
 """Maximum share of the run over which the learning rate rises."""
 
 
-def make_optimizer(
-    parameters: Sequence[nn.Parameter], options: TrainingOptions
-) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions) -> optim.Optimizer:
     """Make AdamW, or Adagrad as published."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adagrad":
         # TensorFlow's accumulators start at 1, so that the first steps are small.
-        return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
-    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
+        return optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
+    return optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
 
 
 def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> tuple[float, bool]:
@@ -89,11 +87,8 @@ class Softmax(nn.Module):
     def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
         """Return the negative log probability of each target, in nats: float, shape (N,).
 
-        Args:
-            context: Top layer at each prediction, float, shape (N, P).
-            targets: Vocabulary indices, int64, shape (N,).
-            samples: Words on the same device to distinguish each target from, in place of the
-                whole vocabulary.
+        The context is the top layer at each prediction, float, (N, P); the targets are int64, (N,).
+        Samples, on the same device, are distinguished from a target in place of all words.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)
@@ -104,10 +99,8 @@ class Softmax(nn.Module):
         words, n_draws = samples
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.
-        bias, target_bias = (
-            self.bias[indices] - _log_expected_count(indices, n_draws, n_words)
-            for indices in (words, targets)
-        )
+        bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
+        target_bias = self.bias[targets] - _log_expected_count(targets, n_draws, n_words)
         # A sample that equals the target must not count twice.
         sample_of_word = torch.full((n_words,), -1, device=words.device)
         sample_of_word[words] = torch.arange(len(words), device=words.device)

@@ -136,19 +136,18 @@ def _read_log(path: Path, last_step: int) -> list[str]:
     except OSError as error:
         raise OutputError(f"{path}: cannot be read: {error.strerror}.") from None
     steps = list(map(_step_of_entry, lines))
-    if n_damaged := steps.count(None):
+    if n_damaged := steps.count(math.inf):
         logger.warning("Warning: %s: removed %s.", path, counted(n_damaged, "damaged line"))
-    pairs = zip(lines, steps, strict=True)
-    return [line for line, step in pairs if step is not None and step <= last_step]
+    return [line for line, step in zip(lines, steps, strict=True) if step <= last_step]
 
 
-def _step_of_entry(line: str) -> int | None:
-    """Return the step of a line of the log; None for a damaged line."""
+def _step_of_entry(line: str) -> float:
+    """Return the step of a line of the log; infinity for a damaged line."""
     try:
         step = json.loads(line)["step"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return step if type(step) is int else None
+        return math.inf
+    return step if type(step) is int else math.inf
 
 
 def write_model(run: Run, description: Description) -> None:
@@ -298,10 +297,8 @@ def _read_signature(folder: Path) -> Signature | None:
         record = read_json(folder / RECORD_FILE)
     except OptionsError:
         return None
-    signature = record.get("signature")
-    if record.get("finished") is not True or not isinstance(signature, dict):
-        return None
-    identity, options = signature.get("identity"), signature.get("options")
-    if not is_identity(identity) or not isinstance(options, dict):
-        return None
-    return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
+    match record:
+        case {"finished": True, "signature": {"identity": identity, "options": dict(options)}}:
+            if is_identity(identity):
+                return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
+    return None

@@ -64,7 +64,11 @@ def choose_start(options: StartOptions) -> Start:
         path = options.options_file if files is None else files.options
         if path is None:
             raise ModelError("no architecture. Give --preset, --options-file or --init-from.")
-        name, content = str(options.init_from or path), _read_architecture(path)
+        if isinstance(read_options(path), ManyLangsOptions):
+            raise OptionsError(
+                f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
+            )
+        name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
             raise InputError(
@@ -128,15 +132,6 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
     if options.options_file is None:
         raise ModelError(f"{model}: a file of weights requires --options-file.")
     return with_own_softmax(choose_model(None, options.options_file, model))
-
-
-def _read_architecture(path: str | Path) -> dict[str, Any]:
-    """Read an options.json, and check that a model of this kind can be trained."""
-    if isinstance(read_options(path), ManyLangsOptions):
-        raise OptionsError(
-            f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
-        )
-    return read_json(path)
 
 
 def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[int, list[str]]:

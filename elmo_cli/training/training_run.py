@@ -107,10 +107,10 @@ class Run:
             self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self.step = 0
-        self.n_tokens = 0  # that the model was trained on
-        self.learning_rate = 0.0  # of the last step
-        self.warmup_steps = 0  # over which the learning rate has risen
-        self.seconds = 0.0  # of all steps
+        self.n_tokens = 0  # Tokens that the model was trained on.
+        self.learning_rate = 0.0  # Rate of the last step.
+        self.warmup_steps = 0  # Steps with a rising learning rate.
+        self.seconds = 0.0  # Time of all steps.
         self.progress = TextProgress()
         self._carried: BiLmState | None = None
         self._loss_sums = torch.zeros(3)  # forward, backward, predictions since `take_loss`
@@ -225,18 +225,15 @@ class Run:
 
         An AttributeError, LookupError or ValueError means that it does not fit the model.
         """
-        shapes = [
-            {name: tensor.shape for name, tensor in tensors.items()}
-            for tensors in (self.objective.state_dict(), checkpoint["objective"])
-        ]
-        if shapes[0] != shapes[1]:
+        old, new = checkpoint["objective"], self.objective.state_dict()
+        if old.keys() != new.keys() or any(old[name].shape != new[name].shape for name in new):
             raise ValueError("tensors of other shapes")
         if len(checkpoint["progress"]) != len(self.progress):
             raise ValueError("wrong number of fields of progress")
         self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
         self.seconds, self.warmup_steps = checkpoint["seconds"], checkpoint["warmup_steps"]
         self.progress = TextProgress(*checkpoint["progress"])
-        self.objective.load_state_dict(checkpoint["objective"])
+        self.objective.load_state_dict(old)
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
