@@ -104,7 +104,6 @@ class Description:
     text: TrainingText
     options: TrainingOptions
     validation_file: str | Path | None
-    """Text to measure perplexity on."""
 
     @cached_property
     def signature(self) -> Signature:
@@ -215,7 +214,6 @@ class Checkpoint(TypedDict):
     format: str
     identity: Identity
     options: dict[str, Any]
-    """Fields of `TrainingOptions`."""
     words: list[str]
     step: int
     n_tokens: int

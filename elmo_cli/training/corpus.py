@@ -166,10 +166,7 @@ class TrainingText:
             yield from (record.tokens for record in records if record.tokens)
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
-        """Yield the sentences of the validation text.
-
-        It is a file that is read as this text, or the share of this text in the model's folder.
-        """
+        """Yield the sentences of a file that is read as this text, or of the share of this text."""
         is_own_file = self.validation_share > 0
         text = TrainingText((), tokenizer=self.tokenizer) if is_own_file else self
         return text.sentences(path)

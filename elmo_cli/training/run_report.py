@@ -176,10 +176,7 @@ def write_model(run: Run, description: Description) -> None:
 def measure(
     description: Description, device: Device, max_tokens: float = math.inf
 ) -> Figures | None:
-    """Measure the perplexity of the model in the folder of a run, if there is validation text.
-
-    The first sentences are read, until they have `max_tokens` tokens.
-    """
+    """Measure the perplexity of the model in the folder of a run, if there is validation text."""
     path = description.validation_file
     if path is None:
         return None

@@ -214,10 +214,7 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
-    """Return the options that have an effect, with the values that are in effect.
-
-    `warmup_steps` are those over which the learning rate has really risen.
-    """
+    """Return the options that have an effect. The learning rate rose over `warmup_steps`."""
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "zero":
         unused |= {"batch_size"} if options.optimizer == "adagrad" else {"batch_size", "unroll"}
