@@ -104,7 +104,6 @@ class Description:
     text: TrainingText
     options: TrainingOptions
     validation_file: str | Path | None
-    """Text to measure perplexity on."""
 
     @cached_property
     def signature(self) -> Signature:
@@ -165,9 +164,7 @@ def check_same_run(before: Signature, description: Description) -> None:
         )
 
 
-def _file_changes(
-    before: Sequence[FileFingerprint], now: Sequence[FileFingerprint]
-) -> Iterator[str]:
+def _file_changes(before: list[FileFingerprint], now: list[FileFingerprint]) -> Iterator[str]:
     """Describe the differences between two lists of files."""
     if len(before) != len(now):
         yield f"another number of text files: {len(before):,} (now {len(now):,})"
@@ -217,9 +214,7 @@ class Checkpoint(TypedDict):
     format: str
     identity: Identity
     options: dict[str, Any]
-    """Fields of `TrainingOptions`."""
     words: list[str]
-    """The words to predict."""
     step: int
     n_tokens: int
     """Tokens that the model was trained on."""
@@ -314,10 +309,9 @@ def own_folder(folder: Path) -> AbstractContextManager[None]:
     """Make a folder and lock it against other processes. Remove it at the end if it is empty."""
 
     def error_of(error: OSError) -> OutputError:
+        reason = f"cannot be written: {system_reason(error)}"
         if isinstance(error, BlockingIOError):
             reason = "another process is training there. Wait for it, or choose another folder"
-        else:
-            reason = f"cannot be written: {system_reason(error)}"
         return OutputError(f"{folder}: {reason}.")
 
     return locked_folder(folder, error_of)

@@ -20,7 +20,7 @@ import glob
 import os
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,10 +48,6 @@ _WINDOW_BATCHES = 50
 """Minimum number of batches per window."""
 
 
-Stream = tuple[Sentence, int]
-"""The sentence that a stream is at, and the number of its predictions that are done."""
-
-
 class TextProgress(NamedTuple):
     """Progress in the text."""
 
@@ -68,7 +64,8 @@ class TextProgress(NamedTuple):
     """Complete windows."""
     n_used: int = 0
     """Used batches of the current window; with streams, used sentences."""
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[tuple[Sentence, int], ...] = ()
+    """Sentence of each stream, and the number of its predictions that are done."""
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -148,8 +145,13 @@ class TrainingText:
 
     @property
     def is_plain(self) -> bool:
-        """True if all files are text, and false if one has another format."""
+        """True if all files are text."""
         return all(each.name == TEXT.name for each in self._formats.values())
+
+    @property
+    def validation_name(self) -> str:
+        """Name of the file with the validation lines: text as it is, or tokens as JSON lines."""
+        return "validation.txt" if self.is_plain else "validation.jsonl"
 
     def check_column(self) -> None:
         """Raise an `InputError` if a named column has no effect in any file."""
@@ -164,10 +166,7 @@ class TrainingText:
             yield from (record.tokens for record in records if record.tokens)
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
-        """Yield the sentences of the validation text.
-
-        It is a file that is read as this text, or the share of this text in the model's folder.
-        """
+        """Yield the sentences of a file that is read as this text, or of the share of this text."""
         is_own_file = self.validation_share > 0
         text = TrainingText((), tokenizer=self.tokenizer) if is_own_file else self
         return text.sentences(path)
@@ -181,19 +180,10 @@ class TrainingText:
         return open_records(text, ids="none")
 
     def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:
-        """Yield the lines of a text or the records of another format, after the first `n_records`.
-
-        Args:
-            path: A file of any input format.
-            offset: Offset of the next line of a text; 0 for other formats.
-            n_records: Number of records to skip.
-        """
+        """Return the lines of a text from an offset, or other records after the first ones."""
         if self._formats[path].name != TEXT.name:
             return self._read_records(path, n_records)
-        return (
-            TextEntry(line, self._tokenize(line), after, number)
-            for line, after, number in read_lines_from(path, offset, n_records)
-        )
+        return self._read_lines(path, offset, n_records)
 
     def _read_records(self, path: Path, n_records: int) -> Iterator[TextEntry]:
         """Yield the records of a file after the first `n_records`."""
@@ -211,23 +201,20 @@ class TrainingText:
                     sentences = [record.tokens] if record.tokens else []
                     yield TextEntry(record.text, sentences, 0, number)
 
-    def _tokenize(self, line: str) -> list[Sentence]:
-        """Return the sentences of a line that have tokens."""
-        return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
+    def _read_lines(self, path: Path, offset: int, n_records: int) -> Iterator[TextEntry]:
+        """Yield the lines of a text from an offset on, before which there are `n_records`."""
+        with Source(path) as source:
+            reader = LineReader(source.name, source.open(), first=n_records + 1)
+            reader.seek(offset)
+            while line := reader.next_line():
+                offset += len(line)
+                text = reader.decode(line)
+                sentences = list(filter(None, self.tokenizer.tokenize_sentences(text)))
+                yield TextEntry(text, sentences, offset, reader.number)
 
     def is_validation(self, text: str) -> bool:
         """Return whether a record is validation text. Equal texts have equal answers."""
         return zlib.crc32(text.encode()) < self.validation_share * 2**32
-
-
-def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
-    """Yield the lines of a file from an offset on, with the offset and line number after each."""
-    with Source(path) as source:
-        reader = LineReader(source.name, source.open(), first=number + 1)
-        reader.seek(offset)
-        while line := reader.next_line():
-            offset, number = offset + len(line), number + 1
-            yield reader.decode(line), offset, number
 
 
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
@@ -275,32 +262,24 @@ class Batch(NamedTuple):
     """Predictions per row and direction, shape (B,)."""
 
 
-BatchRows = tuple[list[Row], TextProgress]
-"""The rows of a batch, and the progress after it."""
-
-
 def read_batches(
     text: TrainingText, options: TrainingOptions, start: TextProgress
-) -> Iterator[BatchRows]:
-    """Yield the batches of a run without end, from some progress on."""
+) -> Iterator[tuple[list[Row], TextProgress]]:
+    """Yield the batches of a run without end, each with the progress after it."""
     largest = max(options.batch_tokens, options.batch_size)
     windows = text.windows(start, max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest))
     if options.state == "carry":
-        return split_into_blocks(_shuffle(windows, list, options, start), options, start)
-    return _shuffle(windows, lambda window: _split_into_batches(window, options), options, start)
+        return split_into_blocks(_shuffle(windows, options.seed, start), options, start)
+    batches = ((_split_into_batches(window, options), after) for window, after in windows)
+    return _shuffle(batches, options.seed, start)
 
 
 def _shuffle(
-    windows: Iterator[TextWindow],
-    split: Callable[[list[Sentence]], list[_Item]],
-    options: TrainingOptions,
-    start: TextProgress,
+    windows: Iterator[tuple[list[_Item], TextProgress]], seed: int, progress: TextProgress
 ) -> Iterator[tuple[_Item, TextProgress]]:
-    """Split each window and yield the items in random order, each with the progress after it."""
-    progress = start
-    for sentences, after in windows:
-        items = split(sentences)
-        random.Random(f"{options.seed} window {progress.n_windows}").shuffle(items)
+    """Yield the items of each window in random order, each with the progress after it."""
+    for items, after in windows:
+        random.Random(f"{seed} window {progress.n_windows}").shuffle(items)
         for number in range(progress.n_used + 1, len(items)):
             yield items[number - 1], progress._replace(n_used=number)
         yield items[-1], after
@@ -315,16 +294,13 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
         for sentence in sentences
         for start in range(0, len(sentence) + 1, most)
     ]
-    lengths = [piece.stop - piece.start for piece in pieces]
-    batches = group_by_length(lengths, options.batch_tokens)
+    batches = group_by_length([each.stop - each.start for each in pieces], options.batch_tokens)
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 
 def split_into_blocks(
-    sentences: Iterator[tuple[Sentence, TextProgress]],
-    options: TrainingOptions,
-    start: TextProgress,
-) -> Iterator[BatchRows]:
+    text: Iterator[tuple[Sentence, TextProgress]], options: TrainingOptions, start: TextProgress
+) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield blocks of all streams. A stream takes the next sentence when it needs one.
 
     bilm-tf distributes sentences similarly, but here both directions read the same sentences.
@@ -337,7 +313,7 @@ def split_into_blocks(
             row, n_free = [], options.unroll
             while n_free:
                 if n_done > len(sentence):
-                    (sentence, progress), n_done = next(sentences), 0
+                    (sentence, progress), n_done = next(text), 0
                 stop = min(n_done + n_free, len(sentence) + 1)
                 row.append(Piece(sentence, n_done, stop))
                 n_done, n_free = stop, n_free - (stop - n_done)

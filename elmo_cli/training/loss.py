@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
@@ -27,43 +27,34 @@ _WARMUP_SHARE = 0.1
 """Maximum share of the run over which the learning rate rises."""
 
 
-def make_optimizer(
-    parameters: Sequence[nn.Parameter], options: TrainingOptions
-) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions) -> optim.Optimizer:
     """Make AdamW, or Adagrad as published."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adagrad":
         # TensorFlow's accumulators start at 1, so that the first steps are small.
-        return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
-    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
+        return optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
+    return optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
 
 
-def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> float:
-    """Return the learning rate after `step` steps, when `share_done` (0 to 1) of the run is done.
+def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> tuple[float, bool]:
+    """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
 
     The rate rises over the first `warmup_steps`, but at most over a tenth of the run. It then
     stays constant, and falls linearly to 0 over the last `decay_share` of the run.
     """
-    factor = warmup_factor(step, share_done, options)
+    rise = fall = 1.0
+    if options.warmup_steps:
+        rise = min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
     if options.decay_share:
-        factor = min(factor, (1 - share_done) / options.decay_share)
-    return options.learning_rate * factor
-
-
-def warmup_factor(step: int, share_done: float, options: TrainingOptions) -> float:
-    """Return the share of the learning rate at the beginning of a run: 1 after the warm-up."""
-    if not options.warmup_steps:
-        return 1.0
-    return min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
+        fall = (1 - share_done) / options.decay_share
+    return options.learning_rate * min(rise, fall), rise < 1
 
 
 class Samples(NamedTuple):
-    """Words drawn for one step of training."""
+    """Distinct words, int64, shape (S,), and the number of draws until there were S."""
 
     words: Tensor
-    """Int64, shape (S,), distinct."""
     n_draws: int
-    """Number of draws until there were S distinct words."""
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
@@ -96,11 +87,8 @@ class Softmax(nn.Module):
     def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
         """Return the negative log probability of each target, in nats: float, shape (N,).
 
-        Args:
-            context: Top layer at each prediction, float, shape (N, P).
-            targets: Vocabulary indices, int64, shape (N,).
-            samples: Words on the same device to distinguish each target from, in place of the
-                whole vocabulary.
+        The context is the top layer at each prediction, float, (N, P); the targets are int64, (N,).
+        Samples, on the same device, are distinguished from a target in place of all words.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)
@@ -111,10 +99,8 @@ class Softmax(nn.Module):
         words, n_draws = samples
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.
-        bias, target_bias = (
-            self.bias[indices] - _log_expected_count(indices, n_draws, n_words)
-            for indices in (words, targets)
-        )
+        bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
+        target_bias = self.bias[targets] - _log_expected_count(targets, n_draws, n_words)
         # A sample that equals the target must not count twice.
         sample_of_word = torch.full((n_words,), -1, device=words.device)
         sample_of_word[words] = torch.arange(len(words), device=words.device)
@@ -189,17 +175,6 @@ def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
     return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float()
 
 
-class Losses(NamedTuple):
-    """Losses of a batch in nats, and the state at the end of its rows."""
-
-    forward: Tensor
-    """Sum over the predictions of the forward direction."""
-    backward: Tensor
-    """Sum over the predictions of the backward direction."""
-    state: BiLmState
-    """State in the order of the rows, without gradients."""
-
-
 class Objective(nn.Module):
     """Language model in training: a biLM, and the softmax that both directions share."""
 
@@ -210,14 +185,17 @@ class Objective(nn.Module):
 
     def forward(
         self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
-    ) -> Losses:
-        """Return the losses of a batch. Its rows start from `state`; None is the zero state."""
+    ) -> tuple[Tensor, Tensor, BiLmState]:
+        """Return the sum of each direction's losses, in nats, and the state after the rows.
+
+        The rows start from `state`; None is the zero state. The new state has no gradients.
+        """
         bilm, device = self.bilm, self.bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():
             # Other processes have all rows. The zero loss gives every parameter a gradient.
             zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
-            return Losses(zero, zero, state)
+            return zero, zero, state
         packing = pack(batch.lengths)
         steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
         order = torch.as_tensor(packing.order, device=device)
@@ -230,4 +208,4 @@ class Objective(nn.Module):
         context, targets = bilm.dropout(torch.cat(layers[-1])), words[torch.cat([rows[1], rows[3]])]
         forward, backward = self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
-        return Losses(forward, backward, ended)
+        return forward, backward, ended

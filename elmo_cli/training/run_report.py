@@ -37,7 +37,6 @@ from elmo_cli.training.checkpoint import (
     check_same_run,
     is_identity,
 )
-from elmo_cli.training.start import VOCABULARY_FILE
 from elmo_cli.training.training_options import effective_options
 from elmo_cli.training.training_run import Run
 from elmo_cli.version import __version__
@@ -46,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 RECORD_FILE = "training.json"
 CARD_FILE = "card.md"
+VOCABULARY_FILE = "vocab.txt"
 LOG_SECONDS = 10.0
 """Minimum time between two progress messages."""
 
@@ -62,7 +62,6 @@ class Report:
         """Open the log, and remove the entries of steps that the run will repeat."""
         self._run, self._description = run, description
         self._last_message = time.monotonic()
-        self._evaluated_step: int | None = None
         self._log = description.folder / "log.jsonl"
         if self._log.exists():
             write_lines(self._log, _read_log(self._log, run.step))
@@ -86,38 +85,24 @@ class Report:
             self._last_message = now
             time_left = timedelta(seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1)))
             logger.info(
-                "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
-                run.step,
-                100 * run.share_done,
-                run.n_tokens / 1e6,
-                loss,
-                f"{speed:,.0f}",
-                time_left,
+                f"step {run.step}, {100 * run.share_done:.1f} %, {run.n_tokens / 1e6:.2f}M tokens, "
+                f"training loss {loss:.3f}, {speed:,.0f} tokens/s, {time_left} left"
             )
 
     def evaluate(self, max_tokens: float = math.inf) -> Figures | None:
-        """Write the model, and measure it; see `measure`."""
-        write_model(self._run, self._description)
-        perplexity = measure(self._description, self._run.processes.device, max_tokens)
-        if perplexity is not None:
+        """Write the model with its record, and measure it on up to `max_tokens` tokens."""
+        run, description = self._run, self._description
+        write_model(run, description)
+        figures = measure(description, run.processes.device, max_tokens) if max_tokens else None
+        if figures is not None:
             logger.info(
-                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
-                self._run.step,
-                perplexity["average"],
-                perplexity["forward"],
-                perplexity["backward"],
-                f"{perplexity['tokens']:,}",
+                f"step {run.step}, validation perplexity {figures['average']:.2f} (forward "
+                f"{figures['forward']:.2f}, backward {figures['backward']:.2f}) on "
+                f"{figures['tokens']:,} tokens"
             )
-            self._write(perplexity, "validation")
-        write_record(self._run, self._description, perplexity)
-        self._evaluated_step = self._run.step
-        return perplexity
-
-    def finish(self) -> None:
-        """Write the model of the last step, unless `evaluate` has done so."""
-        if self._evaluated_step != self._run.step:
-            write_model(self._run, self._description)
-            write_record(self._run, self._description, None)
+            self._write(figures, "validation")
+        write_record(run, description, figures)
+        return figures
 
     def close(self) -> None:
         """Write buffered entries."""
@@ -151,19 +136,18 @@ def _read_log(path: Path, last_step: int) -> list[str]:
     except OSError as error:
         raise OutputError(f"{path}: cannot be read: {error.strerror}.") from None
     steps = list(map(_step_of_entry, lines))
-    if n_damaged := steps.count(None):
+    if n_damaged := steps.count(math.inf):
         logger.warning("Warning: %s: removed %s.", path, counted(n_damaged, "damaged line"))
-    pairs = zip(lines, steps, strict=True)
-    return [line for line, step in pairs if step is not None and step <= last_step]
+    return [line for line, step in zip(lines, steps, strict=True) if step <= last_step]
 
 
-def _step_of_entry(line: str) -> int | None:
-    """Return the step of a line of the log; None for a damaged line."""
+def _step_of_entry(line: str) -> float:
+    """Return the step of a line of the log; infinity for a damaged line."""
     try:
         step = json.loads(line)["step"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return step if type(step) is int else None
+        return math.inf
+    return step if type(step) is int else math.inf
 
 
 def write_model(run: Run, description: Description) -> None:
@@ -192,10 +176,7 @@ def write_model(run: Run, description: Description) -> None:
 def measure(
     description: Description, device: Device, max_tokens: float = math.inf
 ) -> Figures | None:
-    """Measure the perplexity of the model in the folder of a run, if there is validation text.
-
-    The first sentences are read, until they have `max_tokens` tokens.
-    """
+    """Measure the perplexity of the model in the folder of a run, if there is validation text."""
     path = description.validation_file
     if path is None:
         return None
@@ -240,22 +221,15 @@ def write_record(run: Run, description: Description, perplexity: Figures | None)
         "perplexity": perplexity,
     }
     write_lines(description.folder / RECORD_FILE, [json.dumps(record, indent=1)])
-    write_lines(description.folder / CARD_FILE, _card_lines(record))
-
-
-def _card_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the card, in Markdown."""
-    yield "# A model trained with elmo train"
-    yield ""
-    if not record["finished"]:
-        yield (
-            f"**Training is not finished**: this is the model after step {record['step']:,}, "
-            f"{record['share_done']:.1%} of the run."
-        )
-        yield ""
-    yield _describe_perplexity(record)
-    yield from ("", "| | |", "|---|---|")
-    yield from (f"| {name} | {value} |" for name, value in _card_rows(record).items())
+    title = "# A model trained with elmo train"
+    state = (
+        f"**Training is not finished**: this is the model after step {run.step:,}, "
+        f"{run.share_done:.1%} of the run."
+    )
+    heading = [title, ""] if run.is_done else [title, "", state, ""]
+    rows = [f"| {name} | {value} |" for name, value in _card_rows(record).items()]
+    lines = [*heading, _describe_perplexity(record), "", "| | |", "|---|---|", *rows]
+    write_lines(description.folder / CARD_FILE, lines)
 
 
 def _describe_perplexity(record: Mapping[str, Any]) -> str:
@@ -320,10 +294,8 @@ def _read_signature(folder: Path) -> Signature | None:
         record = read_json(folder / RECORD_FILE)
     except OptionsError:
         return None
-    signature = record.get("signature")
-    if record.get("finished") is not True or not isinstance(signature, dict):
-        return None
-    identity, options = signature.get("identity"), signature.get("options")
-    if not is_identity(identity) or not isinstance(options, dict):
-        return None
-    return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
+    match record:
+        case {"finished": True, "signature": {"identity": identity, "options": dict(options)}}:
+            if is_identity(identity):
+                return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
+    return None

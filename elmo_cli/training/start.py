@@ -25,7 +25,6 @@ from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOp
 
 logger = logging.getLogger(__name__)
 
-VOCABULARY_FILE = "vocab.txt"
 _VOCABULARY_SIZE = 25_000
 """Default number of words to predict."""
 _MAX_COLUMNS_SHARE = 0.5
@@ -65,7 +64,11 @@ def choose_start(options: StartOptions) -> Start:
         path = options.options_file if files is None else files.options
         if path is None:
             raise ModelError("no architecture. Give --preset, --options-file or --init-from.")
-        name, content = str(options.init_from or path), _read_architecture(path)
+        if isinstance(read_options(path), ManyLangsOptions):
+            raise OptionsError(
+                f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
+            )
+        name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
             raise InputError(
@@ -114,12 +117,9 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
             f"{name}: none of {part} is in this vocabulary, whose words begin with {words}. Give "
             "the words as they are in the text, one per line."
         )
-    level = logging.INFO if n_known >= _MIN_COVERAGE * len(tokens) else logging.WARNING
-    prefix = "" if level == logging.INFO else "Warning: "
     share = n_known / len(tokens)
-    logger.log(
-        level, "%sthe vocabulary of %s covers %.1f %% of %s", prefix, name, 100 * share, part
-    )
+    log, prefix = (logger.info, "") if share >= _MIN_COVERAGE else (logger.warning, "Warning: ")
+    log("%sthe vocabulary of %s covers %.1f %% of %s", prefix, name, 100 * share, part)
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
@@ -134,26 +134,10 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
     return with_own_softmax(choose_model(None, options.options_file, model))
 
 
-def _read_architecture(path: str | Path) -> dict[str, Any]:
-    """Read an options.json, and check that a model of this kind can be trained."""
-    if isinstance(read_options(path), ManyLangsOptions):
-        raise OptionsError(
-            f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
-        )
-    return read_json(path)
-
-
-class TextCounts(NamedTuple):
-    """Number of tokens of the training text; special tokens and the most frequent words."""
-
-    n_tokens: int
-    words: list[str]
-
-
-def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
+def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[int, list[str]]:
     """Count the tokens of a text, and write its validation lines into a folder.
 
-    Return at most `n_words` words; None returns no words.
+    Return their number; special tokens and the most frequent words, at most `n_words`, or none.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
@@ -176,20 +160,12 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
                 f"--validation-share {text.validation_share}: no line chosen among "
                 f"{counted(n_sentences, 'sentence')}. Use a larger share or --validation-file."
             )
-        write_lines(folder / validation_name(text), validation_lines)
+        write_lines(folder / text.validation_name, validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
     most_common = [word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS]
     frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
-    return TextCounts(words.total(), frequent)
-
-
-def validation_name(text: TrainingText) -> str:
-    """Return the name of the file with the validation lines of a text.
-
-    Text is written as it is, and tokens of other formats as JSON lines.
-    """
-    return "validation.txt" if text.is_plain else "validation.jsonl"
+    return words.total(), frequent
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:

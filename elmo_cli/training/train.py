@@ -21,15 +21,7 @@ from elmo_cli.training.checkpoint import (
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
 from elmo_cli.training.run_report import Figures, Report, is_finished, load_summary_writer, measure
-from elmo_cli.training.start import (
-    Start,
-    TextCounts,
-    check_coverage,
-    choose_start,
-    count_text,
-    start_weights,
-    validation_name,
-)
+from elmo_cli.training.start import Start, check_coverage, choose_start, count_text, start_weights
 from elmo_cli.training.training_options import (
     RunOptions,
     StartOptions,
@@ -62,16 +54,9 @@ def train_model(
 ) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
-    Args:
-        training_options: Values by the names of the fields of `TrainingOptions`. None is the
-            default.
-        should_stop: Called after each step. Return True to save a checkpoint and stop.
-
-    Returns:
-        The perplexity of the validation text; None without such a text.
-
-    Raises:
-        StoppedError: `should_stop` returned True.
+    Return the perplexity of the validation text, if there is one. The names of `training_options`
+    are fields of `TrainingOptions`; None is the default. If `should_stop` returns True after a
+    step, a checkpoint is saved and a `StoppedError` is raised.
     """
     _check_validation_file(text_options)
     if run_options.tensorboard:
@@ -91,7 +76,7 @@ def train_model(
             stack.enter_context(own_folder(folder))
         validation = text_options.validation_file
         if text.validation_share:
-            validation = folder / validation_name(text)
+            validation = folder / text.validation_name
         description = Description(folder, start, text, options, validation)
         if is_finished(description):
             logger.info("%s: training is finished, and nothing is left to train", folder)
@@ -116,24 +101,20 @@ def train_model(
 def _check_validation_file(options: TextOptions) -> None:
     """Read the whole validation file, to report its errors before training."""
     path = options.validation_file
-    if path and not sum(1 for _ in _make_text(options).sentences(path)):
+    text = TrainingText((), options.settings, options.tokenizer)
+    if path and not sum(1 for _ in text.sentences(path)):
         raise InputError(f"{path}: no sentence to measure perplexity on.")
 
 
 def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
     """Find the files of the text, and check that the tokenizer and the vocabulary fit them."""
-    text = _make_text(options, find_text_files(options.files), seed)
+    paths, share = find_text_files(options.files), options.validation_share
+    text = TrainingText(paths, options.settings, options.tokenizer, share, seed)
     text.check_column()
     # Reading logs a warning if the tokenizer does not seem to fit.
     sample = list(islice(text.sentences(text.paths[0]), _SAMPLE_SENTENCES))
     check_coverage(start, text.paths[0], sample)
     return text
-
-
-def _make_text(options: TextOptions, paths: tuple[Path, ...] = (), seed: int = 0) -> TrainingText:
-    """Return the text of files that are read by options."""
-    share = options.validation_share
-    return TrainingText(paths, options.settings, options.tokenizer, share, seed)
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
@@ -155,12 +136,11 @@ def _start_run(description: Description, processes: Processes) -> Run:
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
-    lacks_validation = text.validation_share and not (folder / validation_name(text)).exists()
+    lacks_validation = text.validation_share and not (folder / text.validation_name).exists()
     if lacks_validation or (is_needed and text_tokens is None):
-        n_words = start.n_words
-        counts = count_text(text, folder, n_words) if processes.is_first else TextCounts(0, [])
-        counts = processes.gather(counts)[0]
-        text_tokens, vocabulary = counts.n_tokens, vocabulary or Vocabulary(counts.words)
+        counts = count_text(text, folder, start.n_words) if processes.is_first else (0, [])
+        text_tokens, words = processes.gather(counts)[0]
+        vocabulary = vocabulary or Vocabulary(words)
     assert vocabulary is not None
     objective = start_weights(start, vocabulary, options)
     run = Run(objective, vocabulary, options, processes, text_tokens=text_tokens)
@@ -198,7 +178,7 @@ def _train(
         run.seconds += time.monotonic() - before
         if run.step % LOG_STEPS == 0:
             loss = run.take_loss()
-            if report is not None:
+            if report:
                 report.log_step(loss)
         if run.is_done:
             return
@@ -208,11 +188,9 @@ def _train(
         stops, is_due = map(any, zip(*answers, strict=True))
         if stops or is_due or evaluates:
             saved_at = _save(run, description)
-        if evaluates and report is not None:
-            report.evaluate(EVALUATION_TOKENS)
+        if report and (evaluates or stops):
+            report.evaluate(EVALUATION_TOKENS if evaluates else 0)
         if stops:
-            if report is not None:
-                report.finish()
             raise StoppedError(
                 f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
                 f"{description.folder} has the model of this step. The same command resumes "

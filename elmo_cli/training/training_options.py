@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CHARACTERS = {
-    "activation": "relu",
-    "embedding": {"dim": 16},
-    "n_characters": 262,
-    "max_characters_per_token": 50,
-}
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
 
@@ -35,9 +29,11 @@ def _architecture(
 ) -> dict[str, Any]:
     """Return the content of an options.json."""
     clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
+    characters = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262}
+    sizes = {"max_characters_per_token": 50, "n_highway": n_highway, "filters": filters}
     return {
         "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2, **clips},
-        "char_cnn": {**_CHARACTERS, "n_highway": n_highway, "filters": filters},
+        "char_cnn": {**characters, **sizes},
     }
 
 
@@ -92,11 +88,9 @@ class RunOptions:
 
     device: "Device" = "cpu"
     checkpoint_seconds: float = 300.0
-    """Seconds between checkpoints."""
     eval_steps: int = 1000
     """Steps between evaluations, each of which writes the model."""
     tensorboard: bool = False
-    """Log to TensorBoard too."""
     keep_checkpoint: bool = False
     """Keep the checkpoint at the end of training, so that training can be made longer."""
 
@@ -141,9 +135,7 @@ class TrainingOptions:
         200, "Steps over which the learning rate rises, a tenth of the run at most.", adagrad=0
     )
     decay_share: float = _option(
-        1 / 3,
-        "Share of the run, at its end, over which the learning rate falls to 0.",
-        adagrad=0.0,
+        1 / 3, "Share of the run, at its end, over which the learning rate falls to 0.", adagrad=0.0
     )
     max_grad_norm: float = _option(1.0, "Maximum norm of the gradients.", adagrad=10.0)
     precision: str = _option(
@@ -223,10 +215,7 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
-    """Return the options that have an effect, with the values that are in effect.
-
-    `warmup_steps` are those over which the learning rate has really risen.
-    """
+    """Return the options that have an effect. The learning rate rose over `warmup_steps`."""
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "zero":
         unused |= {"batch_size"} if options.optimizer == "adagrad" else {"batch_size", "unroll"}

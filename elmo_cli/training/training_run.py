@@ -29,14 +29,7 @@ from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import FORMAT, Checkpoint, Identity
 from elmo_cli.training.corpus import Row, TextProgress, count_predictions, count_tokens, make_batch
-from elmo_cli.training.loss import (
-    Objective,
-    Samples,
-    draw_words,
-    learning_rate_at,
-    make_optimizer,
-    warmup_factor,
-)
+from elmo_cli.training.loss import Objective, Samples, draw_words, learning_rate_at, make_optimizer
 from elmo_cli.training.training_options import TrainingOptions
 
 _T = TypeVar("_T")
@@ -50,7 +43,6 @@ class Processes:
     rank: int = 0
     """Number of this process, from 0."""
     count: int = 1
-    """Number of processes."""
 
     @property
     def is_first(self) -> bool:
@@ -73,10 +65,7 @@ class Processes:
 
 @contextmanager
 def join_processes(device: Device) -> Iterator[Processes]:
-    """Join the group of processes that `torchrun` started, if any, and leave it at the end.
-
-    With a GPU, each process of a group gets a GPU of its own.
-    """
+    """Join the processes that `torchrun` started, if any. Each of them gets a GPU of its own."""
     own_device = choose_device(device)
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
@@ -118,14 +107,10 @@ class Run:
             self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self.step = 0
-        self.n_tokens = 0
-        """Tokens that the model was trained on."""
-        self.learning_rate = 0.0
-        """Learning rate of the last step."""
-        self.warmup_steps = 0
-        """Steps over which the learning rate has risen."""
-        self.seconds = 0.0
-        """Time of all steps."""
+        self.n_tokens = 0  # Tokens that the model was trained on.
+        self.learning_rate = 0.0  # Rate of the last step.
+        self.warmup_steps = 0  # Steps with a rising learning rate.
+        self.seconds = 0.0  # Time of all steps.
         self.progress = TextProgress()
         self._carried: BiLmState | None = None
         self._loss_sums = torch.zeros(3)  # forward, backward, predictions since `take_loss`
@@ -148,8 +133,8 @@ class Run:
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
         """Train on one batch of `corpus.read_batches`, which yields the progress after it too."""
         options, processes = self.options, self.processes
-        self.learning_rate = learning_rate_at(self.step, self.share_done, options)
-        self.warmup_steps += warmup_factor(self.step, self.share_done, options) < 1
+        self.learning_rate, is_rising = learning_rate_at(self.step, self.share_done, options)
+        self.warmup_steps += is_rising
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
         batch = make_batch(rows[processes.own_rows], self.vocabulary)
@@ -189,22 +174,15 @@ class Run:
         return Samples(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
-        """Return the mean training loss since the last call, in nats per prediction.
-
-        All processes must call this method.
-        """
+        """Return the mean training loss since the last call, in nats; see `check_loss`."""
         forward, backward, n_predictions = self.check_loss().tolist()
         self._loss_sums = torch.zeros(3)
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
 
     def check_loss(self) -> Tensor:
-        """Return the sums since `take_loss`. Raise an `ElmoError` if a loss is not finite.
+        """Return the sums of all processes since `take_loss`, float32, shape (3,).
 
-        All processes must call this method.
-
-        Returns:
-            Forward losses, backward losses and number of predictions of all processes, float32,
-            shape (3,).
+        All processes must call this method. A loss that is not finite is an `ElmoError`.
         """
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
@@ -247,18 +225,15 @@ class Run:
 
         An AttributeError, LookupError or ValueError means that it does not fit the model.
         """
-        shapes = [
-            {name: tensor.shape for name, tensor in tensors.items()}
-            for tensors in (self.objective.state_dict(), checkpoint["objective"])
-        ]
-        if shapes[0] != shapes[1]:
+        old, new = checkpoint["objective"], self.objective.state_dict()
+        if old.keys() != new.keys() or any(old[name].shape != new[name].shape for name in new):
             raise ValueError("tensors of other shapes")
         if len(checkpoint["progress"]) != len(self.progress):
             raise ValueError("wrong number of fields of progress")
         self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
         self.seconds, self.warmup_steps = checkpoint["seconds"], checkpoint["warmup_steps"]
         self.progress = TextProgress(*checkpoint["progress"])
-        self.objective.load_state_dict(checkpoint["objective"])
+        self.objective.load_state_dict(old)
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]

@@ -313,7 +313,9 @@ def test_infinite_loss_keeps_the_last_checkpoint(
 ) -> None:
     train("model", steps=2)
     before = content("model")["checkpoint.pt"]
-    monkeypatch.setattr("elmo_cli.training.training_run.learning_rate_at", lambda *_: float("nan"))
+    monkeypatch.setattr(
+        "elmo_cli.training.training_run.learning_rate_at", lambda *_: (float("nan"), False)
+    )
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, so training has failed"):
         train("model", steps=5)
     assert content("model")["checkpoint.pt"] == before

@@ -70,7 +70,7 @@ def test_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
     assert first[0] == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
     assert second[0] == [["Fo", "go", "."]]
     assert some_windows(text, first[1], 1) == [second]
-    assert count_text(text, tmp_path, None).n_tokens == 11
+    assert count_text(text, tmp_path, None)[0] == 11
 
 
 def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_validation_lines_are_in_no_window(
 ) -> None:
     lines = [f"line {number}" for number in range(400)]
     text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
-    n_tokens = count_text(text, tmp_path, None).n_tokens
+    n_tokens, _ = count_text(text, tmp_path, None)
     validation = (tmp_path / "validation.txt").read_text().splitlines()
     [(sentences, _)] = some_windows(text, TextProgress(), 1, 10_000)
     trained = {" ".join(sentence) for sentence in sentences}

@@ -46,7 +46,7 @@ def whole(sentences: list[list[str]]) -> list[Row]:
 def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) -> None:
     model = objective(content, seed)
     with torch.no_grad():
-        loss = model(make_batch(whole(SENTENCES), VOCABULARY))
+        forward, backward, _ = model(make_batch(whole(SENTENCES), VOCABULARY))
         expected = [0.0, 0.0]
         for sentence in SENTENCES:
             top = model.bilm(model.bilm.sentence_ids([sentence])).layers[-1, 0]  # (T + 2, 2 P)
@@ -54,7 +54,7 @@ def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) ->
             words = torch.tensor(VOCABULARY.indices(["<S>", *sentence, "</S>"]))
             expected[0] += float(model.softmax(ahead[:-1], words[1:]).sum())
             expected[1] += float(model.softmax(behind[1:], words[:-1]).sum())
-    np.testing.assert_allclose([loss.forward, loss.backward], expected, rtol=1e-5)
+    np.testing.assert_allclose([forward, backward], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("unroll", [1, 2, 3])
@@ -64,7 +64,7 @@ def test_loss_of_blocks_equals_the_whole_stream(unroll: int) -> None:
     long = [Piece(sentence, 0, 10)]
     other = [Piece(sentence[:4], 0, 5), Piece(sentence[4:], 0, 5)]
     with torch.no_grad():
-        expected = model(make_batch([long], VOCABULARY)).forward
+        expected, *_ = model(make_batch([long], VOCABULARY))
         total, state = 0.0, None
         for start in range(0, 10, unroll):
             stop = min(start + unroll, 10)
@@ -73,8 +73,8 @@ def test_loss_of_blocks_equals_the_whole_stream(unroll: int) -> None:
             total += float(forward)
         assert abs(total - float(expected)) < 1e-4
         # In a stream, the sentence after another does not start from zero.
-        in_stream = model(make_batch([other], VOCABULARY)).forward
-        apart = model(make_batch([[piece] for piece in other], VOCABULARY)).forward
+        in_stream, *_ = model(make_batch([other], VOCABULARY))
+        apart, *_ = model(make_batch([[piece] for piece in other], VOCABULARY))
         assert abs(float(in_stream) - float(apart)) > 1e-3
 
 
@@ -82,9 +82,9 @@ def test_each_row_keeps_its_own_state() -> None:
     model = objective()
     rows = whole(SENTENCES)
     with torch.no_grad():
-        together = model(make_batch(rows, VOCABULARY)).state
+        *_, together = model(make_batch(rows, VOCABULARY))
         for number, row in enumerate(rows):
-            alone = model(make_batch([row], VOCABULARY)).state
+            *_, alone = model(make_batch([row], VOCABULARY))
             for layer, one in zip(together, alone, strict=True):
                 np.testing.assert_allclose(
                     layer.forward.cell[number], one.forward.cell[0], atol=1e-6
@@ -97,13 +97,13 @@ def test_each_row_keeps_its_own_state() -> None:
 def test_empty_row_keeps_its_state_without_a_loss() -> None:
     model = objective()
     with torch.no_grad():
-        first = model(make_batch(whole(SENTENCES[:2]), VOCABULARY))
+        *_, first = model(make_batch(whole(SENTENCES[:2]), VOCABULARY))
         rows: list[Row] = [[], [Piece(["a"], 0, 2)]]
-        after = model(make_batch(rows, VOCABULARY), first.state)
-        assert after.state[0].forward.cell[0].equal(first.state[0].forward.cell[0])
-        loss = model(make_batch([[], []], VOCABULARY), first.state)
-    assert (float(loss.forward), float(loss.backward)) == (0, 0)
-    assert loss.state is first.state
+        *_, after = model(make_batch(rows, VOCABULARY), first)
+        assert after[0].forward.cell[0].equal(first[0].forward.cell[0])
+        forward, backward, state = model(make_batch([[], []], VOCABULARY), first)
+    assert (float(forward), float(backward)) == (0, 0)
+    assert state is first
 
 
 # The sampled softmax.
@@ -214,13 +214,17 @@ def test_adagrad_steps_equal_tensorflows() -> None:
 
 def test_learning_rate_rises_stays_and_falls() -> None:
     options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
-    rates = [learning_rate_at(step, step / 100, options) for step in range(100)]
-    assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
+    rates, are_rising = zip(
+        *(learning_rate_at(step, step / 100, options) for step in range(100)), strict=True
+    )
+    assert rates[:5] == (0.5, 1.0, 1.5, 2.0, 2.0)
+    assert are_rising == (True,) * 3 + (False,) * 97
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
-    assert learning_rate_at(99, 0.99, replace(options, warmup_steps=0, decay_share=0.0)) == 2.0
+    constant = replace(options, warmup_steps=0, decay_share=0.0)
+    assert learning_rate_at(99, 0.99, constant) == (2.0, False)
 
 
 def test_short_run_warms_up_over_a_tenth() -> None:
     options = TrainingOptions(learning_rate=1.0, warmup_steps=200, decay_share=0.0)
-    assert [learning_rate_at(n, n / 100, options) for n in (5, 10)] == [0.5, 1.0]
+    assert [learning_rate_at(n, n / 100, options)[0] for n in (5, 10)] == [0.5, 1.0]
