@@ -21,10 +21,10 @@ from elmo_cli.outputs.output_formats import (
     OutputSettings,
 )
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
+from elmo_cli.text.records import ALL_COLUMNS as ALL_COLUMNS
 from elmo_cli.text.records import Shard
+from elmo_cli.text.records import TextSettings as TextSettings
 from elmo_cli.text.tables import column_types
-from elmo_cli.text.text_settings import ALL_COLUMNS as ALL_COLUMNS
-from elmo_cli.text.text_settings import TextSettings as TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles

@@ -41,10 +41,9 @@ from elmo_cli.text.input_formats import (
     find_format,
 )
 from elmo_cli.text.parsers import LINE, Entry
-from elmo_cli.text.records import Record, Sentence, id_value
+from elmo_cli.text.records import DEFAULT_ID, Record, Sentence, id_value
 from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
-from elmo_cli.text.text_settings import DEFAULT_ID
 
 logger = logging.getLogger(__name__)
 

@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple, Protocol
 
 from elmo_cli.errors import InputError, check_choice
-from elmo_cli.text.file_types import unread_suffix, without_compression
 from elmo_cli.text.parsers import (
+    TO_ONE_SENTENCE_PER_LINE,
     Entry,
     conllu_entries,
     fasta_entries,
     json_entries,
     text_entries,
 )
-from elmo_cli.text.records import NumericId, Record
+from elmo_cli.text.records import DEFAULT_SETTINGS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
-from elmo_cli.text.sources import Source, binary_error
+from elmo_cli.text.sources import AS_TEXT, Source, binary_error
 from elmo_cli.text.tables import (
     TableError,
     delimited_entries,
@@ -33,7 +33,6 @@ from elmo_cli.text.tables import (
     json_array_entries,
     parquet_entries,
 )
-from elmo_cli.text.text_settings import DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
@@ -175,6 +174,22 @@ FORMATS: Final = {
     each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+"""Suffixes that may follow the suffix of a format."""
+_CONLL: Final = (
+    "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
+    f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
+)
+_FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
+_PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
+_UNREAD_SUFFIXES: Final = {
+    **dict.fromkeys((".conll", ".iob", ".bio"), ("CoNLL other than CoNLL-U", _CONLL)),
+    **dict.fromkeys((".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", _PANDOC)),
+    ".xml": ("XML", AS_TEXT),
+}
+"""Types of files that are not read, with advice, by their suffixes."""
+
 
 def find_format(source: Source, name: str | None = None) -> InputFormat:
     """Return the format of an input by its name, its content or the suffix of its path.
@@ -190,11 +205,13 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     content = _recognize(source.head.decode("utf-8-sig", "replace"))
     if content is not PARQUET and (error := binary_error(source.name, source.head)):
         raise error
-    path = without_compression(source.path)
+    path = source.path.lower()
+    for suffix in _COMPRESSED_SUFFIXES:
+        path = path.removesuffix(suffix)
     by_suffix = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), None)
     if by_suffix or content:
         return by_suffix or content or TEXT
-    if unread := unread_suffix(path):
+    if unread := _UNREAD_SUFFIXES.get(PurePath(path).suffix):
         advice = f"{unread[1]} To read it as lines of text, use --input-format text."
         raise InputError(f"{source.name}: {unread[0]} is not read. {advice}")
     return replace(TEXT, is_guess=not source.head)

@@ -30,10 +30,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
-from elmo_cli.text.records import NumericId, Record, Sentence
+from elmo_cli.text.records import (
+    ALL_COLUMNS,
+    DEFAULT_SETTINGS,
+    NumericId,
+    Record,
+    Sentence,
+    TextSettings,
+)
 from elmo_cli.text.sources import InvalidLine
-from elmo_cli.text.text_settings import ALL_COLUMNS, DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
 
 LINE: Final = "line"
@@ -43,6 +48,10 @@ ORIGINAL_ID: Final = "original_id"
 
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")  # a multiword token, or an empty node
+_COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt`"""
+TO_ONE_SENTENCE_PER_LINE: Final = (
+    f"write one sentence per line: {_COLUMN} takes the words in column 1."
+)
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 

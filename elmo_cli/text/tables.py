@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import Entry, row_record
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
 from elmo_cli.text.sources import InvalidLine, Source
-from elmo_cli.text.text_settings import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_NAMES: Final = 20

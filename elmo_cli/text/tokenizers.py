@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.records import Sentence
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
 SEGMENTERS: Final = (["char"], ["jieba"])
@@ -30,7 +29,7 @@ class Tokenizer:
 
     name: str = "whitespace"
     """Name with the language, such as `moses:fr`."""
-    tokenize: Callable[[str], Sentence] = str.split
+    tokenize: Callable[[str], list[str]] = str.split
     """Function that splits a sentence into tokens."""
     splits_by: str | None = None
     """Language whose rules split a text into sentences; None does not split it."""
@@ -52,7 +51,7 @@ class Tokenizer:
         sentences = map(str.strip, _load_sentencex().segment(self.splits_by, text))
         return [sentence for sentence in sentences if sentence]
 
-    def tokenize_sentences(self, text: str) -> list[Sentence]:
+    def tokenize_sentences(self, text: str) -> list[list[str]]:
         """Split a text into sentences, and each sentence into tokens."""
         return list(map(self.tokenize, self.split_sentences(text)))
 
@@ -91,11 +90,11 @@ def make_tokenizer(
     return Tokenizer(":".join([kind, code, *codes[1:]]), function, splits_by)
 
 
-def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> Sentence:
+def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:
     """Tokenize a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
 
     Args:
-        text: Sentence.
+        text: list[str].
         tokenizer: `moses`, `spacy` or `whitespace`.
         language: Language code of the sentence; English by default.
 
@@ -105,13 +104,13 @@ def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -
     return make_tokenizer(tokenizer, language).tokenize(text)
 
 
-def _moses(language: str) -> Callable[[str], Sentence]:
+def _moses(language: str) -> Callable[[str], list[str]]:
     from sacremoses import MosesTokenizer
 
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
-def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], Sentence]:
+def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[str]]:
     spacy = load_extra("tokenizer spacy", "spacy", "spacy")
     settings = {"nlp": {"tokenizer": {"segmenter": segmenter}}} if segmenter else {}
     try:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import FORMATS, checked_records, open_input, open_records
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
-from elmo_cli.text.text_settings import TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
