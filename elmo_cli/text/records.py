@@ -16,8 +16,6 @@ from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 Sentence = list[str]
 _Item = TypeVar("_Item")
 
-_READS: Final = ("__iter__", "__getitem__")
-"""Methods, one of which reads the items of a batch."""
 _SPLIT: Final = " Split it first, for example by .split()."
 _DECODE: Final = " Decode them first, for example by .decode()."
 
@@ -50,12 +48,7 @@ def id_value(identifier: str | None) -> str | int | None:
 
 
 def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
-    """Return the name in the output of each kept column: its own, or `input_NAME` if it is taken.
-
-    Args:
-        names: Names of the kept columns.
-        taken: Names of the output's own columns.
-    """
+    """Return the names of kept columns in the output: `input_NAME` where it has such a column."""
     new_names: dict[str, str] = {}
     for name in names:
         new = name
@@ -76,16 +69,7 @@ class Progress(NamedTuple):
 def check_sentence(
     sentence: object, name: str = "sentence", expected: str = "a list of tokens"
 ) -> Sentence:
-    """Return the tokens of a sentence, a sequence of strings.
-
-    Args:
-        sentence: List, array or other sequence of tokens.
-        name: Name of the sentence for error messages, such as `batch[3]`.
-        expected: Description of valid values for error messages.
-
-    Raises:
-        InputError: The sentence is a string or no sequence, or has a token that is no string.
-    """
+    """Return the tokens of a sentence, a sequence of strings; its name is for error messages."""
     # Arrays are accepted. An iterator is not, because reading it once would consume it.
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
     is_sequence = hasattr(sentence, "__getitem__") and not is_table
@@ -101,11 +85,7 @@ def check_sentence(
 
 
 def check_sentences(batch: Iterable[object], name: str = "sentences") -> Iterator[Sentence]:
-    """Yield the tokens of each sentence of a batch or stream.
-
-    Raises:
-        InputError: The batch is of another kind, or a sentence is; see `check_sentence`.
-    """
+    """Yield the tokens of each sentence of a batch or stream."""
     for index, sentence in enumerate(check_batch(batch, name)):
         yield check_sentence(sentence, f"{name}[{index}]")
 
@@ -119,7 +99,9 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
         remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
     elif hasattr(batch, "columns"):  # Iterating over a table gives the names of its columns.
         remedy = "Choose one of its columns."
-    elif isinstance(batch, (set, frozenset)) or not any(hasattr(batch, name) for name in _READS):
+    elif isinstance(batch, (set, frozenset)) or not any(
+        hasattr(batch, name) for name in ("__iter__", "__getitem__")
+    ):
         remedy = "Make a list."
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
@@ -138,12 +120,10 @@ def kind_of(value: object) -> str:
 class Shard(NamedTuple):
     """One of `total` shares of an input: every `total`-th record, beginning with the `number`-th.
 
-    Interleaved shares need no count of the input, which may be a stream. They also distribute
-    long and short sentences evenly.
+    Interleaved shares need no count of the input, and distribute long and short sentences evenly.
     """
 
     number: int = 1
-    """Number of the shard, from 1."""
     total: int = 1
 
     def __str__(self) -> str:
@@ -159,7 +139,6 @@ class Shard(NamedTuple):
 
 
 WHOLE: Final = Shard()
-"""The only shard of an undivided input."""
 
 
 def parse_shard(text: str) -> Shard:
@@ -221,7 +200,7 @@ class TextSettings:
         return (DEFAULT_ID if self.id_column is None else self.id_column) or None
 
     def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
-        """Make the tokenizer; `model_language` counts where neither setting names a language."""
+        """Make the tokenizer, of the model's language if the settings name none."""
         return make_tokenizer(
             self.tokenizer, self.language or model_language, split_sentences=self.split_sentences
         )
@@ -229,27 +208,22 @@ class TextSettings:
     def choose_tokenizer(
         self, trained: str | None, language: str | None, *, is_chosen: bool
     ) -> Tokenizer:
-        """Make the tokenizer of a text that a model reads.
+        """Make the tokenizer of a text for a model of a language.
 
-        Args:
-            trained: Tokenizer that the model was trained with, if it names one.
-            language: Language of the model, where the settings name none.
-            is_chosen: True if the user chose `tokenizer`. False if it is a default, which
-                `trained` replaces.
+        `trained`, the model's own tokenizer, replaces a default, but not what the user chose.
         """
         settings = self if is_chosen or trained is None else replace(self, tokenizer=trained)
         return settings.make_tokenizer(language)
 
     def check_format(self, name: str, *, has_columns: bool) -> None:
         """Raise an `InputError` if an option has no effect with a format."""
-        is_chosen = {
+        chosen = {
             "--text-column": self.text_column is not None,
             "--id-column": bool(self.id_column),
             "--keep-columns": self.keep_columns != (),
         }
-        for option in is_chosen:
-            if is_chosen[option] and not has_columns:
-                raise InputError(f"{option} has no effect with {name}: it has no columns")
+        if not has_columns and (option := next(filter(chosen.get, chosen), None)):
+            raise InputError(f"{option} has no effect with {name}: it has no columns")
         if self.paragraphs and name != "text":
             raise InputError(f"--paragraphs requires text, found {name}")
 
@@ -262,11 +236,10 @@ DEFAULT_SETTINGS: Final = TextSettings()
 
 
 class ReadRecord(NamedTuple):
-    """Record that was read from an input."""
+    """Record that was read from an input, with its number from 1."""
 
     record: Record
     number: int
-    """Number of the record in the input, from 1."""
     checkpoint: Progress | None = None
     """Progress in the input after the record, if a checkpoint follows it."""
 
@@ -280,7 +253,7 @@ class ShardReader:
         shard: Shard = WHOLE,
         prepare: Callable[[Record], Record] = lambda record: record,
     ) -> None:
-        """Read a shard of these records, and call `prepare` for each record of the shard."""
+        """Read a shard of these records, each one changed by `prepare`."""
         self._records = iter(records)
         self._shard, self._prepare = shard, prepare
         self._digest = hashlib.sha256()
@@ -299,17 +272,15 @@ class ShardReader:
         checkpoint_tokens: float = math.inf,
         checkpoint_records: int = 1,
     ) -> Iterator[ReadRecord]:
-        """Yield the records of the shard. An error of the input ends them and becomes `error`.
+        """Yield the records of the shard among the first `n_records` of the input.
 
-        A checkpoint is due after `checkpoint_tokens` tokens, at the next multiple of
-        `checkpoint_records` records.
-
-        Args:
-            n_records: Number of records of the input after which to stop; None reads to the end.
+        An error of the input ends them and becomes `error`. A checkpoint is due after
+        `checkpoint_tokens` tokens, at the next multiple of `checkpoint_records` records.
         """
-        update, is_whole, prepare = self._digest.update, self._shard == WHOLE, self._prepare
+        update, prepare = self._digest.update, self._prepare
         rest = None if n_records is None else n_records - self._n_read
         tokens_since = records_since = 0
+        is_whole = self._shard == WHOLE
         try:
             for record in islice(self._records, rest):
                 update(record.text.encode("utf-8", "surrogatepass") + b"\n")

@@ -187,21 +187,14 @@ class Pipe(io.FileIO):
         self._poll.register(descriptor, select.POLLIN)
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Return the next whole line with its end.
-
-        Raises:
-            StoppedError: `should_stop` returned True before a line arrived.
-        """
+        """Return the next whole line with its end, or raise a `StoppedError` before."""
         while not self._wait(_POLL_SECONDS):
             if self._should_stop():
                 raise StoppedError("stopped while waiting for more input")
         return self._lines.popleft() if self._lines else b""
 
     def has_line(self) -> bool:
-        """Return whether a line, or the end, can be read without a long wait.
-
-        If not, the caller should process the lines read so far before it reads the next one.
-        """
+        """Return whether a line, or the end, can be read without a long wait."""
         if self._lines:
             return True
         start = time.monotonic()
@@ -246,24 +239,21 @@ class InvalidLine(str):
 
 
 class Source:
-    """Input that is opened once: a path, `-` for standard input, or a file that is open as text.
+    """Input that is opened once: a path, `-` for standard input, or an open text file.
 
-    The first use of its content opens it. Whoever reads its records closes it at the end; a
-    source that nobody reads is closed with its last reference.
+    The first use of its content opens it, and the reader of its records closes it at the end.
     """
 
     def __init__(self, given: object) -> None:
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
         has_lines = hasattr(given, "__iter__") and not isinstance(given, (bytes, Mapping))
+        expected = "the input: expected a path or"
         if is_binary or not (is_path or has_lines):
             kind = "a binary file" if is_binary else kind_of(given)
-            raise InputError(
-                f"the input: expected a path or a file that is open as text, found {kind}."
-            )
+            raise InputError(f"{expected} a file that is open as text, found {kind}.")
         if not is_path and not hasattr(given, "read"):
-            kind = type(given).__name__
-            raise InputError(f"the input: expected a path or an open text file, found a {kind}.")
+            raise InputError(f"{expected} an open text file, found a {type(given).__name__}.")
         self.given = given
         """Path, or the open text file."""
         self.path = str(given) if is_path else None
@@ -424,17 +414,17 @@ class LineReader:
         keep_ends: bool = False,
     ) -> Iterator[str]:
         """Yield the lines as text; see `Source.lines`."""
-        position, next_line, decode = 0, self.next_line, self.decode
-        is_compressed = self.is_compressed
+        position, is_compressed = 0, self.is_compressed
+        next_line, decode = self.next_line, self.decode
         while True:
             line = next_line()
-            before = position
-            position = self._file.tell() if is_compressed else position + len(line)
+            end = self._file.tell() if is_compressed else position + len(line)
             if line:
                 yield decode(line, skip_errors, keep_ends)
-            on_bytes(position - before)  # Compressed data has bytes after its last line.
+            on_bytes(end - position)  # Compressed data has bytes after its last line.
             if not line:
                 return
+            position = end
 
     def is_ready(self) -> bool:
         """Return whether the next line can be read without a long wait: see `Pipe.has_line`."""
