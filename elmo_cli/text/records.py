@@ -16,6 +16,7 @@ from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 Sentence = list[str]
 _Item = TypeVar("_Item")
 
+_READS: Final = ("__iter__", "__getitem__")
 _SPLIT: Final = " Split it first, for example by .split()."
 _DECODE: Final = " Decode them first, for example by .decode()."
 
@@ -99,9 +100,7 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
         remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
     elif hasattr(batch, "columns"):  # Iterating over a table gives the names of its columns.
         remedy = "Choose one of its columns."
-    elif isinstance(batch, (set, frozenset)) or not any(
-        hasattr(batch, name) for name in ("__iter__", "__getitem__")
-    ):
+    elif isinstance(batch, (set, frozenset)) or not any(hasattr(batch, name) for name in _READS):
         remedy = "Make a list."
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")

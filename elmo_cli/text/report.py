@@ -177,7 +177,7 @@ def other_domain(sample: Sample) -> str | None:
     return None
 
 
-CHECKS: Final = {
+CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
     hard_wrapping: (0, _SAMPLE_LINES),
     attached_punctuation: (_SAMPLE_TOKENS, 0),
     other_domain: (_SAMPLE_TOKENS, 0),

@@ -147,9 +147,9 @@ def json_array_entries(
         rows = json.loads(text)
     except RecursionError:
         raise TableError("not valid JSON: too many nested brackets") from None
-    except json.JSONDecodeError as error:
-        location = f"line {error.lineno}, column {error.colno}"
-        raise TableError(f"not valid JSON ({location}): {error.msg}") from None
+    except json.JSONDecodeError as reason:
+        location = f"line {reason.lineno}, column {reason.colno}"
+        raise TableError(f"not valid JSON ({location}): {reason.msg}") from None
     for number, row in enumerate(rows, start=1):
         if isinstance(row, dict):
             yield Entry(number, *row_record(row, settings, tokenizer))
