@@ -177,7 +177,7 @@ def parquet_entries(
     size: int = 0,
     on_bytes: Callable[[int], object] = lambda count: None,
 ) -> Iterator[Entry]:
-    """Yield the rows of an open Parquet file, or those of a range of numbers from 0, in batches.
+    """Yield the rows of an open Parquet file, or a range of them, numbered from 0, in batches.
 
     After each batch, `on_bytes` is called with its share of the size of the file.
     """
