@@ -340,9 +340,9 @@ class _Run:
         n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
             return
-        value_bytes = (
-            14 if output_format.name == "jsonl" else np.dtype(output_format.dtype).itemsize
-        )
+        value_bytes = 4 if output_format.dtype == "float32" else 2
+        if output_format.name == "jsonl":
+            value_bytes = 14
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free

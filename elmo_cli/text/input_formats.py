@@ -184,8 +184,8 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     for suffix in _COMPRESSED_SUFFIXES:
         path = path.removesuffix(suffix)
     by_suffix = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), None)
-    if by_suffix or content:
-        return by_suffix or content or TEXT
+    if found := by_suffix or content:
+        return found
     if unread := _UNREAD_SUFFIXES.get(PurePath(path).suffix):
         advice = f"{unread[1]} To read it as lines of text, use --input-format text."
         raise InputError(f"{source.name}: {unread[0]} is not read. {advice}")

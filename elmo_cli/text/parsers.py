@@ -32,7 +32,6 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.text.records import (
     ALL_COLUMNS,
-    DEFAULT_SETTINGS,
     NumericId,
     Record,
     Sentence,
@@ -69,13 +68,10 @@ class Entry(NamedTuple):
 def text_entries(
     lines: Iterable[str],
     tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings,
     check_first: Callable[[int, str], object] | None = None,
 ) -> Iterator[Entry]:
-    """Yield the sentences of raw or tokenized text.
-
-    `check_first` is called with the number of the first line that is not blank, and the line.
-    """
+    """Yield the sentences of a text. The first line that is not blank is checked."""
     tokenize, is_split = tokenizer.tokenize, tokenizer.splits_by is not None
     for number, line in _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1):
         if check_first is not None and line:
@@ -111,7 +107,7 @@ _NumberedLines = list[tuple[int, str]]
 
 
 def conllu_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
@@ -180,7 +176,7 @@ def _conllu_error(columns: list[str], n_words: int) -> str | None:
 
 
 def fasta_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the sequences of FASTA, which is tokenized."""
     start, group = 0, list[str]()
@@ -213,7 +209,7 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
 
 
 def json_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the records of JSON lines. Blank lines are ignored."""
     for number, line in enumerate(lines, start=1):

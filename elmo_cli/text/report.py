@@ -164,17 +164,17 @@ def other_domain(sample: Sample) -> str | None:
     if language is None or not is_enough:
         return None
     is_proteins = sum(token in _RESIDUES for token in tokens) >= _MIN_RESIDUES * len(tokens)
-    if is_proteins and language != PROTEINS:
+    if is_proteins == (language == PROTEINS):
+        return None
+    if is_proteins:
         return (
             f"the input seems to be proteins, but the model {model} was trained on {language} "
             "text. --model seqvec was trained on proteins."
         )
-    if language == PROTEINS and not is_proteins:
-        return (
-            f"the input seems to be text, but the model {model} was trained on proteins. "
-            "--model original was trained on English text."
-        )
-    return None
+    return (
+        f"the input seems to be text, but the model {model} was trained on proteins. --model "
+        "original was trained on English text."
+    )
 
 
 CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {

@@ -44,9 +44,9 @@ _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 4096
-"""Number of bytes at the beginning of a file that show its type and format."""
+"""Bytes at the beginning of a file that show its type and format."""
 _LINE_END_BYTES: Final = 1 << 16
-"""Number of bytes at the beginning of a file in which its line ends are looked for."""
+"""Bytes at the beginning of a file that show its line ends."""
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
 
@@ -254,8 +254,7 @@ class Source:
             raise InputError(f"{expected} a file that is open as text, found {kind}.")
         if not is_path and not hasattr(given, "read"):
             raise InputError(f"{expected} an open text file, found a {type(given).__name__}.")
-        self.given = given
-        """Path, or the open text file."""
+        self._given = given
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
         self.name = _NAMES.get(self.path) or str(self.path)
@@ -337,15 +336,12 @@ class Source:
     ) -> tuple[Iterator[str], Callable[[], bool]]:
         """Return the lines, and a function that returns whether the next one is ready.
 
-        Args:
-            on_bytes: Called with the number of bytes of each line of a path.
-            skip_errors: Yield an `InvalidLine` for a line that is not UTF-8.
-            should_stop: Called while a pipe waits for input. Return True to stop waiting.
-            splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
-            keep_ends: Keep the whitespace at the ends of lines.
+        `on_bytes` gets the number of bytes of each line of a path. `should_stop` is called while a
+        pipe waits for input. With `skip_errors`, a line that is not UTF-8 is an `InvalidLine`. With
+        `splits_at_cr`, a lone CR ends a line too, even if other lines end in LF.
         """
         if self.path is None:
-            lines = _lines_of_open_file(self.given, splits_at_cr)  # type: ignore[arg-type]
+            lines = _lines_of_open_file(self._given, splits_at_cr)  # type: ignore[arg-type]
             return (lines if keep_ends else map(str.strip, lines)), lambda: True
         reader = LineReader(self.name, self.open(should_stop), splits_at_cr=splits_at_cr)
         return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
@@ -391,10 +387,7 @@ class LineReader:
         return line
 
     def decode(self, line: bytes, skip_errors: bool = False, keep_ends: bool = False) -> str:
-        """Decode the line that was read last, without the whitespace at its ends.
-
-        A line that is not UTF-8 is an `InputError`, or an `InvalidLine` with `skip_errors`.
-        """
+        """Decode the line that was read last. See `Source.lines` for the options."""
         try:
             text = line.decode("utf-8-sig" if self._number == 1 else "utf-8")
             return text if keep_ends else text.strip()

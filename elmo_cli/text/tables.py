@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import Entry, row_record
-from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
 from elmo_cli.text.sources import InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -33,11 +33,7 @@ class TableError(ValueError):
 
 
 def delimited_entries(
-    lines: Iterable[str],
-    tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
-    *,
-    delimiter: str,
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings, *, delimiter: str
 ) -> Iterator[Entry]:
     """Yield the rows of CSV or TSV, given as lines with their ends."""
     names: list[str] | None = None
@@ -67,13 +63,12 @@ def _delimited_rows(
     """
     unreadable: list[str] = []  # errors of the lines of the current row
 
-    def noted_lines() -> Iterator[str]:
-        for line in lines:
-            if isinstance(line, InvalidLine):
-                unreadable.append(line.error)
-            yield line
+    def note(line: str) -> str:
+        if isinstance(line, InvalidLine):
+            unreadable.append(line.error)
+        return line
 
-    reader = csv.reader(noted_lines(), delimiter=delimiter, strict=True)
+    reader = csv.reader(map(note, lines), delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         unreadable.clear()
@@ -128,14 +123,13 @@ def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -
 
 
 def json_array_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the objects of a JSON array, given as lines with their ends."""
-    parts: list[str] = []
-    for line in lines:
+    parts = list(lines)
+    for line in parts:
         if isinstance(line, InvalidLine):
             raise InputError(line.error)
-        parts.append(line)
     text = "".join(parts)
     first = text.lstrip()[:1]
     if first != "[":
@@ -171,7 +165,7 @@ class ParquetSize(NamedTuple):
 def parquet_entries(
     file: Any,
     tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings,
     *,
     rows: range | None = None,
     size: int = 0,
@@ -196,8 +190,8 @@ def parquet_entries(
             n_told = size * n_read // len(rows)
 
 
-def parquet_size(file: Any, settings: TextSettings = DEFAULT_SETTINGS) -> ParquetSize:
-    """Return the size of an open file by its footer; see `parquet_entries`."""
+def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
+    """Return the size of an open file by its footer."""
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
     settings = choose_columns(schema.names, settings)
