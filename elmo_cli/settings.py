@@ -74,11 +74,7 @@ class ModelSettings:
         from elmo_cli.pretrained.find import resolve_model
 
         return resolve_model(
-            self.model,
-            self.options_file,
-            self.weight_file,
-            self.vocabulary_file,
-            self.softmax_file,
+            self.model, self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
         )
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":

@@ -30,13 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    NumericId,
-    Record,
-    Sentence,
-    TextSettings,
-)
+from elmo_cli.text.records import ALL_COLUMNS, NumericId, Record, Sentence, TextSettings
 from elmo_cli.text.sources import InvalidLine
 from elmo_cli.text.tokenizers import Tokenizer
 

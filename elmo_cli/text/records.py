@@ -60,11 +60,10 @@ def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str,
 
 
 class Progress(NamedTuple):
-    """Progress in an input: number of records read and their hash."""
+    """Number of records read of an input, and SHA-256 of their texts, each with a line feed."""
 
     n_records: int
     sha256: str
-    """SHA-256 of the texts of these records, each with a line feed."""
 
 
 def check_sentence(
@@ -258,7 +257,6 @@ class ShardReader:
         self._digest = hashlib.sha256()
         self._n_read = 0
         self.error: InputError | None = None
-        """Error of the input that ended the records."""
 
     @property
     def progress(self) -> Progress:

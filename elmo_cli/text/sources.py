@@ -152,9 +152,7 @@ def _decompressed(file: BinaryIO) -> BinaryIO:
 
 def _peek(file: BinaryIO, n_bytes: int) -> bytes:
     """Return the next bytes of a file without reading them; empty for a pipe."""
-    content: bytes = b""
-    if hasattr(file, "peek"):
-        content = file.peek(n_bytes)[:n_bytes]
+    content: bytes = file.peek(n_bytes)[:n_bytes] if hasattr(file, "peek") else b""
     if len(content) < n_bytes and file.seekable():
         position = file.tell()
         content = file.read(n_bytes)
