@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +38,16 @@ Array = NDArray[np.float32]
 _MAX_SHOWN_ERRORS: Final = 20
 """Maximum number of skipped records that are named in the log."""
 _RECORD_BYTES: Final = 400
-"""Bytes that HDF5 itself takes per dataset, about."""
+"""Approximate bytes that HDF5 itself takes per dataset."""
 
 
 @dataclass(frozen=True)
 class EmbeddedRecord:
-    """A record with its activations: float32, see `apply_selection` for the shapes."""
+    """A record, its number in the input from 1, and its activations, see `apply_selection`."""
 
     record: Record
     number: int
-    """Number of the record in the input, from 1."""
     activations: Array
-
-
-@dataclass(frozen=True)
-class Window:
-    """Records that are held in memory and computed together."""
-
-    records: Iterator[EmbeddedRecord]
-    """The records, embedded as they are taken; used before the next window."""
-    checkpoint: Progress | None
-    """Progress in the input at the end of the window, if a checkpoint follows it."""
 
 
 @dataclass
@@ -87,10 +76,7 @@ def embed_file(
     should_stop: Callable[[], bool] = lambda: False,
     record_filter: RecordFilter | None = None,
 ) -> Summary:
-    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
-
-    `record_filter` is the rule for what is embedded and written of each record; None keeps all.
-    """
+    """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     attributes = {
@@ -129,22 +115,13 @@ def embed_windows(
     unit: str,
     skip_errors: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
-) -> Iterator[Window]:
-    """Embed records, one window at a time.
+) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
+    """Yield embedded records in windows, which are held in memory and computed together.
 
-    A window ends early after a record with a checkpoint, and where the next record is not ready.
-
-    Args:
-        engine: Model that computes.
-        records: Read one window at a time.
-        selection: Checked for the model.
-        batch_size: Sentences per batch where the state is carried over.
-        unit: What errors call a record, such as `line`.
-        skip_errors: Yield a record that does not fit into memory without tokens, with its error.
-        is_ready: Return whether the next record can be read without blocking.
-
-    Raises:
-        ComputationError: A record does not fit into memory.
+    Each comes with the progress in the input if a checkpoint follows it. It is used before the next
+    one. A window ends early after a record with a checkpoint, and where the next record is not
+    ready. A record that does not fit into memory is a `ComputationError`, or with `skip_errors` a
+    record with its error and without tokens. Errors call a record by its `unit`, such as `line`.
     """
 
     def name_error(item: ReadRecord, result: Array | ComputationError) -> EmbeddedRecord:
@@ -163,15 +140,14 @@ def embed_windows(
         batch_size=batch_size,
         ends_window=lambda item: item.checkpoint is not None or not is_ready(),
     ):
-        yield Window(map(name_error, items, results), items[-1].checkpoint)
+        yield map(name_error, items, results), items[-1].checkpoint
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints, about 10 seconds' work on two cores.
 
-    It is a multiple of the windows on a CPU and of the batches on a GPU, so that none is cut
-    short. It depends on the model alone: checkpoints change the bytes of a file, and every machine
-    should write equal bytes.
+    It is a multiple of the windows on a CPU and of the batches on a GPU. It depends on the model
+    alone, because checkpoints change the bytes of a file, and all machines write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 
@@ -190,7 +166,6 @@ class _Run:
     should_stop: Callable[[], bool]
 
     has_ids: bool = False
-    """True if records have ids."""
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
     n_done: int = 0
@@ -201,8 +176,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        dtype = plan.output_format.dtype
-        self.finite = FiniteCheck(plan.output, plan.unit, dtype)
+        self.finite = FiniteCheck(plan.output, plan.unit, plan.output_format.dtype)
 
     def embed(self) -> Summary:
         """Read the input; embed and write what the output does not contain yet."""
@@ -250,7 +224,7 @@ class _Run:
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
         is_first = not self.summary.resumed_from
-        for window in embed_windows(
+        for embedded_records, checkpoint in embed_windows(
             self.engine,
             records.read(None, n_tokens, n_records),
             self.selection,
@@ -259,14 +233,16 @@ class _Run:
             skip_errors=plan.text.settings.skip_errors,
             is_ready=is_ready,
         ):
-            for embedded in window.records:
+            for embedded in embedded_records:
                 self._write(embedded)
             if is_first:
                 self._log_size()
                 is_first = False
             self.on_progress(self._timed_summary())
-            if window.checkpoint is not None:
-                self.writer.checkpoint(self._run_state(window.checkpoint))
+            if checkpoint is not None:
+                states = self.engine.encoder.save()
+                run_state = {"place": checkpoint, "states": states, "skipped": self.skipped}
+                self.writer.checkpoint(run_state)
             if self.should_stop():
                 raise StoppedError
         if records.error is not None:
@@ -337,14 +313,12 @@ class _Run:
         self.n_values += activations.size
 
     def _skip(self, record: Record, number: int, reason: str) -> None:
-        """Keep the reason why a record is skipped."""
         name = f"{self.plan.unit} {number}" if self.has_ids else str(number - 1)
         self.skipped[record.id or name] = reason
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
     def _last_record(self) -> str:
-        """Return the name of the last record that was written, such as `line 6`."""
         return f"{self.plan.unit} {self.n_done:,}"
 
     def _finish(self, progress: Progress) -> None:
@@ -357,15 +331,8 @@ class _Run:
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
         has_keys = self.has_ids and not self.plan.text.format.has_ids
-        attributes = end_attributes(
-            self.writer.n_records, progress, self.skipped, has_keys=has_keys
-        )
-        self.writer.finish(attributes)
-
-    def _run_state(self, progress: Progress) -> dict[str, Any]:
-        """Return what a run needs to resume from `progress`, as JSON values."""
-        states = self.engine.encoder.save()
-        return {"place": progress, "states": states, "skipped": self.skipped}
+        n_records = self.writer.n_records
+        self.writer.finish(end_attributes(n_records, progress, self.skipped, has_keys=has_keys))
 
     def _log_size(self) -> None:
         """Log how large the output will be, and warn if there is too little space."""
@@ -382,9 +349,5 @@ class _Run:
         text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
-            logger.warning(
-                "Warning: %s: %s. Use --layers average, --pooling mean or --dtype float16 to "
-                "write less.",
-                self.writer.path,
-                text,
-            )
+            remedy = "Use --layers average, --pooling mean or --dtype float16 to write less."
+            logger.warning("Warning: %s: %s. %s", self.writer.path, text, remedy)

@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
-from elmo_cli.outputs.output_formats import (
-    FORMATS_WITH_ROWS,
-    STANDARD_OUTPUT,
-    OutputSettings,
-)
+from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
+from elmo_cli.text.records import ALL_COLUMNS as ALL_COLUMNS
 from elmo_cli.text.records import Shard
+from elmo_cli.text.records import TextSettings as TextSettings
 from elmo_cli.text.tables import column_types
-from elmo_cli.text.text_settings import ALL_COLUMNS as ALL_COLUMNS
-from elmo_cli.text.text_settings import TextSettings as TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles
@@ -78,21 +74,15 @@ class ModelSettings:
         from elmo_cli.pretrained.find import resolve_model
 
         return resolve_model(
-            self.model,
-            self.options_file,
-            self.weight_file,
-            self.vocabulary_file,
-            self.softmax_file,
+            self.model, self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
         )
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
         from elmo_cli.pretrained.find import choose_model
 
-        if (files := self.resolved.files) is not None:
-            return choose_model(files, with_softmax=with_softmax)
         return choose_model(
-            self.model,
+            self.resolved.files or self.model,
             self.options_file,
             self.weight_file,
             self.vocabulary_file,
@@ -104,8 +94,8 @@ class ModelSettings:
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
         """Return the settings to embed queries for a file with these attributes.
 
-        A carried state depends on all sentences before, so queries start from the warm state then.
-        AllenNLP's files carry the state and do not name their model.
+        A carried state depends on all sentences before, so queries start from the warm state then,
+        also for AllenNLP's files, which do not name their model.
         """
         state: InitialState = "zero" if attributes.get("state") == "zero" else "warm"
         return cls(model=attributes.get("model"), state=state)
@@ -134,9 +124,8 @@ class Selection:
                 raise InputError(f"gamma {self.gamma}: expected a mix with it")
             return
         if self.layers != "all":
-            raise InputError(
-                f"layers {self.layers!r}: expected none with a mix, which is of all layers"
-            )
+            mismatch = "expected none with a mix, which is of all layers"
+            raise InputError(f"layers {self.layers!r}: {mismatch}")
         for name, values in (("mix", self.mix), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
@@ -145,12 +134,7 @@ class Selection:
     def for_model(self, n_layers: int) -> "Selection":
         """Return the selection in its canonical form, checked for a model.
 
-        Args:
-            n_layers: Number of layers of the model, the token layer included.
-
-        Raises:
-            InputError: The model lacks one of the layers, or its number of layers differs from
-                the length of the mix.
+        `n_layers` is the number of layers of the model, the token layer included.
         """
         if self.mix is None:
             return replace(self, layers=_check_layers(self.layers, n_layers))
@@ -176,10 +160,7 @@ class Selection:
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "Selection":
-        """Return the selection that a file with these attributes was made with.
-
-        Files of AllenNLP do not say, and are taken to have all layers.
-        """
+        """Return the selection of a file with these attributes; AllenNLP's have all layers."""
         layers, mix, gamma = attributes.get("layers", "all"), attributes.get("mix"), None
         if mix is not None:
             layers, gamma = "all", float(attributes["gamma"])
@@ -243,9 +224,9 @@ class FilePlan:
     output: str | Path
     shard: Shard | None
     selection: Selection
-    """As given; not checked for a model."""
+    """Selection that is not checked for a model yet."""
     output_format: OutputSettings
-    """With the name of a format."""
+    """Settings with the name of a format."""
     overwrite: bool
 
     @property
@@ -262,28 +243,15 @@ def plan_file(
     *,
     state: InitialState | None = None,
 ) -> FilePlan:
-    """Plan a run over a file, before a model is loaded.
-
-    Args:
-        text: Input from `open_input`.
-        output: Path of the output, or `-` for standard output.
-        selection: Which layers are written.
-        written: How the output is written.
-        state: Initial state of the sentences, as far as it is known.
-
-    Raises:
-        InputError: The settings contradict each other or the files.
-        OutputError: The output cannot be written, or is the input.
-    """
+    """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     if text.settings.shard is not None and state == "carry":
         raise InputError(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
     if written.use_sentence_keys and text.format.name != TEXT.name:
-        raise InputError(
-            f"--use-sentence-keys has no effect with {text.format.name}, which has ids"
-        )
+        name = text.format.name
+        raise InputError(f"--use-sentence-keys has no effect with {name}, which has ids")
     forget_sentences = written.forget_sentences or text.format.name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
@@ -297,11 +265,7 @@ def plan_file(
 
 
 def _keep_columns(text: TextInput, output: OutputSettings) -> OutputSettings:
-    """Return an output format with the types of the columns of the input.
-
-    Raises:
-        InputError: The output has no rows, or the input is no readable Parquet.
-    """
+    """Return an output format with the types of the columns of the input."""
     if output.name not in FORMATS_WITH_ROWS:
         format_name = "HDF5" if output.name == "hdf5" else output.name
         raise InputError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")

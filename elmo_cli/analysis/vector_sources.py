@@ -30,7 +30,7 @@ from elmo_cli.outputs.reader import Activations
 from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
 from elmo_cli.settings import parse_layers
 from elmo_cli.text.records import Record
-from elmo_cli.text.sources import open_lines
+from elmo_cli.text.sources import Source
 
 Array = NDArray[Any]
 
@@ -323,7 +323,8 @@ class _JsonlUsages(_Table):
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the objects with their line numbers, from 1."""
-        with open_lines(self.path) as (lines, _):
+        with Source(self.path) as source:
+            lines, _ = source.lines()
             for number, line in enumerate(lines, start=1):
                 content = None
                 with suppress(ValueError, RecursionError):  # The latter is of deeply nested JSON.

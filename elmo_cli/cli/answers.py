@@ -25,7 +25,7 @@ from elmo_cli.cli import messages
 from elmo_cli.errors import InputError, counted
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Record, renamed_columns
-from elmo_cli.text.sources import STANDARD_INPUT, open_lines
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
     Raises:
         InputError: A line cannot be parsed. The lines before it are yielded first.
     """
-    with open_lines(STANDARD_INPUT) as (lines, is_ready):
+    with Source(STANDARD_INPUT) as source:
+        lines, is_ready = source.lines()
         yield from in_chunks(lines, parse, is_ready, "standard input, line")
 
 

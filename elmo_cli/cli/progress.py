@@ -16,7 +16,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import counted
-from elmo_cli.text.sources import STANDARD_INPUT, size_in_bytes
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts
@@ -57,7 +57,7 @@ def progress_bar(
     """
     hidden = messages.is_quiet() or (_is_typed(source) and not as_lines)
     bar = tqdm(
-        total=size_in_bytes(source),
+        total=None if source is None else Source(source).size,
         unit=unit,
         unit_scale=unit == "B",
         # None disables the bar unless standard error is a terminal.

@@ -10,7 +10,7 @@ from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.sources import Source, check_input
+from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -155,7 +155,7 @@ def word_vectors(
     if len(arguments) > 2 or (words_file is None and corpus is None):
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     if words_file is not None:
-        check_input(words_file)  # Loading the model can take a while.
+        Source(words_file).check()  # Loading the model can take a while.
     if corpus is not None:
         source = Source(corpus)
         source.check()

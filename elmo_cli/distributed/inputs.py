@@ -36,10 +36,9 @@ from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import InputFormat, checked_records, find_format
 from elmo_cli.text.parsers import LINE, Entry
-from elmo_cli.text.records import Record, id_value
+from elmo_cli.text.records import DEFAULT_ID, Record, id_value
 from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
-from elmo_cli.text.text_settings import DEFAULT_ID
 
 logger = logging.getLogger(__name__)
 

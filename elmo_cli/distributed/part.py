@@ -127,7 +127,7 @@ def _write(
     windows = embed_windows(
         engine, records.read(), selection, unit=f"{part.path}, record", skip_errors=skips_errors
     )
-    for embedded in chain.from_iterable(window.records for window in windows):
+    for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
         record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error

@@ -32,7 +32,7 @@ from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_r
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.text.records import Record, Sentence
-from elmo_cli.text.sources import open_lines
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 UnitKind = Literal["token", "word", "region"]
@@ -132,7 +132,8 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
 
 def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
     delimiter = None
-    with open_lines(path) as (lines, _):
+    with Source(path) as source:
+        lines, _ = source.lines()
         for number, line in enumerate(lines, start=1):
             if not line:
                 continue

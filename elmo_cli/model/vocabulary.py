@@ -98,6 +98,6 @@ def read_words(path: str | Path) -> list[str]:
         kind = missing_if(error, InputError, MissingInputError)
         raise kind(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise not_utf8(path, error) from None
+        raise not_utf8(str(path), error) from None
     words = (line.strip() for line in text.rstrip("\r\n").split("\n"))
     return [word for word in words if word != MAX_TERM_ID]

@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple, Protocol
+from pathlib import Path, PurePath
+from typing import IO, Final, Literal, NamedTuple
 
 from elmo_cli.errors import InputError, check_choice
-from elmo_cli.text.file_types import unread_suffix, without_compression
 from elmo_cli.text.parsers import (
+    TO_ONE_SENTENCE_PER_LINE,
     Entry,
     conllu_entries,
     fasta_entries,
     json_entries,
     text_entries,
 )
-from elmo_cli.text.records import NumericId, Record
+from elmo_cli.text.records import DEFAULT_SETTINGS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
-from elmo_cli.text.sources import Source, binary_error
+from elmo_cli.text.sources import AS_TEXT, Source, binary_error
 from elmo_cli.text.tables import (
     TableError,
     delimited_entries,
@@ -33,17 +33,7 @@ from elmo_cli.text.tables import (
     json_array_entries,
     parquet_entries,
 )
-from elmo_cli.text.text_settings import DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
-
-
-class Parser(Protocol):
-    """Function that parses the lines of an input into entries."""
-
-    def __call__(
-        self, lines: Iterable[str], /, tokenizer: Tokenizer, settings: TextSettings = ...
-    ) -> Iterator[Entry]:
-        """Yield the entries of lines."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +45,16 @@ class InputFormat:
     """Word for a record in messages."""
     suffixes: tuple[str, ...]
     """Suffixes of its files; the suffix of a compression may follow."""
-    entries: Parser
-    has_ids: bool | None = None
-    """True if all records have ids, False if none has, None if the first record decides."""
-    has_tokens: bool = False
-    """True if its records are tokenized."""
-    number_unit: str = "line"
-    """Unit that the numbers of records count in messages."""
+    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]
+    """Parser of lines."""
     is_like: Callable[[Sequence[str]], object] = lambda lines: False
     """Function that recognizes the first lines of a file, none of them blank. It recognizes only
     beginnings that are unlikely in plain text."""
+    has_ids: bool | None = None
+    """True if all records have ids, False if none has, None if the first record decides."""
+    has_tokens: bool = False
+    number_unit: str = "line"
+    """Unit that the numbers of records count in messages."""
     delimiter: str | None = None
     """Character between the fields of CSV or TSV."""
     keeps_ends: bool = False
@@ -80,31 +70,24 @@ class InputFormat:
 _FASTA_HEADER: Final = re.compile(r">[^\s>]")
 
 
-def _is_like_fasta(lines: Sequence[str]) -> bool:
+def _is_fasta(lines: Sequence[str]) -> object:
     is_sequence = len(lines) > 1 and re.fullmatch(r"[A-Za-z*-]+", lines[1])
-    return bool(is_sequence and _FASTA_HEADER.match(lines[0]))
+    return is_sequence and _FASTA_HEADER.match(lines[0])
 
 
-def _is_like_json_lines(lines: Sequence[str]) -> bool:
-    line = lines[0]
-    if not line.startswith('{"'):
+def _is_jsonl(lines: Sequence[str]) -> object:
+    if not lines[0].startswith('{"'):
         return False
     try:
-        row = json.loads(line)
+        row = json.loads(lines[0])
     except (ValueError, RecursionError):  # A long line is cut off, so it is no valid JSON.
-        return re.match(r'\{"(text|tokens|id)":', line) is not None
+        return re.match(r'\{"(text|tokens|id)":', lines[0])
     return isinstance(row, dict) and ("text" in row or "tokens" in row)
 
 
-def _is_like_conllu(lines: Sequence[str]) -> bool:
+def _is_conllu(lines: Sequence[str]) -> object:
     first = next((line for line in lines if not line.startswith("#")), "")
-    return re.match(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}", first) is not None
-
-
-def _no_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
-) -> Iterator[Entry]:
-    raise InputError("Parquet has no lines. Name a file, and read it by `open_records`.")
+    return re.match(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}", first)
 
 
 TEXT: Final = InputFormat("text", "line", (), text_entries, has_ids=False)
@@ -113,9 +96,9 @@ FASTA: Final = InputFormat(
     "sequence",
     (".fasta", ".fa", ".faa", ".fas"),
     fasta_entries,
+    _is_fasta,
     has_ids=True,
     has_tokens=True,
-    is_like=_is_like_fasta,
     splits_at_cr=True,
 )
 CONLLU: Final = InputFormat(
@@ -123,25 +106,20 @@ CONLLU: Final = InputFormat(
     "sentence",
     (".conllu",),
     conllu_entries,
+    _is_conllu,
     has_tokens=True,
-    is_like=_is_like_conllu,
     splits_at_cr=True,
 )
 JSON_LINES: Final = InputFormat(
-    "jsonl",
-    "record",
-    (".jsonl", ".ndjson"),
-    json_entries,
-    is_like=_is_like_json_lines,
-    has_columns=True,
+    "jsonl", "record", (".jsonl", ".ndjson"), json_entries, _is_jsonl, has_columns=True
 )
 JSON_ARRAY: Final = InputFormat(
     "json",
     "record",
     (".json",),
     json_array_entries,
+    lambda lines: re.match(r"\[\s*\{\s*\"", "\n".join(lines)),
     number_unit="record",
-    is_like=lambda lines: re.match(r"\[\s*\{\s*\"", "\n".join(lines)),
     keeps_ends=True,
     has_columns=True,
 )
@@ -166,22 +144,34 @@ PARQUET: Final = InputFormat(
     "parquet",
     "row",
     (".parquet", ".pq"),
-    _no_entries,
+    lambda lines, tokenizer, settings: iter(()),  # It has no lines; see `parquet_entries`.
+    lambda lines: lines[0].startswith("PAR1\x15"),
     number_unit="row",
-    is_like=lambda lines: lines[0].startswith("PAR1\x15"),
     has_columns=True,
 )
 FORMATS: Final = {
     each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+"""Suffixes that may follow the suffix of a format."""
+_CONLL: Final = (
+    "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
+    f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
+)
+_FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
+_PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
+_UNREAD_SUFFIXES: Final = {
+    **dict.fromkeys((".conll", ".iob", ".bio"), ("CoNLL other than CoNLL-U", _CONLL)),
+    **dict.fromkeys((".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", _PANDOC)),
+    ".xml": ("XML", AS_TEXT),
+}
+"""Types of files that are not read, with advice, by their suffixes."""
+
 
 def find_format(source: Source, name: str | None = None) -> InputFormat:
-    """Return the format of an input by its name, its content or the suffix of its path.
-
-    Raises:
-        InputError: The name is unknown, or the type of the file is not read.
-    """
+    """Return the format of an input by its name, its content or the suffix of its path."""
     if name is not None:
         check_choice("format", name, tuple(FORMATS))
         return FORMATS[name]
@@ -190,11 +180,13 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     content = _recognize(source.head.decode("utf-8-sig", "replace"))
     if content is not PARQUET and (error := binary_error(source.name, source.head)):
         raise error
-    path = without_compression(source.path)
+    path = source.path.lower()
+    for suffix in _COMPRESSED_SUFFIXES:
+        path = path.removesuffix(suffix)
     by_suffix = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), None)
-    if by_suffix or content:
-        return by_suffix or content or TEXT
-    if unread := unread_suffix(path):
+    if found := by_suffix or content:
+        return found
+    if unread := _UNREAD_SUFFIXES.get(PurePath(path).suffix):
         advice = f"{unread[1]} To read it as lines of text, use --input-format text."
         raise InputError(f"{source.name}: {unread[0]} is not read. {advice}")
     return replace(TEXT, is_guess=not source.head)
@@ -229,17 +221,7 @@ def open_input(
 ) -> TextInput:
     """Open an input and decide its format and its tokenizer.
 
-    Args:
-        source: Path, `-` for standard input, or an open text file.
-        settings: How the input is read.
-        tokenizer: Tokenizer in place of the one of `settings`.
-        trained: Tokenizer that the model was trained with, if it names one.
-        language: Language of the model, where `settings` names none.
-        is_chosen: True if the user chose the tokenizer of `settings`. False if it is a default,
-            which `trained` replaces.
-
-    Raises:
-        InputError: The settings contradict each other or the input, or its type is not read.
+    `tokenizer` replaces that in `settings`; see `TextSettings.choose_tokenizer` for the others.
     """
     source = source if isinstance(source, Source) else Source(source)
     input_format = find_format(source, settings.input_format)
@@ -263,7 +245,6 @@ class Records(NamedTuple):
     is_ready: Callable[[], bool]
     """Function that returns whether the next record can be read without a long wait."""
     has_ids: bool
-    """True if the records have ids."""
 
 
 IdUse = Literal["datasets", "unique", "any", "none"]
@@ -282,25 +263,18 @@ def open_records(
     on_bytes: Callable[[int], object] = lambda count: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Records]:
-    """Open the records of an input. With `skip_errors`, an invalid record has its `error`.
+    """Open the records of an input; see `Source.lines` for the functions that are called.
 
-    Args:
-        expected: Input that the model expects, for warnings.
-        finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
-        is_quiet: Log no warnings.
-        on_bytes: Called with the number of bytes of each line.
-        should_stop: Called while a pipe waits for input. Return True to stop waiting.
+    Warnings compare it with the input that a model expects. `finds_integers` reads the ids of CSV
+    and TSV as integers if all of them look so.
     """
     input_format, settings = text.format, text.settings
     settings.check_format(input_format.name, has_columns=input_format.has_columns)
     if ids == "none":
         text = replace(text, settings=replace(settings, id_column=NO_ID))
+    is_text = input_format.name == TEXT.name and not settings.paragraphs
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
-    sample = Sample(
-        is_text=input_format.name == TEXT.name and not settings.paragraphs,
-        is_split_at_spaces=is_split_at_spaces and not input_format.has_tokens,
-        expected=expected,
-    )
+    sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
     with text.source:
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
         records = checked_records(
@@ -333,10 +307,8 @@ def _open_entries(
         if not source.is_file:
             source.check()
             raise InputError(f"{source.name}: {input_format.name} needs a file, not a stream")
-        size = source.size or 0
-        entries = parquet_entries(
-            source.open(), text.tokenizer, settings, size=size, on_bytes=on_bytes
-        )
+        file, size = source.open(), source.size or 0
+        entries = parquet_entries(file, text.tokenizer, settings, size=size, on_bytes=on_bytes)
         return entries, lambda: True
     is_numeric = finds_integers and source.is_file and _has_integer_ids(text)
     lines, is_ready = source.lines(
@@ -376,9 +348,8 @@ def _has_integer_ids(text: TextInput) -> bool:
 
 def _with_integer_id(entry: Entry) -> Entry:
     identifier = entry.record.id
-    if identifier is None:
-        return entry
-    return entry._replace(record=entry.record._replace(id=NumericId(identifier)))
+    numeric = None if identifier is None else NumericId(identifier)
+    return entry._replace(record=entry.record._replace(id=numeric))
 
 
 def checked_records(
@@ -392,8 +363,8 @@ def checked_records(
 ) -> Iterator[Record]:
     """Yield the records of entries after checking their ids; the report sees all entries.
 
-    An invalid entry is an `InputError`. With `skip_errors`, it becomes a record with the error and
-    without tokens and id.
+    An invalid entry is an `InputError`, or with `skip_errors` a record with only its text and the
+    error.
     """
     numbers: dict[str | None, int] = {}
     is_complete = False
@@ -423,43 +394,33 @@ def checked_records(
 
 
 _MAX_NAME_BYTES: Final = 65_531
-"""Maximum size of an id in npz: 2 bytes hold the length of a name, and `.npy` is part of it."""
+"""Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
 
 
 def _invalid_name(identifier: str | None) -> str | None:
     """Return the error of an id that names a dataset, if any."""
     if identifier is None:
         return None
+    name, remedy = f"the id {identifier[:60]!r}", "Use --layout packed, Parquet or JSON lines."
     if "\0" in identifier:
-        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
+        return f"{name} has a zero byte. Remove it."
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
-        return (
-            f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
-            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
-        )
+        return f"{name} has {n_bytes:,} bytes, and a name has at most {_MAX_NAME_BYTES:,}. {remedy}"
     if identifier in ("", ".") or "/" in identifier:
-        return (
-            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
-            "packed, Parquet or JSON lines."
-        )
+        return f"{name} cannot name a dataset of HDF5 or npz. {remedy}"
     return None
 
 
 def _other_id(
     identifier: str | None, number: int, numbers: dict[str | None, int], number_unit: str
 ) -> str | None:
-    """Return the error of an id among others, if any, and store its number in `numbers`.
-
-    All records have an id, or none has. Ids are unique.
-    """
+    """Return the error of an id that repeats or is missing, if any, and store its number."""
     if numbers and (identifier is None) != (None in numbers):
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
-        return (
-            f"the id {identifier[:60]!r} is that of {number_unit} {first} already. Make the ids "
-            "unique."
-        )
+        name = f"the id {identifier[:60]!r}"
+        return f"{name} is that of {number_unit} {first} already. Make the ids unique."
     return None

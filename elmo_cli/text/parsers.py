@@ -27,13 +27,11 @@ fasta    one sequence per record, one token per residue; as in SeqVec, whitespac
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
-from elmo_cli.text.records import NumericId, Record, Sentence
+from elmo_cli.text.records import ALL_COLUMNS, NumericId, Record, Sentence, TextSettings
 from elmo_cli.text.sources import InvalidLine
-from elmo_cli.text.text_settings import ALL_COLUMNS, DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
 
 LINE: Final = "line"
@@ -43,14 +41,17 @@ ORIGINAL_ID: Final = "original_id"
 
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")  # a multiword token, or an empty node
+_COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt`"""
+TO_ONE_SENTENCE_PER_LINE: Final = (
+    f"write one sentence per line: {_COLUMN} takes the words in column 1."
+)
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
 class Entry(NamedTuple):
-    """Record of an input, with its line number."""
+    """Record of an input, with the number of its first line or of its error, from 1."""
 
     line: int
-    """Number of its first line, or of the line with the error, from 1."""
     record: Record
     error: str | None = None
     """Error in the format of the record."""
@@ -61,16 +62,12 @@ class Entry(NamedTuple):
 def text_entries(
     lines: Iterable[str],
     tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings,
     check_first: Callable[[int, str], object] | None = None,
 ) -> Iterator[Entry]:
-    """Yield the sentences of raw or tokenized text.
-
-    `check_first` is called with the number of the first line that is not blank, and the line.
-    """
+    """Yield the sentences of a text. The first line that is not blank is checked."""
     tokenize, is_split = tokenizer.tokenize, tokenizer.splits_by is not None
-    numbered = _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1)
-    for number, line in numbered:
+    for number, line in _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1):
         if check_first is not None and line:
             check_first(number, line)
             check_first = None
@@ -85,32 +82,26 @@ def text_entries(
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the paragraphs of a text as lines, each with the number of its first line.
-
-    Blank lines separate them. An `InvalidLine` is a paragraph of its own.
-    """
+    """Yield paragraphs with the numbers of their first lines. An `InvalidLine` is one alone."""
     parts: list[str] = []
     start = 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(chain(lines, [""]), start=1):
         is_valid = not isinstance(line, InvalidLine)
         if line and is_valid:
             start = start if parts else number
             parts.append(line)
-            continue
-        if parts:
+        elif parts:
             yield start, " ".join(parts)
             parts = []
         if not is_valid:
             yield number, line
-    if parts:
-        yield start, " ".join(parts)
 
 
 _NumberedLines = list[tuple[int, str]]
 
 
 def conllu_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
@@ -162,7 +153,7 @@ def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
 
 
 def _conllu_error(columns: list[str], n_words: int) -> str | None:
-    """Return the error of a line, if any. The sentence has `n_words` words before it."""
+    """Return the error of a line after `n_words` words, if any."""
     identifier = columns[0]
     if len(columns) < 2:
         return f"expected 10 fields separated by tabs, found {identifier[:60]!r}. {_READ_AS_TEXT}"
@@ -179,19 +170,17 @@ def _conllu_error(columns: list[str], n_words: int) -> str | None:
 
 
 def fasta_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the sequences of FASTA, which is tokenized."""
     start, group = 0, list[str]()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(chain(lines, [">"]), start=1):
         if group and line.startswith(">"):
             yield _fasta_entry(start, group)
             group = []
         if line:
             start = start if group else number
             group.append(line)
-    if group:
-        yield _fasta_entry(start, group)
 
 
 def _fasta_entry(start: int, lines: list[str]) -> Entry:
@@ -214,7 +203,7 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
 
 
 def json_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the records of JSON lines. Blank lines are ignored."""
     for number, line in enumerate(lines, start=1):
@@ -228,14 +217,13 @@ def json_entries(
             if isinstance(row, dict):
                 yield Entry(number, *row_record(row, settings, tokenizer))
             else:
-                error = f"expected a JSON object, found {line[:60]}"
-                yield Entry(number, Record("", []), error)
+                yield Entry(number, Record("", []), f"expected a JSON object, found {line[:60]}")
 
 
 def row_record(
     row: Mapping[str, Any], settings: TextSettings, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
-    """Return the record of a row, and its error. A text that is None is empty."""
+    """Return the record of a row, and its error."""
     id_name = settings.id_name
     identifier = None if id_name is None else row.get(id_name)
     if type(identifier) is int:

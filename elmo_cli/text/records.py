@@ -1,20 +1,22 @@
-"""Records of an input: their type, the checks of sentences from Python, and shards of an input."""
+"""Records of an input: how they are read, their type, checks of sentences, shards of an input."""
 
 import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from elmo_cli.errors import InputError
+from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
 _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")
-"""Methods, one of which reads the items of a batch."""
 _SPLIT: Final = " Split it first, for example by .split()."
 _DECODE: Final = " Decode them first, for example by .decode()."
 
@@ -47,12 +49,7 @@ def id_value(identifier: str | None) -> str | int | None:
 
 
 def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
-    """Return the name in the output of each kept column: its own, or `input_NAME` if it is taken.
-
-    Args:
-        names: Names of the kept columns.
-        taken: Names of the output's own columns.
-    """
+    """Return the names of kept columns in the output: `input_NAME` where it has such a column."""
     new_names: dict[str, str] = {}
     for name in names:
         new = name
@@ -63,26 +60,16 @@ def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str,
 
 
 class Progress(NamedTuple):
-    """Progress in an input: number of records read and their hash."""
+    """Number of records read of an input, and SHA-256 of their texts, each with a line feed."""
 
     n_records: int
     sha256: str
-    """SHA-256 of the texts of these records, each with a line feed."""
 
 
 def check_sentence(
     sentence: object, name: str = "sentence", expected: str = "a list of tokens"
 ) -> Sentence:
-    """Return the tokens of a sentence, a sequence of strings.
-
-    Args:
-        sentence: List, array or other sequence of tokens.
-        name: Name of the sentence for error messages, such as `batch[3]`.
-        expected: Description of valid values for error messages.
-
-    Raises:
-        InputError: The sentence is a string or no sequence, or has a token that is no string.
-    """
+    """Return the tokens of a sentence, a sequence of strings; its name is for error messages."""
     # Arrays are accepted. An iterator is not, because reading it once would consume it.
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
     is_sequence = hasattr(sentence, "__getitem__") and not is_table
@@ -98,11 +85,7 @@ def check_sentence(
 
 
 def check_sentences(batch: Iterable[object], name: str = "sentences") -> Iterator[Sentence]:
-    """Yield the tokens of each sentence of a batch or stream.
-
-    Raises:
-        InputError: The batch is of another kind, or a sentence is; see `check_sentence`.
-    """
+    """Yield the tokens of each sentence of a batch or stream."""
     for index, sentence in enumerate(check_batch(batch, name)):
         yield check_sentence(sentence, f"{name}[{index}]")
 
@@ -135,12 +118,10 @@ def kind_of(value: object) -> str:
 class Shard(NamedTuple):
     """One of `total` shares of an input: every `total`-th record, beginning with the `number`-th.
 
-    Interleaved shares need no count of the input, which may be a stream. They also distribute
-    long and short sentences evenly.
+    Interleaved shares need no count of the input, and distribute long and short sentences evenly.
     """
 
     number: int = 1
-    """Number of the shard, from 1."""
     total: int = 1
 
     def __str__(self) -> str:
@@ -156,7 +137,6 @@ class Shard(NamedTuple):
 
 
 WHOLE: Final = Shard()
-"""The only shard of an undivided input."""
 
 
 def parse_shard(text: str) -> Shard:
@@ -173,12 +153,91 @@ def shard_of(attributes: Mapping[str, Any]) -> Shard:
     return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE
 
 
+ALL_COLUMNS: Final = ("all",)
+"""Value of `TextSettings.keep_columns` for all columns but the text and the id."""
+DEFAULT_ID: Final = "id"
+"""Usual name of the column with the ids."""
+NO_ID: Final = ""
+"""Value of `TextSettings.id_column` if no ids are read."""
+_TEXT_COLUMNS: Final = ("tokens", "text")
+"""Usual names of the column with the text. The first one that a row has is read."""
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """Settings of an input: its format, columns, tokenizer and shard."""
+
+    input_format: str | None = None
+    """Name of an input format. None goes by the content and the suffix of the file."""
+    tokenizer: str = "whitespace"
+    """`whitespace`, `moses` or `spacy`; the last two may name a language, as in `spacy:de`."""
+    language: str | None = None
+    """Code of the language of the text. None is the language of the model."""
+    split_sentences: bool = False
+    skip_errors: bool = False
+    """Give a record that cannot be read an empty dataset, in place of an error."""
+    shard: str | None = None
+    """`3/16` reads every 16th record from the third."""
+    text_column: str | None = None
+    """Column with the text or the tokens, of a format with columns. None is the usual name."""
+    id_column: str | None = None
+    """Column with the id of each record. None is the usual name, if there is such a column."""
+    paragraphs: bool = False
+    """Join the lines of a text until a blank line, before sentences are split."""
+    keep_columns: tuple[str, ...] = ()
+    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
+
+    @cached_property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns with a text or a list of tokens. The first one that a row has is read."""
+        return _TEXT_COLUMNS if self.text_column is None else (self.text_column,)
+
+    @cached_property
+    def id_name(self) -> str | None:
+        """Column with the ids, if there is one; None if no ids are read."""
+        return (DEFAULT_ID if self.id_column is None else self.id_column) or None
+
+    def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
+        """Make the tokenizer, of the model's language if the settings name none."""
+        return make_tokenizer(
+            self.tokenizer, self.language or model_language, split_sentences=self.split_sentences
+        )
+
+    def choose_tokenizer(
+        self, trained: str | None, language: str | None, *, is_chosen: bool
+    ) -> Tokenizer:
+        """Make the tokenizer of a text for a model of a language.
+
+        `trained`, the model's own tokenizer, replaces a default, but not what the user chose.
+        """
+        settings = self if is_chosen or trained is None else replace(self, tokenizer=trained)
+        return settings.make_tokenizer(language)
+
+    def check_format(self, name: str, *, has_columns: bool) -> None:
+        """Raise an `InputError` if an option has no effect with a format."""
+        chosen = {
+            "--text-column": self.text_column is not None,
+            "--id-column": bool(self.id_column),
+            "--keep-columns": self.keep_columns != (),
+        }
+        if not has_columns and (option := next(filter(chosen.get, chosen), None)):
+            raise InputError(f"{option} has no effect with {name}: it has no columns")
+        if self.paragraphs and name != "text":
+            raise InputError(f"--paragraphs requires text, found {name}")
+
+    def parse_shard(self) -> Shard | None:
+        """Parse the shard; None is the whole input."""
+        return None if self.shard is None else parse_shard(self.shard)
+
+
+DEFAULT_SETTINGS: Final = TextSettings()
+
+
 class ReadRecord(NamedTuple):
-    """Record that was read from an input."""
+    """Record that was read from an input, with its number from 1."""
 
     record: Record
     number: int
-    """Number of the record in the input, from 1."""
     checkpoint: Progress | None = None
     """Progress in the input after the record, if a checkpoint follows it."""
 
@@ -192,13 +251,12 @@ class ShardReader:
         shard: Shard = WHOLE,
         prepare: Callable[[Record], Record] = lambda record: record,
     ) -> None:
-        """Read a shard of these records, and call `prepare` for each record of the shard."""
+        """Read a shard of these records, each one changed by `prepare`."""
         self._records = iter(records)
         self._shard, self._prepare = shard, prepare
         self._digest = hashlib.sha256()
         self._n_read = 0
         self.error: InputError | None = None
-        """Error of the input that ended the records."""
 
     @property
     def progress(self) -> Progress:
@@ -211,17 +269,15 @@ class ShardReader:
         checkpoint_tokens: float = math.inf,
         checkpoint_records: int = 1,
     ) -> Iterator[ReadRecord]:
-        """Yield the records of the shard. An error of the input ends them and becomes `error`.
+        """Yield the records of the shard among the first `n_records` of the input.
 
-        A checkpoint is due after `checkpoint_tokens` tokens, at the next multiple of
-        `checkpoint_records` records.
-
-        Args:
-            n_records: Number of records of the input after which to stop; None reads to the end.
+        An error of the input ends them and becomes `error`. A checkpoint is due after
+        `checkpoint_tokens` tokens, at the next multiple of `checkpoint_records` records.
         """
-        update, is_whole, prepare = self._digest.update, self._shard == WHOLE, self._prepare
+        update, prepare = self._digest.update, self._prepare
         rest = None if n_records is None else n_records - self._n_read
         tokens_since = records_since = 0
+        is_whole = self._shard == WHOLE
         try:
             for record in islice(self._records, rest):
                 update(record.text.encode("utf-8", "surrogatepass") + b"\n")

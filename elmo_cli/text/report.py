@@ -1,13 +1,9 @@
 """Report of what was read: warnings about input that is probably not as the user wants.
 
-`InputReport.see` takes each record as it passes, so a stream never waits for the report. There are
-two kinds of warnings, each of them one function:
-
-- A check of the beginning looks at a `Sample` of the first records and returns its warning or None.
-  It runs once, when the sample is as large as it needs, or at the end of a shorter input. A new
-  check is a function in `CHECKS`.
-- A tally counts something in all records, and warns at the end. A new one is a `Tally` in
-  `InputReport`.
+`InputReport.see` takes each record as it passes, so a stream never waits for the report. A check
+looks at a `Sample` of the first records and returns its warning or None. It runs once, when the
+sample is as large as it needs, or at the end of a shorter input. A new check is a function in
+`CHECKS`. A `Tally` counts something in all records, and warns at the end.
 """
 
 import logging
@@ -23,30 +19,27 @@ from elmo_cli.text.records import Sentence
 logger = logging.getLogger(__name__)
 
 
+PROTEINS: Final = "proteins"
+"""Language of a model that was trained on proteins."""
+
+
 class TokenLimit(NamedTuple):
-    """Length of a token that a model reads."""
+    """Length of a token that a model reads, in bytes of UTF-8 or in characters."""
 
     length: int
     unit: Literal["bytes", "characters"]
-    """Unit of the length: bytes of UTF-8, or characters."""
 
 
 class Expected(NamedTuple):
     """Input that a model expects. The defaults describe an unknown model."""
 
     token_limit: TokenLimit | None = None
-    """Length of a token that the model reads; a warning counts longer tokens."""
     model: str = ""
     language: str | None = None
     """Language that a published model was trained on, such as English, or `PROTEINS`."""
 
 
-PROTEINS: Final = "proteins"
-"""Language of a model that was trained on proteins."""
-
-
 UNKNOWN: Final = Expected()
-"""Input of a model about which nothing is known."""
 
 
 @dataclass
@@ -56,7 +49,6 @@ class Sample:
     is_text: bool = True
     """True if each line is a sentence, or is split into sentences."""
     is_split_at_spaces: bool = True
-    """True if whitespace separates the tokens, because no other tokenizer was chosen."""
     expected: Expected = UNKNOWN
     tokens: Sentence = field(default_factory=list)
     """Tokens of the first records, at least `_SAMPLE_TOKENS` if there are as many."""
@@ -79,7 +71,6 @@ _SAMPLE_TOKENS: Final = 1000
 _SAMPLE_LINES: Final = 200
 _MAX_ATTACHED: Final = 0.05
 """Share of the tokens that may end in a mark, as abbreviations do."""
-_MAX_EXAMPLES: Final = 3
 _MARKS: Final = tuple('.,;:!?"')
 
 
@@ -88,56 +79,46 @@ def attached_punctuation(sample: Sample) -> str | None:
     tokens = sample.tokens
     if not sample.is_split_at_spaces:
         return None
-    if language := _unspaced_language(tokens):
-        return (
-            f"the text is in {language} without spaces between words, so a whole phrase becomes "
-            f"one token. {_SCRIPTS[language].advice}"
-        )
+    if warning := _unspaced_language(tokens):
+        return warning
     attached = [token for token in tokens if token[:-1] and token.endswith(_MARKS)]
     if len(attached) <= _MAX_ATTACHED * len(tokens):
         return None
     return (
         f"{len(attached):,} of the first {len(tokens):,} tokens end in punctuation "
-        f"({' '.join(attached[:_MAX_EXAMPLES])}), which becomes part of the word. Use --tokenizer "
+        f"({' '.join(attached[:3])}), which becomes part of the word. Use --tokenizer "
         "moses to split it off."
     )
 
 
-class _Script(NamedTuple):
-    """Script that is written without spaces between words."""
-
-    characters: re.Pattern[str]
-    max_length: int
-    """Characters of a long word."""
-    advice: str
-    min_share: float = 0.5
-    """Minimum share of these characters in a phrase."""
-
-
-_SPACY: Final = "Use --tokenizer {}."
 _BY_HAND: Final = "Separate its words by spaces first."
-_SCRIPTS: Final = {
+_SCRIPTS: Final = (
     # Kana come first: Japanese has Chinese characters too.
-    "Japanese": _Script(re.compile("[\u3040-\u30ff]"), 12, _SPACY.format("spacy:ja"), 0.2),
-    "Chinese": _Script(re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), 8, _SPACY.format("spacy:zh")),
-    "Thai": _Script(re.compile("[\u0e00-\u0e7f]"), 20, _SPACY.format("spacy:th")),
-    "Lao": _Script(re.compile("[\u0e80-\u0eff]"), 20, _BY_HAND),
-    "Burmese": _Script(re.compile("[\u1000-\u109f]"), 20, _BY_HAND),
-    "Khmer": _Script(re.compile("[\u1780-\u17ff]"), 20, _BY_HAND),
-}
+    ("Japanese", "[\u3040-\u30ff]", 12, 0.2, "Use --tokenizer spacy:ja."),
+    ("Chinese", "[\u3400-\u4dbf\u4e00-\u9fff]", 8, 0.5, "Use --tokenizer spacy:zh."),
+    ("Thai", "[\u0e00-\u0e7f]", 20, 0.5, "Use --tokenizer spacy:th."),
+    ("Lao", "[\u0e80-\u0eff]", 20, 0.5, _BY_HAND),
+    ("Burmese", "[\u1000-\u109f]", 20, 0.5, _BY_HAND),
+    ("Khmer", "[\u1780-\u17ff]", 20, 0.5, _BY_HAND),
+)
+"""Languages that are written without spaces between words: their characters, the length of a long
+word, the minimum share of these characters in a phrase, and advice."""
 
 
 def _unspaced_language(tokens: Sentence) -> str | None:
-    """Return the language of tokens that are phrases in a script without spaces, if any."""
+    """Return a warning for tokens that are phrases in a script without spaces."""
     words = [token for token in tokens if not token.isascii()]
-    for language, script in _SCRIPTS.items():
+    for language, characters, max_length, min_share, advice in _SCRIPTS:
         n_phrases = sum(
-            len(script.characters.findall(word)) > script.min_share * len(word)
+            len(re.findall(characters, word)) > min_share * len(word)
             for word in words
-            if len(word) > script.max_length
+            if len(word) > max_length
         )
         if n_phrases > _MAX_ATTACHED * len(tokens):
-            return language
+            return (
+                f"the text is in {language} without spaces between words, so a whole phrase "
+                f"becomes one token. {advice}"
+            )
     return None
 
 
@@ -145,7 +126,6 @@ _MIN_LINES: Final = 20
 """Minimum number of lines that another line follows in their paragraph."""
 _MIN_SHARE: Final = 0.6
 """Minimum share of these lines that end without punctuation, and that have similar widths."""
-_MIN_WIDTH, _MAX_WIDTH = 40, 120
 _SIMILAR: Final = 0.75
 """Minimum width of a full line, as a share of the width of the longest lines."""
 _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
@@ -161,7 +141,7 @@ def hard_wrapping(sample: Sample) -> str | None:
     width = widths[len(widths) * 9 // 10]  # Single longer lines do not count.
     n_open = sum(not line.endswith(_SENTENCE_ENDS) for line in followed)
     n_full = sum(_SIMILAR * width <= each <= width * 1.1 for each in widths)
-    is_usual = _MIN_WIDTH <= width <= _MAX_WIDTH
+    is_usual = 40 <= width <= 120
     if not is_usual or min(n_open, n_full) < _MIN_SHARE * len(followed):
         return None
     return (
@@ -184,34 +164,25 @@ def other_domain(sample: Sample) -> str | None:
     if language is None or not is_enough:
         return None
     is_proteins = sum(token in _RESIDUES for token in tokens) >= _MIN_RESIDUES * len(tokens)
-    if is_proteins and language != PROTEINS:
+    if is_proteins == (language == PROTEINS):
+        return None
+    if is_proteins:
         return (
             f"the input seems to be proteins, but the model {model} was trained on {language} "
             "text. --model seqvec was trained on proteins."
         )
-    if language == PROTEINS and not is_proteins:
-        return (
-            f"the input seems to be text, but the model {model} was trained on proteins. "
-            "--model original was trained on English text."
-        )
-    return None
+    return (
+        f"the input seems to be text, but the model {model} was trained on proteins. --model "
+        "original was trained on English text."
+    )
 
 
-class Check(NamedTuple):
-    """Check of the first records."""
-
-    warning: Callable[[Sample], str | None]
-    n_tokens: int = 0
-    """Number of tokens in the sample that the check waits for."""
-    n_lines: int = 0
-    """Number of the line in the sample that the check waits for."""
-
-
-CHECKS: Final = (
-    Check(hard_wrapping, n_lines=_SAMPLE_LINES),
-    Check(attached_punctuation, n_tokens=_SAMPLE_TOKENS),
-    Check(other_domain, n_tokens=_SAMPLE_TOKENS),
-)
+CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
+    hard_wrapping: (0, _SAMPLE_LINES),
+    attached_punctuation: (_SAMPLE_TOKENS, 0),
+    other_domain: (_SAMPLE_TOKENS, 0),
+}
+"""Checks, with the numbers of tokens and of lines that each one waits for."""
 
 
 @dataclass
@@ -220,11 +191,10 @@ class Tally:
 
     count: Callable[[Entry], int]
     """Function that counts it in a record."""
-    warning: Callable[["Tally", str], str]
-    """Function that returns the warning; its second argument is what the numbers count."""
+    warning: Callable[[int, str], str]
+    """Function that returns the warning for a count and the place of the first record with it."""
     n_found: int = 0
     first: int = 0
-    """Number of the first record that has it."""
 
 
 def long_tokens(limit: TokenLimit) -> Tally:
@@ -233,20 +203,18 @@ def long_tokens(limit: TokenLimit) -> Tally:
     # A character has at most 4 bytes, so most sentences need no encoding.
     max_characters = limit.length // (4 if is_bytes else 1)
 
-    def length(token: str) -> int:
-        return len(token.encode("utf-8", "ignore") if is_bytes else token)
-
     def count(entry: Entry) -> int:
         tokens = entry.record.tokens
-        if not tokens or max(map(len, tokens)) <= max_characters:
+        if max(map(len, tokens), default=0) <= max_characters:
             return 0
-        return sum(length(token) > limit.length for token in tokens)
+        units = (token.encode("utf-8", "ignore") if is_bytes else token for token in tokens)
+        return sum(len(each) > limit.length for each in units)
 
-    def warning(tally: Tally, number_unit: str) -> str:
-        are = "1 token is" if tally.n_found == 1 else f"{tally.n_found:,} tokens are"
+    def warning(n_found: int, first: str) -> str:
+        are = "1 token is" if n_found == 1 else f"{n_found:,} tokens are"
         return (
             f"{are} longer than the {limit.length} {limit.unit} that the model reads. The rest is "
-            f"ignored. The first is in {number_unit} {tally.first:,}."
+            f"ignored. The first is in {first}."
         )
 
     return Tally(count, warning)
@@ -255,12 +223,11 @@ def long_tokens(limit: TokenLimit) -> Tally:
 def missing_blank_lines() -> Tally:
     """Count the sentences of CoNLL-U without a blank line before them."""
 
-    def warning(tally: Tally, number_unit: str) -> str:
-        one = "a sentence"
-        which = one if tally.n_found == 1 else f"the first of {tally.n_found:,} sentences"
+    def warning(n_found: int, first: str) -> str:
+        which = "a sentence" if n_found == 1 else f"the first of {n_found:,} sentences"
         return (
-            f"{number_unit} {tally.first:,}: {which} of CoNLL-U without a blank line before. Every "
-            "line with the ID 1 begins a new sentence."
+            f"{first}: {which} of CoNLL-U without a blank line before. Every line with the ID 1 "
+            "begins a new sentence."
         )
 
     return Tally(lambda entry: entry.has_no_blank_line, warning)
@@ -272,7 +239,7 @@ class InputReport:
     def __init__(self, sample: Sample, number_unit: str = "line") -> None:
         """Report on an input; the numbers of its records count a unit, such as lines."""
         self._sample, self._number_unit = sample, number_unit
-        self._waiting = list(CHECKS)
+        self._waiting = dict(CHECKS)
         limit = sample.expected.token_limit
         self._tallies = [] if limit is None else [long_tokens(limit)]
         if not sample.is_text:
@@ -286,24 +253,20 @@ class InputReport:
                 tally.n_found += n_found
         if self._waiting:
             self._sample.add(entry)
-            n_tokens, line = len(self._sample.tokens), entry.line
-            ready = [each for each in self._waiting if _is_ready(each, n_tokens, line)]
-            for check in ready:
-                self._run(check)
+            for check, (n_tokens, n_lines) in list(self._waiting.items()):
+                if len(self._sample.tokens) >= n_tokens and entry.line >= n_lines:
+                    self._run(check)
 
     def end(self, *, is_complete: bool) -> None:
         """Log the other warnings; `is_complete` is False if only a beginning was read."""
         for tally in self._tallies:
             if tally.n_found:
-                logger.warning("Warning: %s", tally.warning(tally, self._number_unit))
-        while is_complete and self._waiting:
-            self._run(self._waiting[0])
+                first = f"{self._number_unit} {tally.first:,}"
+                logger.warning("Warning: %s", tally.warning(tally.n_found, first))
+        for check in list(self._waiting) if is_complete else ():
+            self._run(check)
 
-    def _run(self, check: Check) -> None:
-        self._waiting.remove(check)
-        if warning := check.warning(self._sample):
+    def _run(self, check: Callable[[Sample], str | None]) -> None:
+        del self._waiting[check]
+        if warning := check(self._sample):
             logger.warning("Warning: %s", warning)
-
-
-def _is_ready(check: Check, n_tokens: int, line: int) -> bool:
-    return n_tokens >= check.n_tokens and line >= check.n_lines

@@ -1,8 +1,9 @@
 """Sources of text: opened once, with their first bytes known, and read line by line.
 
-A file is plain or compressed, a pipe or standard input. Its encoding is UTF-8. A line ends in LF
-or CRLF. A file without any LF at its beginning has lines that end in CR. The lines of pipes and
-of standard input are read as they arrive, so their first bytes are not known before.
+A file is plain or compressed (gzip, bzip2, xz, zstd), a pipe or standard input. Its encoding is
+UTF-8; data of another type is an error with advice. A line ends in LF or CRLF. A file without any
+LF at its beginning has lines that end in CR. The lines of pipes and of standard input are read as
+they arrive, so their first bytes are not known before.
 """
 
 import errno
@@ -13,33 +14,158 @@ import re
 import select
 import sys
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, MissingInputError, StoppedError, first_line, missing_if
-from elmo_cli.text.file_types import binary_type, decompressed, is_damage
+from elmo_cli.errors import (
+    ElmoError,
+    InputError,
+    MissingInputError,
+    StoppedError,
+    first_line,
+    load_extra,
+    missing_if,
+)
 from elmo_cli.text.records import kind_of
 
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT: Final = "-"
-
+_NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
+"""Names in messages of an open text file and of standard input."""
 _POLL_SECONDS: Final = 0.1
 """Interval at which a waiting reader calls `should_stop`."""
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 4096
-"""Number of bytes at the beginning of a file that show its type and format."""
+"""Bytes at the beginning of a file that show its type and format."""
 _LINE_END_BYTES: Final = 1 << 16
-"""Number of bytes at the beginning of a file in which its line ends are looked for."""
+"""Bytes at the beginning of a file that show its line ends."""
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
-LATIN1_ADVICE: Final = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
+
+_ZSTD: Final = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_COMPRESSIONS: Final = {
+    "gzip": (b"\x1f\x8b", "zcat", "gzip"),
+    "bzip2": (b"BZh", "bzcat", "bz2"),
+    "xz": (b"\xfd7zXZ\0", "xzcat", "lzma"),
+    "zstd": (b"\x28\xb5\x2f\xfd", "zstdcat", _ZSTD),
+}
+"""First bytes of compressed data, the program that decompresses a file, and Python's module."""
+_BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
+"""Bytes 4 to 9 of bzip2: the first block, or the end of an empty file. Text may begin with BZh."""
+_MAGIC_BYTES: Final = 10
+
+_ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
+AS_TEXT: Final = "Write its text into a file with one sentence per line."
+_UNPACK: Final = "Unpack it and name a file in it."
+_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
+_IN_ZIPS: Final = {
+    b"[Content_Types].xml": _OFFICE,
+    b"mimetypeapplication/vnd.oasis": _OFFICE,
+    b"mimetypeapplication/epub": (
+        "an EPUB book",
+        "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
+    ),
+}
+"""Bytes at the beginning of some zip files, with their type and the advice for it."""
+_MAGICS: Final = (
+    ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
+    ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
+    (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
+    (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
+    (b"PK\x05\x06", "an empty zip file", _UNPACK),
+    (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
+    (b"\x89HDF\r\n", "HDF5", AS_TEXT),
+    (b"\x93NUMPY", "a NumPy array", AS_TEXT),
+    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
+    (b"\xd0\xcf\x11\xe0", *_OFFICE),
+    (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
+    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),
+)
+"""First bytes, type and advice. The more specific type comes first. LF ends the bytes."""
+
+
+def _compression_of(content: bytes) -> str | None:
+    """Return the compression of data by its first bytes, or None if it is not compressed."""
+    for name, (magic, *_) in _COMPRESSIONS.items():
+        if content.startswith(magic):
+            is_found = name != "bzip2" or content[4:_MAGIC_BYTES] in _BZIP2_BLOCKS
+            return name if is_found else None
+    return None
+
+
+def binary_type(content: bytes) -> tuple[str, str] | None:
+    """Return the type of data that is no UTF-8 text by its first bytes, and the advice for it."""
+    if compression := _compression_of(content):
+        program = _COMPRESSIONS[compression][1]
+        return f"{compression} data", f"Pipe in `{program} FILE`, or name the file."
+    if content[257:262] == b"ustar":
+        return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
+    if content.startswith(b"PK\x03\x04"):
+        for part, found in _IN_ZIPS.items():
+            if part in content:
+                return found
+    for magic, name, advice in _MAGICS:
+        if content.startswith(magic):
+            return name, advice
+    return _unmarked_utf(content)
+
+
+def _unmarked_utf(content: bytes) -> tuple[str, str] | None:
+    """Recognize UTF-32 and UTF-16 without a byte order mark by the zero bytes of Latin letters."""
+    if len(content) < 2 or (any(content[::2]) and any(content[1::2])):
+        return None
+    if len(content) >= 4 and not any(content[1::2]) and not any(content[2::4]):
+        return "UTF-32", _ICONV.format("utf-32le")
+    if len(content) >= 4 and not any(content[::2]) and not any(content[1::4]):
+        return "UTF-32", _ICONV.format("utf-32be")
+    order = "le" if any(content[::2]) else "be"
+    return "UTF-16", _ICONV.format(f"utf-16{order}")
+
+
+def binary_error(name: str, content: bytes) -> InputError | None:
+    """Return the error for a file that is no text by its first bytes, or None."""
+    if file_type := binary_type(content):
+        return InputError(f"{name}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
+    return None
+
+
+def _decompressed(file: BinaryIO) -> BinaryIO:
+    """Return an open file, or a reader that decompresses it; a pipe is returned as it is."""
+    compression = _compression_of(_peek(file, _MAGIC_BYTES))
+    if compression is None:
+        return file
+    module = load_extra(f"{compression} data", _COMPRESSIONS[compression][2], "zstd")
+    opened: BinaryIO = module.open(file)
+    return opened
+
+
+def _peek(file: BinaryIO, n_bytes: int) -> bytes:
+    """Return the next bytes of a file without reading them; empty for a pipe."""
+    content: bytes = file.peek(n_bytes)[:n_bytes] if hasattr(file, "peek") else b""
+    if len(content) < n_bytes and file.seekable():
+        position = file.tell()
+        content = file.read(n_bytes)
+        file.seek(position)
+    return content
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether reading failed because of the file. Errors of this package are not damage."""
+    # xz and zstd are imported only when needed, so their errors are recognized by name.
+    is_named = type(error).__name__ in ("LZMAError", "ZstdError")
+    is_known = is_named or isinstance(error, (EOFError, OSError, zlib.error))
+    return is_known and not isinstance(error, ElmoError)
 
 
 class Pipe(io.FileIO):
@@ -59,21 +185,14 @@ class Pipe(io.FileIO):
         self._poll.register(descriptor, select.POLLIN)
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Return the next whole line with its end.
-
-        Raises:
-            StoppedError: `should_stop` returned True before a line arrived.
-        """
+        """Return the next whole line with its end, or raise a `StoppedError` before."""
         while not self._wait(_POLL_SECONDS):
             if self._should_stop():
                 raise StoppedError("stopped while waiting for more input")
         return self._lines.popleft() if self._lines else b""
 
     def has_line(self) -> bool:
-        """Return whether a line, or the end, can be read without a long wait.
-
-        If not, the caller should process the lines read so far before it reads the next one.
-        """
+        """Return whether a line, or the end, can be read without a long wait."""
         if self._lines:
             return True
         start = time.monotonic()
@@ -118,7 +237,7 @@ class InvalidLine(str):
 
 
 class Source:
-    """Input that is opened once: a path, `-` for standard input, or a file that is open as text.
+    """Input that is opened once: a path, `-` for standard input, or an open text file.
 
     The first use of its content opens it. Whoever reads its records closes it at the end; a
     source without a reader is closed with its last reference.
@@ -128,19 +247,16 @@ class Source:
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
         has_lines = hasattr(given, "__iter__") and not isinstance(given, (bytes, Mapping))
+        expected = "the input: expected a path or"
         if is_binary or not (is_path or has_lines):
             kind = "a binary file" if is_binary else kind_of(given)
-            raise InputError(
-                f"the input: expected a path or a file that is open as text, found {kind}."
-            )
+            raise InputError(f"{expected} a file that is open as text, found {kind}.")
         if not is_path and not hasattr(given, "read"):
-            kind = type(given).__name__
-            raise InputError(f"the input: expected a path or an open text file, found a {kind}.")
-        self.given = given
-        """Path, or the open text file."""
+            raise InputError(f"{expected} an open text file, found a {type(given).__name__}.")
+        self._given = given
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
-        self.name = name_of(given)
+        self.name = _NAMES.get(self.path) or str(self.path)
         """Name in messages."""
         self._file: BinaryIO | None = None
 
@@ -161,7 +277,7 @@ class Source:
     @property
     def size(self) -> int | None:
         """Size of a file in bytes; None for a stream."""
-        return size_in_bytes(self.path)
+        return os.path.getsize(str(self.path)) if self.is_file else None
 
     @cached_property
     def head(self) -> bytes:
@@ -169,19 +285,19 @@ class Source:
         content = b""
         if self.is_file:
             with suppress(Exception):  # The reader of the whole file explains the error.
-                content = decompressed(self.open()).read(_HEAD_BYTES)
+                content = _decompressed(self.open()).read(_HEAD_BYTES)
             self.rewind()
         return content
 
     def open(self, should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
-            self._file = self._open(str(self.path), should_stop)
+            is_dash = self.path == STANDARD_INPUT
+            self._file = (_open_standard_input if is_dash else self._open_path)(should_stop)
         return self._file
 
-    def _open(self, path: str, should_stop: Callable[[], bool]) -> BinaryIO:
-        if path == STANDARD_INPUT:
-            return _open_standard_input(should_stop)
+    def _open_path(self, should_stop: Callable[[], bool]) -> BinaryIO:
+        path = str(self.path)
         try:
             if not Path(path).is_fifo():
                 return open(path, "rb")
@@ -219,34 +335,15 @@ class Source:
     ) -> tuple[Iterator[str], Callable[[], bool]]:
         """Return the lines, and a function that returns whether the next one is ready.
 
-        Args:
-            on_bytes: Called with the number of bytes of each line of a path.
-            skip_errors: Yield an `InvalidLine` for a line that is not UTF-8.
-            should_stop: Called while a pipe waits for input. Return True to stop waiting.
-            splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
-            keep_ends: Keep the whitespace at the ends of lines.
+        `on_bytes` gets the number of bytes of each line of a path. `should_stop` is called while a
+        pipe waits for input. With `skip_errors`, a line that is not UTF-8 is an `InvalidLine`. With
+        `splits_at_cr`, a lone CR ends a line too, even if other lines end in LF.
         """
         if self.path is None:
-            lines = _lines_of_open_file(self.given, splits_at_cr)  # type: ignore[arg-type]
+            lines = _lines_of_open_file(self._given, splits_at_cr)  # type: ignore[arg-type]
             return (lines if keep_ends else map(str.strip, lines)), lambda: True
         reader = LineReader(self.name, self.open(should_stop), splits_at_cr=splits_at_cr)
-        lines = read_lines(reader, on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
-        return lines, reader.is_ready
-
-
-@contextmanager
-def open_lines(
-    source: IO[str] | str | Path, should_stop: Callable[[], bool] = lambda: False
-) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
-    """Open the lines of a source, with a function that returns whether the next one is ready."""
-    with Source(source) as opened:
-        yield opened.lines(should_stop=should_stop)
-
-
-def check_input(path: str | Path) -> None:
-    """Raise an `InputError` if a file cannot be opened; see `Source.check`."""
-    with Source(path) as source:
-        source.check()
+        return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
 
 
 class LineReader:
@@ -255,31 +352,22 @@ class LineReader:
     def __init__(
         self, name: str, file: BinaryIO, *, first: int = 1, splits_at_cr: bool = False
     ) -> None:
-        """Read the lines of a file at its beginning. Compressed data is decompressed.
-
-        `first` is the number of the first line. With `splits_at_cr`, a lone CR ends a line too.
-        """
-        self.name, self.file = name, file
-        self.stream = decompressed(file)
-        """File with the decompressed lines."""
-        self.number = first - 1
-        """Number of the line that was read last."""
+        """Read the lines of a file, decompressed; the number of the next one is `first`."""
+        self._name, self._file = name, file
+        self._stream = _decompressed(file)
+        self.is_compressed = self._stream is not file
+        self._number = first - 1  # number of the last line that was read
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
         self._rest = b""  # bytes that were read, but not returned yet
         self._lines: deque[bytes] = deque()  # lines that were split from such bytes
-
-    @property
-    def is_compressed(self) -> bool:
-        """True if the file is decompressed."""
-        return self.stream is not self.file
 
     def seek(self, offset: int) -> None:
         """Move from the beginning of the file to a line at an offset in decompressed bytes."""
         if offset:
             self._begin()
             self._rest = b""
-            self.stream.seek(offset)
+            self._stream.seek(offset)
 
     def next_line(self) -> bytes:
         """Return the next line with its end, or empty bytes after the last line."""
@@ -294,19 +382,16 @@ class LineReader:
             line += b"" if line.endswith(b"\n") else self._readline()
         else:
             line = self._readline()
-        self.number += 1
+        self._number += 1
         return line
 
     def decode(self, line: bytes, skip_errors: bool = False, keep_ends: bool = False) -> str:
-        """Decode the line that was read last, without the whitespace at its ends.
-
-        A line that is not UTF-8 is an `InputError`, or an `InvalidLine` with `skip_errors`.
-        """
+        """Decode the line that was read last. See `Source.lines` for the options."""
         try:
-            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            text = line.decode("utf-8-sig" if self._number == 1 else "utf-8")
             return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
-            reason = not_utf8(self.name, error, self.number)
+            reason = not_utf8(self._name, error, self._number)
         if not skip_errors:
             raise reason
         readable = line.decode("utf-8", "replace")
@@ -314,15 +399,34 @@ class LineReader:
         invalid.error = str(reason)
         return invalid
 
+    def lines(
+        self,
+        on_bytes: Callable[[int], object] = lambda count: None,
+        skip_errors: bool = False,
+        keep_ends: bool = False,
+    ) -> Iterator[str]:
+        """Yield the lines as text; see `Source.lines`."""
+        position, is_compressed = 0, self.is_compressed
+        next_line, decode = self.next_line, self.decode
+        while True:
+            line = next_line()
+            end = self._file.tell() if is_compressed else position + len(line)
+            if line:
+                yield decode(line, skip_errors, keep_ends)
+            on_bytes(end - position)  # Compressed data has bytes after its last line.
+            if not line:
+                return
+            position = end
+
     def is_ready(self) -> bool:
         """Return whether the next line can be read without a long wait: see `Pipe.has_line`."""
-        return bool(self._lines) or not isinstance(self.file, Pipe) or self.file.has_line()
+        return bool(self._lines) or not isinstance(self._file, Pipe) or self._file.has_line()
 
     def _begin(self) -> None:
         """Find the line ends of a file by its beginning. Refuse data that is no text."""
         self._is_at_start = False
         self._rest = self._readline(_LINE_END_BYTES)
-        if error := binary_error(self.name, self._rest):
+        if error := binary_error(self._name, self._rest):
             raise error
         if b"\n" not in self._rest and b"\r" in self._rest:
             self._splits_at_cr = True
@@ -342,33 +446,12 @@ class LineReader:
 
     def _readline(self, limit: int = -1) -> bytes:
         try:
-            return self.stream.readline(limit)
+            return self._stream.readline(limit)
         except Exception as error:
-            if not is_damage(error):
+            if not _is_damage(error):
                 raise
-            location = f"{self.name}, line {self.number + 1}"
+            location = f"{self._name}, line {self._number + 1}"
             raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
-
-
-def read_lines(
-    reader: LineReader,
-    on_bytes: Callable[[int], object] = lambda count: None,
-    *,
-    skip_errors: bool = False,
-    keep_ends: bool = False,
-) -> Iterator[str]:
-    """Yield the lines of a reader as text; see `Source.lines`."""
-    position, next_line, decode = 0, reader.next_line, reader.decode
-    is_compressed = reader.is_compressed
-    while True:
-        line = next_line()
-        before = position
-        position = reader.file.tell() if is_compressed else position + len(line)
-        if line:
-            yield decode(line, skip_errors, keep_ends)
-        on_bytes(position - before)  # Compressed data has bytes after its last line.
-        if not line:
-            return
 
 
 def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
@@ -388,19 +471,15 @@ def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
 
 
 def read_text(path: str | Path) -> str:
-    """Read a whole UTF-8 file without its byte order mark. Compressed files are decompressed.
+    """Read a whole UTF-8 file, decompressed, without its byte order mark, and with LF for CR.
 
-    Lines that end in CR end in LF in the result.
-
-    Raises:
-        OSError: the file cannot be read, or has more than `MAX_TEXT_BYTES`.
-        UnicodeDecodeError: the file is not UTF-8.
+    An error of the file is an `OSError`, also for more than `MAX_TEXT_BYTES`.
     """
     with open(path, "rb") as file:
         try:
-            content = decompressed(file).read(MAX_TEXT_BYTES + 1)
+            content = _decompressed(file).read(MAX_TEXT_BYTES + 1)
         except Exception as error:
-            if not is_damage(error) or (isinstance(error, OSError) and error.errno):
+            if not _is_damage(error) or (isinstance(error, OSError) and error.errno):
                 raise
             raise OSError(errno.EIO, f"damaged data: {error}", str(path)) from None
     if len(content) > MAX_TEXT_BYTES:
@@ -409,39 +488,19 @@ def read_text(path: str | Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def binary_error(name: str, content: bytes) -> InputError | None:
-    """Return the error for a file that is no text by its first bytes, or None."""
-    if file_type := binary_type(content):
-        return InputError(f"{name}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
-    return None
-
-
-def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
+def not_utf8(name: str, error: UnicodeDecodeError, number: int = 1) -> InputError:
     """Return the error for a text that is not UTF-8 and begins with line `number`."""
     # Neither `error.object` nor the positions of the error include the byte order mark.
     content: bytes = error.object
     start = content.rfind(b"\n", 0, error.start) + 1
     line = number + content.count(b"\n", 0, start)
     column = len(content[start : error.start].decode("utf-8")) + 1
-    if number == 1 and (refusal := binary_error(name_of(path), content)):
+    if number == 1 and (refusal := binary_error(name, content)):
         return refusal
-    advice = LATIN1_ADVICE
+    advice = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
         advice = "It has control characters, so it seems to be no text."
     return InputError(
-        f"{name_of(path)}, line {line}, column {column}: not valid UTF-8 (byte "
+        f"{name}, line {line}, column {column}: not valid UTF-8 (byte "
         f"0x{content[error.start]:02x}). {advice}"
     )
-
-
-def name_of(source: object) -> str:
-    """Return the name of an input for error messages."""
-    if not isinstance(source, (str, Path)):
-        return "the input"
-    return "standard input" if str(source) == STANDARD_INPUT else str(source)
-
-
-def size_in_bytes(source: object) -> int | None:
-    """Return the size of a file, or None for a stream or a file that is already open."""
-    is_file = isinstance(source, (str, Path)) and os.path.isfile(source)
-    return os.path.getsize(str(source)) if is_file else None

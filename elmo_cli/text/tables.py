@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import Entry, row_record
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
 from elmo_cli.text.sources import InvalidLine, Source
-from elmo_cli.text.text_settings import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_NAMES: Final = 20
@@ -30,15 +29,11 @@ _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
 
 
 class TableError(ValueError):
-    """Error of a whole table. The reader of the file adds its name."""
+    """Error of a whole table, without the name of the file."""
 
 
 def delimited_entries(
-    lines: Iterable[str],
-    tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
-    *,
-    delimiter: str,
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings, *, delimiter: str
 ) -> Iterator[Entry]:
     """Yield the rows of CSV or TSV, given as lines with their ends."""
     names: list[str] | None = None
@@ -58,22 +53,22 @@ def delimited_entries(
             yield Entry(line, *row_record(row, settings, tokenizer))
 
 
-_DelimitedRow = tuple[int, list[str], str | None, str | None]
-"""Number of the first line of a row; its values; an error in its format; and the error of a line
-that is not UTF-8."""
+def _delimited_rows(
+    lines: Iterable[str], delimiter: str
+) -> Iterator[tuple[int, list[str], str | None, str | None]]:
+    """Yield the rows of CSV or TSV that are not blank.
 
-
-def _delimited_rows(lines: Iterable[str], delimiter: str) -> Iterator[_DelimitedRow]:
-    """Yield the rows of CSV or TSV that are not blank."""
+    Each has the number of its first line, its values, an error in its format, and the error of a
+    line that is not UTF-8.
+    """
     unreadable: list[str] = []  # errors of the lines of the current row
 
-    def noted_lines() -> Iterator[str]:
-        for line in lines:
-            if isinstance(line, InvalidLine):
-                unreadable.append(line.error)
-            yield line
+    def note(line: str) -> str:
+        if isinstance(line, InvalidLine):
+            unreadable.append(line.error)
+        return line
 
-    reader = csv.reader(noted_lines(), delimiter=delimiter, strict=True)
+    reader = csv.reader(map(note, lines), delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         unreadable.clear()
@@ -113,42 +108,28 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
 
 
 def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -> bool:
-    """Return whether all ids of CSV or TSV are the texts of integers.
-
-    Readers of tables guess the type of a column in the same way. Errors of the table are left to
-    the reader of its records.
-    """
+    """Return whether all ids of CSV or TSV are texts of integers. Errors are reported later."""
     rows = _delimited_rows(lines, delimiter)
     _, names, *_ = next(rows, (0, [], None, None))
     if id_name is None or names.count(id_name) != 1:
         return False
-    index, n_rows = names.index(id_name), 0
+    index, is_integer = names.index(id_name), False
     for _, values, error, _ in rows:
         if not error and len(values) == len(names):
-            n_rows += 1
-            if not _INTEGER.fullmatch(values[index]):
+            is_integer = _INTEGER.fullmatch(values[index]) is not None
+            if not is_integer:
                 return False
-    return n_rows > 0
+    return is_integer
 
 
 def json_array_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings = DEFAULT_SETTINGS
+    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the objects of a JSON array, given as lines with their ends."""
-    for number, row in enumerate(_json_rows(lines), start=1):
-        if isinstance(row, dict):
-            yield Entry(number, *row_record(row, settings, tokenizer))
-        else:
-            error = f"expected a JSON object, found {json.dumps(row)[:60]}"
-            yield Entry(number, Record("", []), error)
-
-
-def _json_rows(lines: Iterable[str]) -> list[Any]:
-    parts: list[str] = []
-    for line in lines:
+    parts = list(lines)
+    for line in parts:
         if isinstance(line, InvalidLine):
             raise InputError(line.error)
-        parts.append(line)
     text = "".join(parts)
     first = text.lstrip()[:1]
     if first != "[":
@@ -157,52 +138,51 @@ def _json_rows(lines: Iterable[str]) -> list[Any]:
             "use --input-format jsonl."
         )
     try:
-        rows: list[Any] = json.loads(text)
+        rows = json.loads(text)
     except RecursionError:
         raise TableError("not valid JSON: too many nested brackets") from None
-    except json.JSONDecodeError as error:
-        location = f"line {error.lineno}, column {error.colno}"
-        raise TableError(f"not valid JSON ({location}): {error.msg}") from None
-    return rows
-
-
-_BATCH_ROWS: Final = 1024
-_BUFFER_BYTES: Final = 1 << 20
+    except json.JSONDecodeError as reason:
+        location = f"line {reason.lineno}, column {reason.colno}"
+        raise TableError(f"not valid JSON ({location}): {reason.msg}") from None
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, dict):
+            yield Entry(number, *row_record(row, settings, tokenizer))
+        else:
+            error = f"expected a JSON object, found {json.dumps(row)[:60]}"
+            yield Entry(number, Record("", []), error)
 
 
 class ParquetSize(NamedTuple):
-    """Size of a file."""
+    """Size of a file, and the Arrow types of its ids, if it has any, and of its kept columns."""
 
     n_rows: int
     n_text_bytes: int
     """Bytes of the column with the text, before compression."""
     id_type: Any
-    """Type of Arrow of the column with the ids; None without ids."""
     kept_types: dict[str, Any]
-    """Types of Arrow of the columns that are kept."""
 
 
 def parquet_entries(
     file: Any,
     tokenizer: Tokenizer,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings,
     *,
     rows: range | None = None,
     size: int = 0,
     on_bytes: Callable[[int], object] = lambda count: None,
 ) -> Iterator[Entry]:
-    """Yield the rows of an open Parquet file, which are read in batches.
+    """Yield the rows of an open Parquet file, or a range of them, numbered from 0, in batches.
 
-    Args:
-        rows: Numbers of the rows that are read, from 0. None is all of them.
-        size: Size of the file in bytes.
-        on_bytes: Called after each batch with its share of the size.
+    After each batch, `on_bytes` is called with its share of the size of the file.
     """
     with _opened(file) as table:
         settings = choose_columns(table.schema_arrow.names, settings)
+        id_names = [] if settings.id_name is None else [settings.id_name]
+        # A column may be chosen several times.
+        names = dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns])
         rows = range(table.metadata.num_rows) if rows is None else rows
         n_read = n_told = 0
-        for first, batch in _batches(table, _names(settings), rows):
+        for first, batch in _batches(table, list(names), rows):
             for number, row in enumerate(batch, first + 1):
                 yield Entry(number, *row_record(row, settings, tokenizer))
             n_read += len(batch)
@@ -210,8 +190,8 @@ def parquet_entries(
             n_told = size * n_read // len(rows)
 
 
-def parquet_size(file: Any, settings: TextSettings = DEFAULT_SETTINGS) -> ParquetSize:
-    """Return the size of an open file by its footer; see `parquet_entries`."""
+def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
+    """Return the size of an open file by its footer."""
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
     settings = choose_columns(schema.names, settings)
@@ -227,12 +207,6 @@ def parquet_size(file: Any, settings: TextSettings = DEFAULT_SETTINGS) -> Parque
     return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
 
 
-def _names(settings: TextSettings) -> list[str]:
-    """Return the chosen columns, each once."""
-    id_names = [] if settings.id_name is None else [settings.id_name]
-    return list(dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns]))
-
-
 def _batches(
     file: Any, names: list[str], rows: range
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -241,7 +215,7 @@ def _batches(
     ends = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
     first, stop = bisect_right(ends, rows.start) - 1, bisect_left(ends, rows.stop)
     number = ends[first]
-    for batch in file.iter_batches(_BATCH_ROWS, row_groups=range(first, stop), columns=names):
+    for batch in file.iter_batches(1024, row_groups=range(first, stop), columns=names):
         start, end = (min(max(row - number, 0), len(batch)) for row in (rows.start, rows.stop))
         if start < end:
             yield number + start, batch.slice(start, end - start).to_pylist()
@@ -255,7 +229,7 @@ def _opened(file: Any) -> Iterator[Any]:
     from pyarrow import ArrowException
 
     try:
-        with parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table:
+        with parquet.ParquetFile(file, buffer_size=1 << 20) as table:
             yield table
     except (ArrowException, OSError) as error:
         raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None

@@ -15,13 +15,10 @@ from importlib import import_module
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.records import Sentence
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
-SEGMENTERS: Final = (["char"], ["jieba"])
+_SEGMENTERS: Final = (["char"], ["jieba"])
 """Segmenters of Chinese that may follow `spacy:zh:`."""
-DEFAULT_LANGUAGE: Final = "en"
-"""Language if neither the caller nor the model names one."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +27,23 @@ class Tokenizer:
 
     name: str = "whitespace"
     """Name with the language, such as `moses:fr`."""
-    tokenize: Callable[[str], Sentence] = str.split
+    tokenize: Callable[[str], list[str]] = str.split
     """Function that splits a sentence into tokens."""
     splits_by: str | None = None
-    """Language whose rules split a text into sentences; None does not split it."""
+    """Language whose rules split a text into sentences."""
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""
-        return {
-            **({} if self.name == "whitespace" else {"tokenizer": self.name}),
-            **({"split_sentences": self.splits_by} if self.splits_by else {}),
-        }
+        attributes = {} if self.name == "whitespace" else {"tokenizer": self.name}
+        return attributes | ({"split_sentences": self.splits_by} if self.splits_by else {})
 
     def split_sentences(self, text: str) -> list[str]:
-        """Split a text into sentences without whitespace at their ends.
-
-        Without `splits_by`, the text is the only sentence.
-        """
+        """Split a text into sentences; without `splits_by`, it is the only one."""
         if self.splits_by is None:
             return [text]
-        sentences = map(str.strip, _load_sentencex().segment(self.splits_by, text))
-        return [sentence for sentence in sentences if sentence]
+        return list(filter(None, map(str.strip, _load_sentencex().segment(self.splits_by, text))))
 
-    def tokenize_sentences(self, text: str) -> list[Sentence]:
+    def tokenize_sentences(self, text: str) -> list[list[str]]:
         """Split a text into sentences, and each sentence into tokens."""
         return list(map(self.tokenize, self.split_sentences(text)))
 
@@ -64,22 +55,18 @@ WHITESPACE: Final = Tokenizer()
 def make_tokenizer(
     name: str, language: str | None = None, *, split_sentences: bool = False
 ) -> Tokenizer:
-    """Make a tokenizer.
+    """Make a tokenizer from its name, such as `moses`, `spacy:de` or `spacy:zh:jieba`.
 
-    Args:
-        name: One of `TOKENIZERS`. Append a language code to the last two, as in `spacy:de`, and
-            a segmenter to Chinese, as in `spacy:zh:jieba`.
-        language: Language code if the name has none; English by default.
-        split_sentences: Split texts into sentences by the rules of that language.
+    `language` is a code for names without one, English by default. Its rules split sentences.
     """
     kind, *codes = name.split(":")
-    is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in SEGMENTERS
+    is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind != "whitespace") + is_segmented:
         raise InputError(
             f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with one of the "
             "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
-    code = (codes[0] if codes else "") or language or DEFAULT_LANGUAGE
+    code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
         raise InputError(f"language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
@@ -87,15 +74,19 @@ def make_tokenizer(
     splits_by = code if split_sentences else None
     if kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
-    function = _moses(code) if kind == "moses" else _spacy(code, *codes[1:])
-    return Tokenizer(":".join([kind, code, *codes[1:]]), function, splits_by)
+    if kind == "spacy":
+        return Tokenizer(":".join([kind, code, *codes[1:]]), _spacy(code, *codes[1:]), splits_by)
+    from sacremoses import MosesTokenizer
+
+    function = partial(MosesTokenizer(lang=code).tokenize, escape=False)
+    return Tokenizer(f"{kind}:{code}", function, splits_by)
 
 
-def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> Sentence:
+def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:
     """Tokenize a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
 
     Args:
-        text: Sentence.
+        text: list[str].
         tokenizer: `moses`, `spacy` or `whitespace`.
         language: Language code of the sentence; English by default.
 
@@ -105,13 +96,7 @@ def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -
     return make_tokenizer(tokenizer, language).tokenize(text)
 
 
-def _moses(language: str) -> Callable[[str], Sentence]:
-    from sacremoses import MosesTokenizer
-
-    return partial(MosesTokenizer(lang=language).tokenize, escape=False)
-
-
-def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], Sentence]:
+def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[str]]:
     spacy = load_extra("tokenizer spacy", "spacy", "spacy")
     settings = {"nlp": {"tokenizer": {"segmenter": segmenter}}} if segmenter else {}
     try:

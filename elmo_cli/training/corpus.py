@@ -34,9 +34,8 @@ from elmo_cli.errors import InputError, MissingInputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
-from elmo_cli.text.records import Sentence
-from elmo_cli.text.sources import LineReader, Source, check_input
-from elmo_cli.text.text_settings import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.text.records import DEFAULT_SETTINGS, Sentence, TextSettings
+from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.training_options import TrainingOptions
 
@@ -229,7 +228,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
                 f"{pattern}: no such file. Name a text file or a pattern that fits one."
             )
         for path in paths:
-            check_input(path)
+            Source(path).check()
             files[Path(path)] = None
     return tuple(files)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.text.input_formats import open_input, open_records
+from elmo_cli.text.records import TextSettings
 from elmo_cli.text.report import Expected, TokenLimit
-from elmo_cli.text.text_settings import TextSettings
 
 CHINESE = "今天天气很好我们一起去公园散步吧然后再去吃饭。"
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import FORMATS, checked_records, open_input, open_records
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
-from elmo_cli.text.text_settings import TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
@@ -21,7 +20,7 @@ def read(
 ) -> list[Record]:
     """Return the records of a text in a format."""
     lines = (line.strip() for line in text.split("\n"))
-    entries = FORMATS[name].entries(lines, tokenizer)
+    entries = FORMATS[name].entries(lines, tokenizer, DEFAULT_SETTINGS)
     report = InputReport(Sample(is_text=name == "text"))
     records = checked_records(
         entries, "file", skip_errors=skip_errors, ids="datasets", report=report

@@ -16,9 +16,8 @@ import pytest
 
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import Record
-from elmo_cli.text.sources import Source, open_lines
-from elmo_cli.text.text_settings import TextSettings
+from elmo_cli.text.records import Record, TextSettings
+from elmo_cli.text.sources import Source
 
 TEXT = "The cat sat .\n\nThe end .\n"
 
@@ -73,10 +72,10 @@ def test_damaged_files_are_reported(compress: Callable[[bytes], bytes], tmp_path
     path = tmp_path / "a"
     path.write_bytes(compress(TEXT.encode())[:-6])
     with (
-        open_lines(path) as (lines, _),
+        Source(path) as source,
         pytest.raises(InputError, match=r"line \d: cannot read on"),
     ):
-        list(lines)
+        list(source.lines()[0])
 
 
 def test_compressed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,21 +83,21 @@ def test_compressed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"a b\n")))
 
     monkeypatch.setattr("sys.stdin", StandardInput())
-    with open_lines("-") as (lines, _):
-        assert list(lines) == ["a b"]
+    with Source("-") as source:
+        assert list(source.lines()[0]) == ["a b"]
 
 
 def test_zstd_without_its_package_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.version_info", (3, 11))
-    monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
     (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd\x04")
     with (
         pytest.raises(ElmoError, match=r'zstd data needs a package .*\[zstd\]"'),
-        open_lines(tmp_path / "a.zst") as (lines, _),
+        Source(tmp_path / "a.zst") as source,
     ):
-        list(lines)
+        list(source.lines()[0])
 
 
 def test_a_plain_file_named_gz_is_read(tmp_path: Path) -> None:
@@ -252,5 +251,5 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
 
 def test_a_file_that_is_open_as_bytes_is_refused() -> None:
     source: Any = io.BytesIO(b"a\n")
-    with pytest.raises(InputError, match="found a binary file"), open_lines(source):
+    with pytest.raises(InputError, match="found a binary file"), Source(source):
         pass

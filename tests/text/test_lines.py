@@ -10,17 +10,13 @@ from elmo_cli.errors import InputError
 from elmo_cli.text.sources import (
     LineReader,
     Source,
-    check_input,
-    open_lines,
-    read_lines,
     read_text,
-    size_in_bytes,
 )
 from elmo_cli.text.tokenizers import WHITESPACE
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
-    return list(read_lines(LineReader(name, io.BytesIO(content))))
+    return list(LineReader(name, io.BytesIO(content)).lines())
 
 
 def message_of(content: bytes, name: str = "input.txt") -> str:
@@ -31,8 +27,8 @@ def message_of(content: bytes, name: str = "input.txt") -> str:
 
 def read_sentences(path: str | Path) -> list[list[str]]:
     """Return the tokens of each line of a file."""
-    with open_lines(path) as (lines, _):
-        return [WHITESPACE.tokenize(line) for line in lines]
+    with Source(path) as source:
+        return [WHITESPACE.tokenize(line) for line in source.lines()[0]]
 
 
 class StandardInput:
@@ -67,8 +63,8 @@ def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
 def test_only_lf_ends_a_line_of_an_open_file_with_lf(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_bytes(b"a\rb\r\nc\n")
-    with path.open() as file, open_lines(file) as (lines, _):
-        assert list(lines) == ["a\rb", "c"]
+    with path.open() as file, Source(file) as source:
+        assert list(source.lines()[0]) == ["a\rb", "c"]
 
 
 @pytest.mark.parametrize("content", [b"a\r\rb", b"a\r\rb\r"])
@@ -78,8 +74,8 @@ def test_cr_ends_the_lines_of_a_file_without_lf(content: bytes, tmp_path: Path) 
         path.write_bytes(stored)
         assert read_sentences(path) == [["a"], [], ["b"]]
     path.write_bytes(content)
-    with path.open() as file, open_lines(file) as (lines, _):
-        assert list(lines) == ["a", "", "b"]
+    with path.open() as file, Source(file) as source:
+        assert list(source.lines()[0]) == ["a", "", "b"]
     assert read_text(path).splitlines() == ["a", "", "b"]
 
 
@@ -88,7 +84,7 @@ def test_long_files_with_cr_are_read_in_pieces() -> None:
     for end in ("\r", "\r\n"):
         content = end.join(lines).encode()
         reader = LineReader("x", io.BytesIO(content), splits_at_cr=True)
-        lines_read = list(read_lines(reader))
+        lines_read = list(reader.lines())
         assert lines_read == lines
 
 
@@ -96,14 +92,14 @@ def test_a_reader_may_begin_in_the_middle() -> None:
     for content, expected in ((b"a\nb\rc", ["b\rc"]), (b"a\rb\rc", ["b", "c"])):
         reader = LineReader("x", io.BytesIO(content), first=2)
         reader.seek(2)
-        assert list(read_lines(reader)) == expected
+        assert list(reader.lines()) == expected
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
     text = "\ufeffa b\n\ufeffc\n"
     assert lines_of(text.encode()) == ["a b", "\ufeffc"]
-    with open_lines(io.StringIO(text)) as (lines, _):
-        assert list(lines) == ["a b", "\ufeffc"]
+    with Source(io.StringIO(text)) as source:
+        assert list(source.lines()[0]) == ["a b", "\ufeffc"]
 
 
 @given(st.lists(st.text("ab é東\t", max_size=8), max_size=8))
@@ -145,7 +141,7 @@ def test_control_characters_are_not_taken_for_latin1() -> None:
 def test_a_file_that_cannot_be_opened_is_reported(name: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with pytest.raises(InputError) as caught:
-        check_input(path)
+        Source(path).check()
     assert str(caught.value) == f"{path}: cannot read the input: {reason}"
 
 
@@ -165,7 +161,7 @@ def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
 
 def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(noise(8000))
-    lines = read_lines(LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])))
+    lines = LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])).lines()
     read: list[str] = []
     with pytest.raises(InputError, match=r"^input\.gz, line \d+: cannot read on: ") as caught:
         read.extend(lines)
@@ -201,7 +197,7 @@ def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: 
         counts: list[int] = []
         with Source(path) as source:
             n_lines = len(list(source.lines(counts.append)[0]))
-        assert sum(counts) == size_in_bytes(path) == len(stored)
+        assert sum(counts) == Source(path).size == len(stored)
         assert len(counts) >= n_lines
 
 
@@ -216,6 +212,6 @@ def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stream_has_no_size(tmp_path: Path) -> None:
-    assert size_in_bytes("-") is None
-    assert size_in_bytes(tmp_path) is None
-    assert size_in_bytes(tmp_path / "none.txt") is None
+    assert Source("-").size is None
+    assert Source(tmp_path).size is None
+    assert Source(tmp_path / "none.txt").size is None

@@ -7,8 +7,7 @@ import pytest
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import Record
-from elmo_cli.text.text_settings import TextSettings
+from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 SENTENCE = "The river rose in the night and the people of the town went up into the hills . "

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.sources import LineReader, Pipe, check_input, open_lines, read_lines
+from elmo_cli.text.sources import LineReader, Pipe, Source
 
 
 @contextmanager
@@ -92,8 +92,8 @@ def test_a_terminal_is_told_how_a_text_ends(
     os.write(keyboard, b"a b\n\x04")
     with open(terminal) as file, caplog.at_level(logging.INFO, "elmo_cli"):
         monkeypatch.setattr("sys.stdin", file)
-        with open_lines("-") as (lines, _):
-            assert list(lines) == ["a b"]
+        with Source("-") as source:
+            assert list(source.lines()[0]) == ["a b"]
     assert caplog.messages == ["Reading from the terminal; Ctrl-D ends the text."]
     os.close(keyboard)
 
@@ -105,24 +105,24 @@ def fifo(tmp_path: Path) -> Path:
 
 
 def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
-    check_input(fifo)
+    Source(fifo).check()
     writer = threading.Thread(target=fifo.write_bytes, args=(b"a\nb\n",))
     writer.start()
-    with open_lines(fifo) as (lines, _):
-        assert list(lines) == ["a", "b"]
+    with Source(fifo) as source:
+        assert list(source.lines()[0]) == ["a", "b"]
     writer.join()
 
 
 def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
-    with open_lines(fifo, should_stop=lambda: True) as (lines, _), pytest.raises(StoppedError):
-        next(lines)
+    with Source(fifo) as source, pytest.raises(StoppedError):
+        next(source.lines(should_stop=lambda: True)[0])
 
 
 def test_a_pipe_of_compressed_data_is_refused(fifo: Path) -> None:
     writer = threading.Thread(target=fifo.write_bytes, args=(gzip.compress(b"a\n"),))
     writer.start()
-    with open_lines(fifo) as (lines, _), pytest.raises(InputError) as caught:
-        next(lines)
+    with Source(fifo) as source, pytest.raises(InputError) as caught:
+        next(source.lines()[0])
     writer.join()
     assert str(caught.value) == (
         f"{fifo}: gzip data, not UTF-8 text. Pipe in `zcat FILE`, or name the file."
@@ -140,4 +140,4 @@ def test_lines_that_end_in_cr_come_from_a_pipe() -> None:
             b"MK\n",
         ]
         os.close(writing)
-        assert list(read_lines(reader)) == [">b"]
+        assert list(reader.lines()) == [">b"]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import IdUse, open_input, open_records
-from elmo_cli.text.records import Record, renamed_columns
-from elmo_cli.text.text_settings import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings, renamed_columns
 
 NAMES = ("csv", "tsv", "json", "parquet")
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ from training_runs import assert_same_weights, prepare_folder, train
 
 from elmo_cli.errors import InputError, ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.text.text_settings import TextSettings
+from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TextProgress, TrainingText
 
