@@ -1,15 +1,12 @@
 """Loading of the model and the tokenizer of a command."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.cli.command import is_set
-from elmo_cli.errors import InputError
+from elmo_cli.cli.command import is_set, usage_errors
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -114,12 +111,3 @@ def check_language(text: TextSettings) -> None:
     is_used = text.tokenizer != "whitespace" or text.split_sentences
     if text.language and (":" in text.tokenizer or not is_used):
         raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Raise an `InputError` from contradicting options as a `UsageError`."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from None

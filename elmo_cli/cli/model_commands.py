@@ -7,19 +7,18 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import command
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, usage_errors
 from elmo_cli.errors import counted, size_text
 from elmo_cli.outputs.output_formats import DTYPES
 
 
 @command()
 @options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
-@options.option("--language", metavar="CODE", help="List the models of a language, such as fr.")
+@options.option("--language CODE", help="List the models of a language, such as fr.")
 @options.flag("--downloaded", help="List the models on this disk.")
 @options.option(
-    "--remove",
-    metavar="NAME",
+    "--remove NAME",
     excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
@@ -49,7 +48,7 @@ def models(
 
     from elmo_cli.pretrained.find import describe_models
 
-    with loading.usage_errors():
+    with usage_errors():
         descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
         click.echo(json.dumps(descriptions, indent=1, ensure_ascii=False))
@@ -145,11 +144,9 @@ def _lines(values: dict[str, Any]) -> list[str]:
 @command()
 @click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
-@options.option(
-    "--from",
+@options.path_option(
+    "--from FILE|FOLDER",
     "sources",
-    metavar="FILE|FOLDER",
-    type=options.PATH,
     multiple=True,
     excludes="--with-softmax",
     help="Take the files from a folder, a zip file or single files instead of downloading them. "
@@ -189,7 +186,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     DTYPES,
     help="Data type of the values in OUT. [default: float16 if all of IN is, else float32]",
 )
-@options.overwrite_option
+@options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or of a softmax from IN to OUT.
 

@@ -13,7 +13,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
@@ -53,10 +53,8 @@ class _Choices:
 
 @command()
 @click.argument("text", required=False)
-@options.option(
-    "--file",
-    metavar="FILE",
-    type=options.PATH,
+@options.path_option(
+    "--file FILE",
     help="File with one text per line, or - for standard input, in place of TEXT.",
 )
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
@@ -71,10 +69,9 @@ class _Choices:
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
-    "--temperature",
+    "--temperature T",
     type=click.FloatRange(min=0, min_open=True),
     default=1,
-    metavar="T",
     requires="--sample",
     help="Temperature of --sample: below 1, probable words become more probable.",
 )
@@ -93,7 +90,6 @@ class _Choices:
 )
 @options.text_options("moses")
 @options.language_model_options
-@receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
 def predict(
     text: str | None,
     file: str | None,

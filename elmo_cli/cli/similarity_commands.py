@@ -1,7 +1,7 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries, read_query_table
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
-@options.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.tokenizer_options("moses")
 @options.option(
-    "--layer",
-    metavar="N|average",
+    "--layer N|average",
     shell_complete=options.complete_values("average"),
     excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.json_option("one object per pair")
-@options.run_options
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
+@options.model_options
+@options.speed_options
 def cosine(
     word: str,
     sentence1: str,
@@ -130,14 +129,11 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     help="Number of the occurrence of WORD in SENTENCE, from 1.",
 )
 @options.option(
-    "--sentence",
-    metavar="TEXT",
+    "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
-@options.option(
-    "--queries",
-    type=options.PATH,
-    metavar="TABLE",
+@options.path_option(
+    "--queries TABLE",
     excludes="--sentence or --occurrence",
     help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
     "only text, if FILE has one vector per sentence.",
@@ -149,7 +145,6 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
 @options.json_option("one object per query")
 @options.file_options
 @option_group("Speed", options.device_option())
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def neighbours(
     arguments: tuple[str, ...],
     top: int,
@@ -236,7 +231,8 @@ def _search(
 
     is_first = True
     for chunk in chunks:
-        with _search_bar(files):
+        with messages.progress_bar(" records", leave=False) as bar:
+            files.on_progress = bar.update
             chunk_neighbours = word_neighbours(
                 embedder, files, chunk, top, layers=layers, other_words=other_words
             )
@@ -248,16 +244,6 @@ def _search(
         is_first = False
         for query, nearest in zip(chunk, chunk_neighbours.nearest, strict=True):
             yield query, nearest, chunk_neighbours.mean_cosine
-
-
-@contextmanager
-def _search_bar(files: "VectorFiles") -> Iterator[None]:
-    """Show how many records have been read; the bar disappears at the end."""
-    from elmo_cli.cli.progress import progress_bar
-
-    with progress_bar(" records") as bar:
-        bar.leave, files.on_progress = False, bar.update
-        yield
 
 
 def _read_queries(
@@ -307,7 +293,7 @@ def _make_tokenizer(
     recorded = files.attributes.get("tokenizer")
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    with loading.usage_errors():
+    with usage_errors():
         return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
 
