@@ -65,17 +65,11 @@ def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) 
     from elmo_cli.text.input_formats import open_input
 
     check_language(text)
-    resolved, is_chosen = model.resolved, is_set("--tokenizer", "--language")
-    if is_chosen:
+    trained, language = model.resolved.tokenizer, model.resolved.language
+    if is_chosen := is_set("--tokenizer", "--language"):
         with usage_errors():
-            text.make_tokenizer(resolved.language)
-    opened = open_input(
-        source,
-        text,
-        trained=resolved.tokenizer,
-        language=resolved.language,
-        is_chosen=is_chosen,
-    )
+            text.make_tokenizer(language)
+    opened = open_input(source, text, trained=trained, language=language, is_chosen=is_chosen)
     _show_tokenizer(opened.tokenizer, opened.trained)
     return opened
 

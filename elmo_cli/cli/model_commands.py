@@ -24,11 +24,7 @@ from elmo_cli.outputs.output_formats import DTYPES
 )
 @options.json_option("a list with one object per model")
 def models(
-    show_all: bool,
-    language: str | None,
-    downloaded: bool,
-    remove: str | None,
-    as_json: bool,
+    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
 ) -> None:
     """List the pretrained models, English ones first.
 
@@ -71,26 +67,17 @@ def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _table(descriptions: list[dict[str, Any]]) -> str:
-    rows = [
-        ["name", "parameters", "language", "size", "state", "trained on"],
-        *map(_row, descriptions),
-    ]
+    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
+    for model in descriptions:
+        parameters, n_bytes = model["parameters"], model["bytes"]
+        size = "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB"
+        millions = "-" if parameters is None else f"{parameters / 1e6:.1f}M"
+        state, trained_on = model["state"], model["trained_on"] or "-"
+        rows.append([model["name"], millions, model["language"], size, state, trained_on])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
     line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
     return "\n".join(line.format(*row).rstrip() for row in rows)
-
-
-def _row(model: dict[str, Any]) -> list[str]:
-    parameters, n_bytes = model["parameters"], model["bytes"]
-    return [
-        model["name"],
-        "-" if parameters is None else f"{parameters / 1e6:.1f}M",
-        model["language"],
-        "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
-        model["state"],
-        model["trained_on"] or "-",
-    ]
 
 
 @command()
@@ -109,13 +96,11 @@ def info(model: str | None, as_json: bool) -> None:
     from elmo_cli.pretrained.find import describe_model
 
     description = describe_model(model)
-    click.echo(
-        json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
-    )
+    text = json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
+    click.echo(text)
 
 
 def _text(description: dict[str, Any]) -> str:
-    """Format the description of a model for people, one value per line."""
     keys = ("state", "language", "trained_on", "layers", "width", "words")
     lines = [description["name"], *_lines({key: description.get(key) for key in keys})]
     if description["parameters"] is not None:

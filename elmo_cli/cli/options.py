@@ -12,13 +12,7 @@ from click.shell_completion import CompletionItem
 from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    INITIAL_STATES,
-    NAMED_LAYERS,
-    POOLINGS,
-    PRECISIONS,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
 from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 
@@ -159,7 +153,6 @@ file_options = option_group(
         "weights]",
     ),
 )
-"""Options that name the files of a model."""
 model_options = option_group(
     "Model",
     file_options,
@@ -248,7 +241,6 @@ keep_columns_option = option(
     type=split_names,
     help="Other columns of the input that the rows of the output repeat. [default: none]",
 )
-"""Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
 def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:

@@ -54,8 +54,7 @@ class _Choices:
 @command()
 @click.argument("text", required=False)
 @options.path_option(
-    "--file FILE",
-    help="File with one text per line, or - for standard input, in place of TEXT.",
+    "--file FILE", help="File with one text per line, or - for standard input, in place of TEXT."
 )
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
 @options.flag("--backward", help="Predict the word before TEXT.")
@@ -75,12 +74,7 @@ class _Choices:
     requires="--sample",
     help="Temperature of --sample: below 1, probable words become more probable.",
 )
-@options.count(
-    "--max-words",
-    default=50,
-    requires="--sample",
-    help="Maximum number of words that --sample adds.",
-)
+@options.count("--max-words", default=50, requires="--sample", help="Maximum number of new words.")
 @options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
 @option_group(
     "Output",
@@ -142,12 +136,11 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
 
 
 class _Texts(NamedTuple):
-    """Texts of the argument or of a file."""
+    """Texts of the argument or of a file, in lists that can be read without waiting."""
 
     columns: tuple[str, ...]
     """Names of the columns that name a text."""
     chunks: Iterator[list[Record]]
-    """Lists of texts that can be read without waiting."""
     are_from_file: bool
 
     def answered(
@@ -184,8 +177,7 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     with open_records(opened) as (records, is_ready, has_ids):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
         name = f"{opened.source.name}, {opened.format.unit}"
-        chunks = in_chunks(records, check, is_ready, name)
-        yield _Texts(columns, chunks, True)
+        yield _Texts(columns, in_chunks(records, check, is_ready, name), True)
 
 
 def _finder(

@@ -1,11 +1,7 @@
-"""Commands that score a text with a language model.
-
-`elmo perplexity` measures the perplexity of a text, `elmo surprisal` how unexpected its words are,
-and which sentence of a pair is more probable.
-"""
+"""`elmo perplexity` and `elmo surprisal`: how probable a text, its words or pairs of it are."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -14,17 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import json_line, print_rows
+from elmo_cli.cli.answers import RowWriter, json_line, print_rows
 from elmo_cli.cli.command import command, is_set, option_group, usage_errors
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    DIRECTIONS,
-    Direction,
-    ModelSettings,
-    TextSettings,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, find_format
 from elmo_cli.text.sources import Source
 
@@ -39,15 +29,12 @@ _MAX_LINES = 100
 
 
 class _OpenText(NamedTuple):
-    """Records of an open text."""
+    """Records of an open text, and the names of the columns that name a record."""
 
     columns: Sequence[str]
-    """Names of the columns that name a record."""
     records: "Iterator[Record]"
     is_ready: Callable[[], bool]
-    """Function that returns whether the next record can be read without a long wait."""
     show_rate: Callable[[int], None]
-    """Function that shows the rate after a number of tokens."""
 
 
 @contextmanager
@@ -126,7 +113,6 @@ def perplexity(
     from elmo_cli.language_model import scoring
 
     def score() -> Iterator["SentenceScore"]:
-        """Yield the score of each sentence, and print its row and the rate of the tokens."""
         n_tokens = 0
         measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
         for scored in scoring.score_records(opened.records, measure):
@@ -187,6 +173,9 @@ class _Choices:
     def unit(self) -> "UnitKind":
         """Unit of the rows."""
         return "region" if self.regions else "word" if self.words_by else "token"
+
+    def print_rows(self, columns: Sequence[str]) -> AbstractContextManager["RowWriter"]:
+        return print_rows(self.row_format, columns, as_json=self.as_json)
 
 
 @command()
@@ -307,9 +296,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     n_tokens = n_unknown = 0
     with (
         _open_text(text, model) as opened,
-        print_rows(
-            choices.row_format, [*opened.columns, *table.columns], as_json=choices.as_json
-        ) as rows,
+        choices.print_rows([*opened.columns, *table.columns]) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
         for scored in measured:
@@ -337,9 +324,7 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
     columns = pair_columns(choices.direction)
     with (
         _open_text(replace(text, settings=table.reading), model) as opened,
-        print_rows(
-            choices.row_format, [*opened.columns, *columns], as_json=choices.as_json
-        ) as rows,
+        choices.print_rows([*opened.columns, *columns]) as rows,
     ):
         for scored in table.measure(
             model,

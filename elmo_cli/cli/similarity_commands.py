@@ -106,12 +106,7 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
 
 
-def _tokens(occurrence: "Occurrence") -> dict[str, Any]:
-    return {"tokens": occurrence.sentence}
-
-
 def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
-    """Return an occurrence as JSON values."""
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
 
@@ -229,21 +224,17 @@ def _search(
     """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
     from elmo_cli.analysis.neighbours import word_neighbours
 
-    is_first = True
-    for chunk in chunks:
+    for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            chunk_neighbours = word_neighbours(
+            found = word_neighbours(
                 embedder, files, chunk, top, layers=layers, other_words=other_words
             )
-        if is_first and chunk_neighbours.mean_cosine is not None:
+        if number == 0 and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(
-                f"Cosine of two random {pair}: {chunk_neighbours.mean_cosine:.3f} on average"
-            )
-        is_first = False
-        for query, nearest in zip(chunk, chunk_neighbours.nearest, strict=True):
-            yield query, nearest, chunk_neighbours.mean_cosine
+            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+        for query, nearest in zip(chunk, found.nearest, strict=True):
+            yield query, nearest, found.mean_cosine
 
 
 def _read_queries(
@@ -311,7 +302,6 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
 
 
 def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
-    """Print one line per neighbour for people."""
     for neighbour in nearest:
         name = neighbour.location.name
         if len(files.paths) > 1:
@@ -324,8 +314,11 @@ def _json_line(
     files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
 ) -> str:
     """Return the neighbours of a query as JSON. A pooled sentence has no word."""
-    show = _tokens if "pooling" in files.attributes else _occurrence
-    hits = []
+    is_pooled, hits = "pooling" in files.attributes, []
+
+    def show(occurrence: "Occurrence") -> dict[str, Any]:
+        return {"tokens": occurrence.sentence} if is_pooled else _occurrence(occurrence)
+
     for neighbour in nearest:
         path, number, record_id = neighbour.location
         name = {"line": number} if record_id is None else {"id": record_id}

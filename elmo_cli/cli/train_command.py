@@ -180,15 +180,10 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    text_options = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
+    reading = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
     with messages.stop_on_signal() as should_stop:
         perplexity = train_model(
-            text_options,
-            folder,
-            start_options,
-            training_options,
-            run_options,
-            should_stop=should_stop,
+            reading, folder, start_options, training_options, run_options, should_stop=should_stop
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))

@@ -94,17 +94,8 @@ def plot(
         help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
         "line.",
     ),
-    options.mean_layers_option(
-        metavar="CHOICE",
-        requires="--corpus",
-        help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
-    ),
-    options.count(
-        "--min-count",
-        default=5,
-        requires="--corpus",
-        help="Minimum number of occurrences of a word.",
-    ),
+    options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
+    options.count("--min-count", default=5, requires="--corpus", help="Minimum count of a word."),
     options.count(
         "--at-most",
         requires="--corpus",
