@@ -48,9 +48,7 @@ COMMAND_GROUPS = {
         "download": ("model_commands", "Download a published model."),
         "convert": ("model_commands", "Convert weights to another format."),
     },
-    "Shell": {
-        "completion": ("model_commands", "Print a script for completion with TAB."),
-    },
+    "Shell": {"completion": ("model_commands", "Print a script for completion with TAB.")},
 }
 """Module and description of each command, by heading, common ones first.
 

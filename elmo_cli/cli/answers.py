@@ -46,7 +46,6 @@ LIKE_MISSING: Final = frozenset(
 """Texts that pandas reads as missing, quoted or not. R reads `NA` so."""
 _QUOTED: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
 _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
-_MAX_EXAMPLES: Final = 3
 
 
 @contextmanager
@@ -62,7 +61,7 @@ def print_rows(
     yield rows
     rows.write([])  # The header, if there were no rows.
     if texts := rows.like_missing:
-        examples = " and ".join(repr(text) for text, _ in texts.most_common(_MAX_EXAMPLES))
+        examples = " and ".join(repr(text) for text, _ in texts.most_common(3))
         messages.say(
             f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as {examples} as "
             'missing. Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
@@ -76,13 +75,7 @@ class RowWriter:
     def __init__(
         self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
     ) -> None:
-        """Make a writer.
-
-        Args:
-            write: Called with the lines of the rows that are written together.
-            row_format: One of `ROW_FORMATS`.
-            columns: Names of the computed columns.
-        """
+        """Make a writer, which calls `write` with the lines of rows that are written together."""
         self._write, self._columns = write, columns
         self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
         self._input_names: list[str] | None = None
@@ -97,14 +90,8 @@ class RowWriter:
     ) -> None:
         """Write rows, and before the first one the header.
 
-        Args:
-            rows: Values of the computed columns, without `names`.
-            input_columns: Columns of the input, which each of these rows repeats; see
-                `renamed_columns`.
-            names: Values of the first computed columns, which each of these rows repeats.
-
-        Raises:
-            InputError: CSV or TSV cannot hold a column that the first rows do not have.
+        Each row repeats `names`, which are its first values, and the columns of the input; see
+        `renamed_columns`. CSV and TSV cannot hold a column that the first rows do not have.
         """
         full_rows = ([*names, *row] for row in rows)
         if self._delimiter is None:
@@ -178,11 +165,7 @@ def _quoted(text: str) -> str:
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
-    """Yield the parsed lines of standard input, in lists of lines that are ready together.
-
-    Raises:
-        InputError: A line cannot be parsed. The lines before it are yielded first.
-    """
+    """Yield the parsed lines of standard input, in lists of lines that are ready together."""
     with Source(STANDARD_INPUT) as source:
         lines, is_ready = source.lines()
         yield from in_chunks(lines, parse, is_ready, "standard input, line")
@@ -196,14 +179,8 @@ def in_chunks(
 ) -> Iterator[list[_Query]]:
     """Yield parsed items in lists of items that can be read without waiting.
 
-    Args:
-        items: Items of an input, such as lines.
-        parse: Function that parses an item.
-        is_ready: Function that returns whether the next item can be read without waiting.
-        name: Words before the number of an item in messages.
-
-    Raises:
-        InputError: An item cannot be parsed. The items before it have been yielded.
+    The items before one that cannot be parsed are yielded first. Messages begin with `name` and the
+    number of the item.
     """
     chunk: list[_Query] = []
     try:
@@ -230,9 +207,6 @@ def read_query_table(
 
     A row has a sentence, and in the column `word` the word to search for. Where tokens are
     pooled, the sentence itself is the query.
-
-    Raises:
-        InputError: The file is no table, or a row is no query.
     """
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
     from elmo_cli.text.input_formats import open_input, open_records

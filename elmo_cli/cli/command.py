@@ -1,7 +1,8 @@
 """Classes of commands and options, with conditions, headings in the help, and variables."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
 
@@ -36,11 +37,11 @@ class Option(click.Option):
 
     def is_typed(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line."""
-        return ctx.get_parameter_source(str(self.name)) is ParameterSource.COMMANDLINE
+        return self._comes_from(ctx, ParameterSource.COMMANDLINE)
 
     def is_set(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line or in the environment."""
-        is_given = self.is_typed(ctx) or self._is_from_environment(ctx)
+        is_given = self._comes_from(ctx, ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
         return is_given and ctx.params.get(str(self.name)) is not False
 
     def check(self, ctx: click.Context) -> None:
@@ -68,13 +69,13 @@ class Option(click.Option):
             if holds and option is not self:
                 yield f"{option._shown(ctx)} {value}".rstrip()
 
-    def _is_from_environment(self, ctx: click.Context) -> bool:
-        return ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+    def _comes_from(self, ctx: click.Context, *sources: ParameterSource) -> bool:
+        return ctx.get_parameter_source(str(self.name)) in sources
 
     def _shown(self, ctx: click.Context) -> str:
         """Return the name of the option, with the variable that it comes from."""
-        variable = f" ({self.envvar})" if self._is_from_environment(ctx) else ""
-        return f"{self.opts[0]}{variable}"
+        is_variable = self._comes_from(ctx, ParameterSource.ENVIRONMENT)
+        return f"{self.opts[0]} ({self.envvar})" if is_variable else self.opts[0]
 
 
 def find_options(ctx: click.Context, *names: str) -> list[Option]:
@@ -84,10 +85,9 @@ def find_options(ctx: click.Context, *names: str) -> list[Option]:
 
 
 def typed_options(*names: str) -> list[str]:
-    """Return the names in `names` that are on the command line."""
+    """Return the names of those options that are on the command line."""
     ctx = click.get_current_context()
-    typed = [option for option in find_options(ctx, *names) if option.is_typed(ctx)]
-    return [name for option in typed for name in option.opts if name in names]
+    return [option.opts[0] for option in find_options(ctx, *names) if option.is_typed(ctx)]
 
 
 def is_set(*names: str) -> bool:
@@ -106,8 +106,7 @@ class Command(click.Command):
         super().__init__(name, **settings)
         for option in self.params:
             if isinstance(option, Option):
-                long = next(opt for opt in option.opts if opt.startswith("--"))
-                option.envvar = f"elmo_{name}_{long[2:]}".replace("-", "_").upper()
+                option.envvar = f"elmo_{name}_{option.opts[0][2:]}".replace("-", "_").upper()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command.parse_args`."""
@@ -131,8 +130,37 @@ class Command(click.Command):
 
 
 def command(name: str | None = None) -> Decorator:
-    """Make a function a command, with -q and -v."""
-    return lambda function: click.command(name, cls=Command)(verbosity_options(function))
+    """Make a function a command, with -q and -v, which receives its options as dataclasses.
+
+    An option with the name of a field of a dataclass among the annotations of the function becomes
+    its value. The field keeps its default if the option is not set.
+    """
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        annotations = function.__annotations__.items()
+        kinds: dict[str, Any] = {key: kind for key, kind in annotations if is_dataclass(kind)}
+        taken = {field.name for kind in kinds.values() for field in fields(kind)}
+
+        @wraps(function)
+        def call(**values: object) -> Any:
+            set_values = {key: value for key, value in values.items() if value is not None}
+            with usage_errors():
+                settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
+            rest = {key: value for key, value in values.items() if key not in taken}
+            return function(**rest, **settings)
+
+        return click.command(name, cls=Command)(verbosity_options(call))
+
+    return make
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raise an `InputError` from contradicting options as a `UsageError`."""
+    try:
+        yield
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:
@@ -146,32 +174,5 @@ def option_group(heading: str, *decorators: Decorator) -> Decorator:
         for parameter in function.__click_params__[n_before:]:
             parameter.heading = heading
         return function
-
-    return add
-
-
-def receives(**kinds: type) -> Decorator:
-    """Let a command receive its options as dataclasses. It is the innermost decorator.
-
-    Args:
-        kinds: Dataclass of each keyword argument of the command. An option with the name of a
-            field becomes its value. The field keeps its default if the option is not set.
-    """
-    taken = {field.name for kind in kinds.values() for field in fields(kind)}
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(**values: object) -> Any:
-            set_values = {name: value for name, value in values.items() if value is not None}
-            try:
-                settings: dict[str, Any] = {
-                    name: settings_from(kind, set_values) for name, kind in kinds.items()
-                }
-            except InputError as error:
-                raise click.UsageError(str(error)) from None
-            rest = {name: value for name, value in values.items() if name not in taken}
-            return function(**rest, **settings)
-
-        return call
 
     return add

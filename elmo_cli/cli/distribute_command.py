@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import json_line
-from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
@@ -99,12 +99,6 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.precision_option,
     options.batch_tokens_option,
 )
-@receives(
-    resources=Resources,
-    model_settings=ModelSettings,
-    text_settings=TextSettings,
-    selection=Selection,
-)
 def distribute(
     inputs: tuple[str, ...],
     folder: str,
@@ -140,7 +134,7 @@ def distribute(
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
 
-    from elmo_cli.cli.progress import PartLines, progress_bar, show_parts, stop_on_signal
+    from elmo_cli.cli.messages import PartLines, progress_bar, show_parts, stop_on_signal
 
     with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan

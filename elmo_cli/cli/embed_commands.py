@@ -1,92 +1,41 @@
 """`elmo embed` and `elmo usages`: activations of a text, or of the target words in it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import Decorator, command, is_set, option_group, receives, typed_options
-from elmo_cli.cli.loading import (
-    load_embedder,
-    open_text,
-    usage_errors,
-)
+from elmo_cli.cli.command import command, is_set, option_group, typed_options, usage_errors
+from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
-from elmo_cli.outputs.output_formats import (
-    COMPRESSIONS,
-    LAYOUTS,
-    OUTPUT_FORMATS,
-    ROWS,
-    STANDARD_OUTPUT,
-    OutputSettings,
-    has_unknown_suffix,
-)
+from elmo_cli.outputs import output_formats
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import TEXT
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
 
-def _file_options(output: str, formats: Sequence[str]) -> Decorator:
-    """Add the options of an output file, as `OutputSettings`, and --normalize."""
-    return option_group(
-        "Output",
-        flag("--normalize", help="Scale every vector to length 1."),
-        choice(
-            "--format",
-            formats,
-            "file_format",
-            help=f"Format of {output}. [default: by its suffix, else hdf5]",
-        ),
-        choice(
-            "--layout",
-            LAYOUTS,
-            help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, "
-            "for large corpora. [default: allennlp]",
-        ),
-        options.keep_columns_option,
-        choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-        flag(
-            "--overwrite",
-            help=f"Replace {output} if it exists, or an unfinished run that differs.",
-        ),
-    )
-
-
 @command()
 @click.argument("input_file", metavar="INPUT", type=options.PATH)
 @click.argument("output_file", metavar="OUTPUT", type=options.PATH)
-@option_group(
-    "Input",
-    options.text_options("whitespace"),
-    flag(
-        "--skip-errors",
-        help="Write an empty dataset for a line that cannot be read or does not fit into memory.",
-    ),
-    option(
-        "--shard",
-        metavar="I/N",
-        help="Embed every N-th line from the I-th. `open_activations` reads the N outputs as one.",
-    ),
-)
+@options.input_options
 @options.model_options
 @options.selection_options
 @option_group(
     "Output",
-    _file_options("OUTPUT", OUTPUT_FORMATS),
+    options.output_options(OUTPUT_FORMATS),
     choice(
         "--rows",
-        ROWS,
+        output_formats.ROWS,
         default="sentences",
         help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
         "layer.",
     ),
 )
-@options.speed_options
-@option_group("Speed", options.batch_tokens_option)
+@option_group("Speed", options.speed_options, options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
     flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
@@ -98,12 +47,6 @@ def _file_options(output: str, formats: Sequence[str]) -> Decorator:
     flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
     option("--vocab-path", hidden=True, expose_value=False),
     option("--include-package", multiple=True, hidden=True, expose_value=False),
-)
-@receives(
-    model_settings=ModelSettings,
-    text_settings=TextSettings,
-    selection=Selection,
-    output_settings=OutputSettings,
 )
 def embed(
     input_file: str,
@@ -146,7 +89,7 @@ def embed(
         text = open_text(input_file, text_settings, model_settings)
         plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
     text.source.check()  # Loading the model can take a while.
-    if output_settings.file_format is None and has_unknown_suffix(output_file):
+    if output_settings.file_format is None and output_formats.has_unknown_suffix(output_file):
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
@@ -154,14 +97,14 @@ def embed(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
 
-    from elmo_cli.cli.progress import progress_bar, show_summary, stop_on_signal
     from elmo_cli.embed_file import embed_file
 
     with (
-        stop_on_signal() as should_stop,
-        progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+        messages.stop_on_signal() as should_stop,
+        messages.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
     ):
-        done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
+        on_progress = partial(messages.show_summary, bar)
+        done = embed_file(engine, plan, batch_size, on_progress, should_stop)
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if text.format.name == TEXT.name else plan.unit
         messages.say(
@@ -172,46 +115,21 @@ def embed(
 
 
 def _name_of(output_file: str) -> str:
-    return "standard output" if output_file == STANDARD_OUTPUT else output_file
+    return "standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
 
 
 @command()
 @click.argument("text", metavar="TEXT", type=options.PATH)
 @click.argument("output_file", metavar="OUT", type=options.PATH)
-@option_group(
-    "Input",
-    option(
-        "--words",
-        metavar="FILE",
-        type=options.PATH,
-        required=True,
-        help="Target words, one per line, or with their forms: lemma,form,form; or a table with "
-        "the columns word and form.",
-    ),
-    options.text_options("whitespace"),
-    flag("--skip-errors", help="Skip a line that cannot be read, or is too long for memory."),
-    option(
-        "--shard",
-        metavar="I/N",
-        help="Read every N-th line from the I-th. `elmo change` and others read a pattern of the N "
-        "outputs as one.",
-    ),
-)
+@option_group("Input", options.words_option(required=True), options.input_options)
 @options.model_options
 @option_group(
     "Output",
     options.layer_options("top"),
     options.dtype_option,
-    _file_options("OUT", [name for name in OUTPUT_FORMATS if name != "npy"]),
+    options.output_options([name for name in OUTPUT_FORMATS if name != "npy"]),
 )
-@options.speed_options
-@option_group("Speed", options.batch_tokens_option)
-@receives(
-    model_settings=ModelSettings,
-    text_settings=TextSettings,
-    selection=Selection,
-    output_settings=OutputSettings,
-)
+@option_group("Speed", options.speed_options, options.batch_tokens_option)
 def usages(
     text: str,
     output_file: str,
@@ -245,22 +163,13 @@ def usages(
         selection = replace(selection, layers=DEFAULT_LAYERS)
     with usage_errors():
         opened = open_text(text, text_settings, model_settings)
-        plan = plan_usages(
-            opened,
-            output_file,
-            selection,
-            output_settings,
-            state=model_settings.state,
-        )
+        state = model_settings.state
+        plan = plan_usages(opened, output_file, selection, output_settings, state=state)
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
-
-    from elmo_cli.cli.progress import progress_bar, show_summary, stop_on_signal
-
-    with stop_on_signal() as should_stop, progress_bar(source=text) as bar:
-        counts, summary = embed_usages(
-            engine, plan, targets, partial(show_summary, bar), should_stop
-        )
+    with messages.stop_on_signal() as should_stop, messages.progress_bar(source=text) as bar:
+        on_progress = partial(messages.show_summary, bar)
+        counts, summary = embed_usages(engine, plan, targets, on_progress, should_stop)
     for word, count in counts.items():
         if count:
             messages.say(f"{word}: {counted(count, 'occurrence')}")

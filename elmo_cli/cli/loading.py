@@ -1,15 +1,12 @@
 """Loading of the model and the tokenizer of a command."""
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.cli.command import is_set
-from elmo_cli.errors import InputError
+from elmo_cli.cli.command import is_set, usage_errors
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -68,17 +65,11 @@ def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) 
     from elmo_cli.text.input_formats import open_input
 
     check_language(text)
-    resolved, is_chosen = model.resolved, is_set("--tokenizer", "--language")
-    if is_chosen:
+    trained, language = model.resolved.tokenizer, model.resolved.language
+    if is_chosen := is_set("--tokenizer", "--language"):
         with usage_errors():
-            text.make_tokenizer(resolved.language)
-    opened = open_input(
-        source,
-        text,
-        trained=resolved.tokenizer,
-        language=resolved.language,
-        is_chosen=is_chosen,
-    )
+            text.make_tokenizer(language)
+    opened = open_input(source, text, trained=trained, language=language, is_chosen=is_chosen)
     _show_tokenizer(opened.tokenizer, opened.trained)
     return opened
 
@@ -114,12 +105,3 @@ def check_language(text: TextSettings) -> None:
     is_used = text.tokenizer != "whitespace" or text.split_sentences
     if text.language and (":" in text.tokenizer or not is_used):
         raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Raise an `InputError` from contradicting options as a `UsageError`."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from None

@@ -7,29 +7,24 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
-from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import command
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, usage_errors
 from elmo_cli.errors import counted, size_text
 from elmo_cli.outputs.output_formats import DTYPES
 
 
 @command()
 @options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
-@options.option("--language", metavar="CODE", help="List the models of a language, such as fr.")
+@options.option("--language CODE", help="List the models of a language, such as fr.")
 @options.flag("--downloaded", help="List the models on this disk.")
 @options.option(
-    "--remove",
-    metavar="NAME",
+    "--remove NAME",
     excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
 @options.json_option("a list with one object per model")
 def models(
-    show_all: bool,
-    language: str | None,
-    downloaded: bool,
-    remove: str | None,
-    as_json: bool,
+    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
 ) -> None:
     """List the pretrained models, English ones first.
 
@@ -49,7 +44,7 @@ def models(
 
     from elmo_cli.pretrained.find import describe_models
 
-    with loading.usage_errors():
+    with usage_errors():
         descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
         click.echo(json.dumps(descriptions, indent=1, ensure_ascii=False))
@@ -72,26 +67,17 @@ def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _table(descriptions: list[dict[str, Any]]) -> str:
-    rows = [
-        ["name", "parameters", "language", "size", "state", "trained on"],
-        *map(_row, descriptions),
-    ]
+    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
+    for model in descriptions:
+        parameters, n_bytes = model["parameters"], model["bytes"]
+        size = "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB"
+        millions = "-" if parameters is None else f"{parameters / 1e6:.1f}M"
+        state, trained_on = model["state"], model["trained_on"] or "-"
+        rows.append([model["name"], millions, model["language"], size, state, trained_on])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
     line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
     return "\n".join(line.format(*row).rstrip() for row in rows)
-
-
-def _row(model: dict[str, Any]) -> list[str]:
-    parameters, n_bytes = model["parameters"], model["bytes"]
-    return [
-        model["name"],
-        "-" if parameters is None else f"{parameters / 1e6:.1f}M",
-        model["language"],
-        "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
-        model["state"],
-        model["trained_on"] or "-",
-    ]
 
 
 @command()
@@ -110,13 +96,11 @@ def info(model: str | None, as_json: bool) -> None:
     from elmo_cli.pretrained.find import describe_model
 
     description = describe_model(model)
-    click.echo(
-        json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
-    )
+    text = json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
+    click.echo(text)
 
 
 def _text(description: dict[str, Any]) -> str:
-    """Format the description of a model for people, one value per line."""
     keys = ("state", "language", "trained_on", "layers", "width", "words")
     lines = [description["name"], *_lines({key: description.get(key) for key in keys})]
     if description["parameters"] is not None:
@@ -145,11 +129,9 @@ def _lines(values: dict[str, Any]) -> list[str]:
 @command()
 @click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
-@options.option(
-    "--from",
+@options.path_option(
+    "--from FILE|FOLDER",
     "sources",
-    metavar="FILE|FOLDER",
-    type=options.PATH,
     multiple=True,
     excludes="--with-softmax",
     help="Take the files from a folder, a zip file or single files instead of downloading them. "
@@ -189,7 +171,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     DTYPES,
     help="Data type of the values in OUT. [default: float16 if all of IN is, else float32]",
 )
-@options.overwrite_option
+@options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or of a softmax from IN to OUT.
 

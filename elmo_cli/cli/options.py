@@ -11,14 +11,8 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
-from elmo_cli.outputs.output_formats import DTYPES
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    INITIAL_STATES,
-    NAMED_LAYERS,
-    POOLINGS,
-    PRECISIONS,
-)
+from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
 from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 
@@ -26,9 +20,15 @@ PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
 
 
-option = partial(click.option, cls=Option, show_default=True)
+def option(name: str, *names: str, **settings: Any) -> Decorator:
+    """Add an option, by its name and the name of its value: `--shard I/N`."""
+    name, _, metavar = name.partition(" ")
+    settings = {"cls": Option, "show_default": True, "metavar": metavar or None, **settings}
+    return click.option(name, *names, **settings)
+
+
 flag = partial(option, is_flag=True)
-url_option = partial(option, type=PATH, metavar="FILE|URL")
+path_option = partial(option, type=PATH)
 
 
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
@@ -67,7 +67,23 @@ format_option = partial(
     excludes="--json",
     help="Print rows with a header as tsv or csv, or an object per row as json.",
 )
-overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
+overwrite_option = partial(flag, "--overwrite", help="Replace OUT if it exists.")
+
+
+def words_option(default: str = "", **settings: Any) -> Decorator:
+    """Add --words, a file of target words."""
+    text = (
+        "Target words, one per line, or with their forms: lemma,form,form; or a table with the "
+        f"columns word and form.{default}"
+    )
+    return path_option("--words FILE", help=text, **settings)
+
+
+def figure_options(what: str, **settings: Any) -> Decorator:
+    """Add --plot and --overwrite."""
+    text = f"Draw {what} to OUT: .svg, .png, .pdf or .html."
+    figure = path_option("--plot OUT", help=text, **settings)
+    return option_group("Options", figure, overwrite_option(requires="--plot"))
 
 
 class _MeanLayers(Option):
@@ -82,21 +98,24 @@ class _MeanLayers(Option):
 
 mean_layers_option = partial(
     option,
-    *("--mean-layers", "--layers", "layers"),
+    "--mean-layers N,...",
+    "--layers",
+    "layers",
     cls=_MeanLayers,
-    metavar="N,...",
     help="Layers whose mean is taken. [default: all but layer 0, which knows spelling only]",
 )
 softmax_option = partial(
-    url_option,
-    "--softmax-file",
+    path_option,
+    "--softmax-file FILE|URL",
     help="softmax.hdf5 of a model. [default: softmax.hdf5 next to the weights]",
 )
 device_option = partial(
     option,
-    *("--device", "--cuda", "--cuda-device", "device"),
+    "--device DEVICE",
+    "--cuda",
+    "--cuda-device",
+    "device",
     default="cpu",
-    metavar="DEVICE",
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
     help="Device: cpu, cuda:N or N, mps, or auto (a GPU if there is one).",
 )
@@ -112,32 +131,28 @@ def _numbers(text: str) -> tuple[float, ...]:
 file_options = option_group(
     "Model",
     option(
-        "--model",
-        metavar="NAME|FOLDER",
+        "--model NAME|FOLDER",
         shell_complete=complete_models,
         excludes="--options-file",
         help="Model of `elmo models`, hf:OWNER/NAME, or the folder or zip file of a model. "
         "[default: ELMO_MODEL, else the bundled model]",
     ),
-    url_option(
-        "--options-file",
+    path_option(
+        "--options-file FILE|URL",
         requires="--weight-file",
         help="options.json of a model; requires --weight-file.",
     ),
-    url_option(
-        "--weight-file",
+    path_option(
+        "--weight-file FILE|URL",
         requires="--options-file",
         help="weights.hdf5 or weights.safetensors of a model; requires --options-file.",
     ),
-    option(
-        "--vocabulary-file",
-        type=PATH,
-        metavar="FILE",
+    path_option(
+        "--vocabulary-file FILE",
         help="Words of a word-level model or of a softmax. [default: vocab.txt next to the "
         "weights]",
     ),
 )
-"""Options that name the files of a model."""
 model_options = option_group(
     "Model",
     file_options,
@@ -164,27 +179,19 @@ def layer_options(default: str) -> Decorator:
     return option_group(
         "Output",
         option(
-            "--layers",
-            metavar="CHOICE",
+            "--layers CHOICE",
             shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
             help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
             f"such as 0,2. [default: {default}]",
         ),
         option(
-            "--mix",
+            "--mix S0,S1,...",
             type=_numbers,
-            metavar="S0,S1,...",
             excludes="--layers",
             help="Weighted sum of all layers: the scalar parameters that a task has learned, "
             "before the softmax.",
         ),
-        option(
-            "--gamma",
-            type=float,
-            metavar="G",
-            requires="--mix",
-            help="Scale of --mix. [default: 1]",
-        ),
+        option("--gamma G", type=float, requires="--mix", help="Scale of --mix. [default: 1]"),
     )
 
 
@@ -218,7 +225,7 @@ def text_column_option(
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
     text = f"Column or field with the {content}. [default: {default}]"
-    return option("--text-column", metavar="NAME", help=text, **settings)
+    return option("--text-column NAME", help=text, **settings)
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -230,12 +237,10 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 keep_columns_option = option(
-    "--keep-columns",
-    metavar="NAME,...|all",
+    "--keep-columns NAME,...|all",
     type=split_names,
     help="Other columns of the input that the rows of the output repeat. [default: none]",
 )
-"""Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
 def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:
@@ -258,9 +263,8 @@ def input_format_options(source: str = "the text", *column: str, **settings: Any
 
 id_column_option = partial(
     option,
-    "--id-column",
+    "--id-column NAME",
     "id_column",
-    metavar="NAME",
     help="Column or field with the id of each record. [default: id, if there is one]",
 )
 
@@ -270,8 +274,7 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
     return option_group(
         "Text",
         option(
-            "--tokenizer",
-            metavar="NAME",
+            "--tokenizer NAME",
             default=default,
             shell_complete=complete_values(*TOKENIZERS),
             show_default=False,
@@ -280,9 +283,21 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             **settings,
         ),
         option(
-            "--language",
-            metavar="CODE",
+            "--language CODE",
             help="Language of the text, such as fr. [default: the model's language, else en]",
+            **settings,
+        ),
+    )
+
+
+def splitting_options(default: str, **settings: Any) -> Decorator:
+    """Add the options of `tokenizer_options`, and --split-sentences."""
+    return option_group(
+        "Text",
+        tokenizer_options(default, **settings),
+        flag(
+            "--split-sentences",
+            help="Split lines of running text into sentences, which are numbered instead of lines.",
             **settings,
         ),
     )
@@ -303,24 +318,43 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
     )
 
 
-def splitting_options(default: str, **settings: Any) -> Decorator:
-    """Add the options of `tokenizer_options`, and --split-sentences."""
+input_options = option_group(
+    "Input",
+    text_options("whitespace"),
+    flag(
+        "--skip-errors",
+        help="Give a line that cannot be read, or is too long for memory, no tokens.",
+    ),
+    option(
+        "--shard I/N",
+        help="Embed every N-th line from the I-th. A pattern of the N outputs is read as one file.",
+    ),
+)
+
+
+def output_options(formats: Sequence[str]) -> Decorator:
+    """Add the options of an output file, as `OutputSettings`, and --normalize."""
     return option_group(
-        "Text",
-        tokenizer_options(default, **settings),
-        flag(
-            "--split-sentences",
-            help="Split lines of running text into sentences, which are numbered instead of lines.",
-            **settings,
+        "Output",
+        flag("--normalize", help="Scale every vector to length 1."),
+        choice(
+            "--format",
+            formats,
+            "file_format",
+            help="Format of the output. [default: by its suffix, else hdf5]",
         ),
+        choice(
+            "--layout",
+            LAYOUTS,
+            help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, "
+            "for large corpora. [default: allennlp]",
+        ),
+        keep_columns_option,
+        choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+        flag("--overwrite", help="Replace an output, or an unfinished run that differs."),
     )
 
 
-def run_options(function: Any) -> Any:
-    """Add the options of a model and its computation, as `ModelSettings`."""
-    return model_options(speed_options(function))
-
-
 def language_model_options(function: Any) -> Any:
-    """Add the options of `run_options`, and the option of a softmax."""
+    """Add the options of a model with a softmax, and of its computation, as `ModelSettings`."""
     return model_options(option_group("Model", softmax_option())(speed_options(function)))

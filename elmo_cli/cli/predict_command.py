@@ -13,7 +13,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
@@ -53,11 +53,8 @@ class _Choices:
 
 @command()
 @click.argument("text", required=False)
-@options.option(
-    "--file",
-    metavar="FILE",
-    type=options.PATH,
-    help="File with one text per line, or - for standard input, in place of TEXT.",
+@options.path_option(
+    "--file FILE", help="File with one text per line, or - for standard input, in place of TEXT."
 )
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
 @options.flag("--backward", help="Predict the word before TEXT.")
@@ -71,19 +68,13 @@ class _Choices:
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
-    "--temperature",
+    "--temperature T",
     type=click.FloatRange(min=0, min_open=True),
     default=1,
-    metavar="T",
     requires="--sample",
     help="Temperature of --sample: below 1, probable words become more probable.",
 )
-@options.count(
-    "--max-words",
-    default=50,
-    requires="--sample",
-    help="Maximum number of words that --sample adds.",
-)
+@options.count("--max-words", default=50, requires="--sample", help="Maximum number of new words.")
 @options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
 @option_group(
     "Output",
@@ -93,7 +84,6 @@ class _Choices:
 )
 @options.text_options("moses")
 @options.language_model_options
-@receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
 def predict(
     text: str | None,
     file: str | None,
@@ -146,12 +136,11 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
 
 
 class _Texts(NamedTuple):
-    """Texts of the argument or of a file."""
+    """Texts of the argument or of a file, in lists that can be read without waiting."""
 
     columns: tuple[str, ...]
     """Names of the columns that name a text."""
     chunks: Iterator[list[Record]]
-    """Lists of texts that can be read without waiting."""
     are_from_file: bool
 
     def answered(
@@ -188,8 +177,7 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     with open_records(opened) as (records, is_ready, has_ids):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
         name = f"{opened.source.name}, {opened.format.unit}"
-        chunks = in_chunks(records, check, is_ready, name)
-        yield _Texts(columns, chunks, True)
+        yield _Texts(columns, in_chunks(records, check, is_ready, name), True)
 
 
 def _finder(

@@ -1,11 +1,7 @@
-"""Commands that score a text with a language model.
-
-`elmo perplexity` measures the perplexity of a text, `elmo surprisal` how unexpected its words are,
-and which sentence of a pair is more probable.
-"""
+"""`elmo perplexity` and `elmo surprisal`: how probable a text, its words or pairs of it are."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -14,17 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import json_line, print_rows
-from elmo_cli.cli.command import command, is_set, option_group, receives
-from elmo_cli.cli.options import PATH, choice, flag, option
+from elmo_cli.cli.answers import RowWriter, json_line, print_rows
+from elmo_cli.cli.command import command, is_set, option_group, usage_errors
+from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    DIRECTIONS,
-    Direction,
-    ModelSettings,
-    TextSettings,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, find_format
 from elmo_cli.text.sources import Source
 
@@ -39,32 +29,28 @@ _MAX_LINES = 100
 
 
 class _OpenText(NamedTuple):
-    """Records of an open text."""
+    """Records of an open text, and the names of the columns that name a record."""
 
     columns: Sequence[str]
-    """Names of the columns that name a record."""
     records: "Iterator[Record]"
     is_ready: Callable[[], bool]
-    """Function that returns whether the next record can be read without a long wait."""
     show_rate: Callable[[int], None]
-    """Function that shows the rate after a number of tokens."""
 
 
 @contextmanager
 def _open_text(text: TextInput, model: "LanguageModel") -> Iterator[_OpenText]:
     """Open the records of a text whose sentences a language model scores, with a progress bar."""
-    from elmo_cli.cli.progress import progress_bar, show_rate
     from elmo_cli.language_model.scoring import name_columns
     from elmo_cli.pretrained.registry import expected_input
     from elmo_cli.text.input_formats import open_records
 
     expected = expected_input(model.files.name, model.engine.options.token_limit)
     with (
-        progress_bar(source=text.source.path) as bar,
+        messages.progress_bar(source=text.source.path) as bar,
         open_records(text, expected, on_bytes=bar.update) as (records, is_ready, has_ids),
     ):
         columns = name_columns(has_ids=has_ids, is_split=text.tokenizer.splits_by is not None)
-        yield _OpenText(columns, records, is_ready, partial(show_rate, bar))
+        yield _OpenText(columns, records, is_ready, partial(messages.show_rate, bar))
 
 
 def _score_options(function: Any) -> Any:
@@ -91,7 +77,6 @@ def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: 
     options.keep_columns_option,
 )
 @_score_options
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def perplexity(
     text: str,
     per_sentence: bool,
@@ -128,7 +113,6 @@ def perplexity(
     from elmo_cli.language_model import scoring
 
     def score() -> Iterator["SentenceScore"]:
-        """Yield the score of each sentence, and print its row and the rate of the tokens."""
         n_tokens = 0
         measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
         for scored in scoring.score_records(opened.records, measure):
@@ -173,7 +157,7 @@ class _Choices:
     """Options for what is measured and printed."""
 
     direction: Direction = "forward"
-    with_entropy: bool = False
+    entropy: bool = False
     words_by: str | None = None
     regions: str | None = None
     frequencies: str | None = None
@@ -190,6 +174,9 @@ class _Choices:
         """Unit of the rows."""
         return "region" if self.regions else "word" if self.words_by else "token"
 
+    def print_rows(self, columns: Sequence[str]) -> AbstractContextManager["RowWriter"]:
+        return print_rows(self.row_format, columns, as_json=self.as_json)
+
 
 @command()
 @click.argument("text", metavar="FILE", type=PATH)
@@ -201,12 +188,7 @@ class _Choices:
         default="forward",
         help="Predict each token from the tokens before it, or after it, or in both ways.",
     ),
-    flag(
-        "--entropy",
-        "with_entropy",
-        excludes="--pairs",
-        help="Print the entropy of each prediction too.",
-    ),
+    flag("--entropy", excludes="--pairs", help="Print the entropy of each prediction too."),
     choice(
         "--words-by",
         ["space"],
@@ -214,29 +196,24 @@ class _Choices:
         help="Add the surprisals of the tokens of each word, between spaces: a row per word.",
     ),
     option(
-        "--regions",
-        metavar="COLUMN",
+        "--regions COLUMN",
         excludes="--pairs or --text-column",
         help="Add the surprisals of the tokens of each region. COLUMN has the text, with `|` "
         "between regions.",
     ),
-    option(
-        "--frequencies",
-        metavar="FILE",
-        type=PATH,
+    path_option(
+        "--frequencies FILE",
         excludes="--pairs",
         help="Counts for the log frequencies: a word and its count per line. [default: estimates "
         "from the ranks in the vocabulary]",
     ),
     option(
-        "--pairs",
-        metavar="GOOD,BAD",
+        "--pairs GOOD,BAD",
         type=options.split_names,
         help="Compare pairs of sentences, which are in the columns GOOD and BAD of each row.",
     ),
     option(
-        "--group-by",
-        metavar="COLUMN",
+        "--group-by COLUMN",
         requires="--pairs",
         help="Print the accuracy of --pairs for each value of COLUMN too.",
     ),
@@ -246,18 +223,9 @@ class _Choices:
     options.format_option(),
     options.json_option("an object per row"),
     options.keep_columns_option,
-    option(
-        "--plot",
-        type=PATH,
-        metavar="OUT",
-        excludes="--pairs",
-        help="Draw the surprisals of the first 50 sentences as bars to OUT: .svg, .png, .pdf or "
-        ".html.",
-    ),
-    flag("--overwrite", requires="--plot", help="Replace OUT if it exists."),
+    options.figure_options("the surprisals of the first 50 sentences as bars", excludes="--pairs"),
 )
 @_score_options
-@receives(choices=_Choices, model_settings=ModelSettings, text_settings=TextSettings)
 def surprisal(
     text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
 ) -> None:
@@ -301,7 +269,7 @@ def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSet
 
     Words, regions and sentences of pairs are raw text, unless the format has tokens.
     """
-    with loading.usage_errors():
+    with usage_errors():
         input_format = find_format(source, settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
@@ -322,15 +290,13 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     if choices.unit == "region":
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
-    table = SurprisalTable(choices.unit, choices.direction, choices.with_entropy, counts)
+    table = SurprisalTable(choices.unit, choices.direction, choices.entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = 0
     with (
         _open_text(text, model) as opened,
-        print_rows(
-            choices.row_format, [*opened.columns, *table.columns], as_json=choices.as_json
-        ) as rows,
+        choices.print_rows([*opened.columns, *table.columns]) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
         for scored in measured:
@@ -351,16 +317,14 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
     """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    with loading.usage_errors():
+    with usage_errors():
         table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
     columns = pair_columns(choices.direction)
     with (
         _open_text(replace(text, settings=table.reading), model) as opened,
-        print_rows(
-            choices.row_format, [*opened.columns, *columns], as_json=choices.as_json
-        ) as rows,
+        choices.print_rows([*opened.columns, *columns]) as rows,
     ):
         for scored in table.measure(
             model,

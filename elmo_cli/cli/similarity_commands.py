@@ -1,7 +1,7 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries, read_query_table
-from elmo_cli.cli.command import command, option_group, receives, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
-@options.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.tokenizer_options("moses")
 @options.option(
-    "--layer",
-    metavar="N|average",
+    "--layer N|average",
     shell_complete=options.complete_values("average"),
     excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.json_option("one object per pair")
-@options.run_options
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
+@options.model_options
+@options.speed_options
 def cosine(
     word: str,
     sentence1: str,
@@ -107,12 +106,7 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
 
 
-def _tokens(occurrence: "Occurrence") -> dict[str, Any]:
-    return {"tokens": occurrence.sentence}
-
-
 def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
-    """Return an occurrence as JSON values."""
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
 
@@ -130,14 +124,11 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     help="Number of the occurrence of WORD in SENTENCE, from 1.",
 )
 @options.option(
-    "--sentence",
-    metavar="TEXT",
+    "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
-@options.option(
-    "--queries",
-    type=options.PATH,
-    metavar="TABLE",
+@options.path_option(
+    "--queries TABLE",
     excludes="--sentence or --occurrence",
     help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
     "only text, if FILE has one vector per sentence.",
@@ -149,7 +140,6 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
 @options.json_option("one object per query")
 @options.file_options
 @option_group("Speed", options.device_option())
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def neighbours(
     arguments: tuple[str, ...],
     top: int,
@@ -234,30 +224,17 @@ def _search(
     """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
     from elmo_cli.analysis.neighbours import word_neighbours
 
-    is_first = True
-    for chunk in chunks:
-        with _search_bar(files):
-            chunk_neighbours = word_neighbours(
+    for number, chunk in enumerate(chunks):
+        with messages.progress_bar(" records", leave=False) as bar:
+            files.on_progress = bar.update
+            found = word_neighbours(
                 embedder, files, chunk, top, layers=layers, other_words=other_words
             )
-        if is_first and chunk_neighbours.mean_cosine is not None:
+        if number == 0 and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(
-                f"Cosine of two random {pair}: {chunk_neighbours.mean_cosine:.3f} on average"
-            )
-        is_first = False
-        for query, nearest in zip(chunk, chunk_neighbours.nearest, strict=True):
-            yield query, nearest, chunk_neighbours.mean_cosine
-
-
-@contextmanager
-def _search_bar(files: "VectorFiles") -> Iterator[None]:
-    """Show how many records have been read; the bar disappears at the end."""
-    from elmo_cli.cli.progress import progress_bar
-
-    with progress_bar(" records") as bar:
-        bar.leave, files.on_progress = False, bar.update
-        yield
+            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+        for query, nearest in zip(chunk, found.nearest, strict=True):
+            yield query, nearest, found.mean_cosine
 
 
 def _read_queries(
@@ -307,7 +284,7 @@ def _make_tokenizer(
     recorded = files.attributes.get("tokenizer")
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    with loading.usage_errors():
+    with usage_errors():
         return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
 
@@ -325,7 +302,6 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
 
 
 def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
-    """Print one line per neighbour for people."""
     for neighbour in nearest:
         name = neighbour.location.name
         if len(files.paths) > 1:
@@ -338,8 +314,11 @@ def _json_line(
     files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
 ) -> str:
     """Return the neighbours of a query as JSON. A pooled sentence has no word."""
-    show = _tokens if "pooling" in files.attributes else _occurrence
-    hits = []
+    is_pooled, hits = "pooling" in files.attributes, []
+
+    def show(occurrence: "Occurrence") -> dict[str, Any]:
+        return {"tokens": occurrence.sentence} if is_pooled else _occurrence(occurrence)
+
     for neighbour in nearest:
         path, number, record_id = neighbour.location
         name = {"line": number} if record_id is None else {"id": record_id}

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import Decorator, command, option_group, receives
+from elmo_cli.cli.command import Decorator, command, option_group, usage_errors
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.training.training_options import (
@@ -25,9 +25,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
 _BELOW_ONE = click.FloatRange(0, 1, max_open=True)
 
-_file = partial(
-    option, metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+_file = partial(option, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
 
 def _training(name: str, **settings: Any) -> Decorator:
@@ -42,7 +40,7 @@ def _training(name: str, **settings: Any) -> Decorator:
         return choice(flag_name, each.metadata["choices"], **settings)
     if isinstance(each.default, int):
         return count(flag_name, **settings)
-    return option(flag_name, metavar="X", **settings)
+    return option(f"{flag_name} X", **settings)
 
 
 @command()
@@ -50,10 +48,9 @@ def _training(name: str, **settings: Any) -> Decorator:
 @option_group(
     "Model",
     option(
-        "--output",
+        "--output FOLDER",
         "folder",
         required=True,
-        metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the model. A run that was stopped there is resumed.",
     ),
@@ -64,18 +61,17 @@ def _training(name: str, **settings: Any) -> Decorator:
         help="Architecture of the bundled model or of one of AllenNLP's.",
     ),
     _file(
-        "--options-file",
+        "--options-file FILE",
         help="options.json: the architecture, and bilm-tf's settings if it has them.",
     ),
     option(
-        "--init-from",
+        "--init-from NAME|FOLDER",
         shell_complete=options.complete_models,
-        metavar="NAME|FOLDER",
         help="Start from the weights of this model: fine-tuning. A file of weights requires "
         "--options-file.",
     ),
     _file(
-        "--vocabulary-file",
+        "--vocabulary-file FILE",
         help="Words to predict: <S>, </S>, <UNK>, then by falling count. [default: those of the "
         "model of --init-from, else counted]",
     ),
@@ -90,10 +86,9 @@ def _training(name: str, **settings: Any) -> Decorator:
 @options.splitting_options("whitespace")
 @option_group(
     "Validation",
-    _file("--validation-file", help="Text to measure perplexity on."),
+    _file("--validation-file FILE", help="Text to measure perplexity on."),
     option(
-        "--validation-share",
-        metavar="X",
+        "--validation-share X",
         type=_BELOW_ONE,
         default=0.0,
         show_default=False,
@@ -135,16 +130,14 @@ def _training(name: str, **settings: Any) -> Decorator:
     "Run",
     options.device_option(),
     option(
-        "--checkpoint-seconds",
+        "--checkpoint-seconds N",
         type=click.FloatRange(min=0),
-        metavar="N",
         default=300,
         help="Seconds between checkpoints.",
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
     flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
 )
-@receives(text_settings=TextSettings, start_options=StartOptions, run_options=RunOptions)
 def train(
     texts: tuple[str, ...],
     folder: Path,
@@ -179,24 +172,18 @@ def train(
         tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0])
     else:
         loading.check_language(text_settings)
-        with loading.usage_errors():
+        with usage_errors():
             tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-    from elmo_cli.cli.progress import stop_on_signal
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    text_options = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
-    with stop_on_signal() as should_stop:
+    reading = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
+    with messages.stop_on_signal() as should_stop:
         perplexity = train_model(
-            text_options,
-            folder,
-            start_options,
-            training_options,
-            run_options,
-            should_stop=should_stop,
+            reading, folder, start_options, training_options, run_options, should_stop=should_stop
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))

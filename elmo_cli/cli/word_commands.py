@@ -7,7 +7,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import print_rows
-from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.command import command, option_group
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import Source
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
 )
 @options.mean_layers_option()
-@options.overwrite_option
+@options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
     method: str,
@@ -51,10 +51,7 @@ def plot(
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
 
-    from elmo_cli.cli.progress import progress_bar
-
-    with progress_bar(" records") as bar:
-        bar.leave = False
+    with messages.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")
 
         from elmo_cli.analysis.occurrences import open_vectors
@@ -89,27 +86,16 @@ def plot(
     excludes="--corpus",
     help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
-@options.overwrite_option
+@options.overwrite_option()
 @option_group(
     "Averaging",
-    options.option(
-        "--corpus",
-        type=options.PATH,
-        metavar="TEXT",
+    options.path_option(
+        "--corpus TEXT",
         help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
         "line.",
     ),
-    options.mean_layers_option(
-        metavar="CHOICE",
-        requires="--corpus",
-        help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
-    ),
-    options.count(
-        "--min-count",
-        default=5,
-        requires="--corpus",
-        help="Minimum number of occurrences of a word.",
-    ),
+    options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
+    options.count("--min-count", default=5, requires="--corpus", help="Minimum count of a word."),
     options.count(
         "--at-most",
         requires="--corpus",
@@ -121,7 +107,6 @@ def plot(
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
-@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def word_vectors(
     arguments: tuple[str, ...],
     softmax: bool,
@@ -162,11 +147,10 @@ def word_vectors(
         text = loading.open_text(source, text_settings, model_settings)
 
     from elmo_cli.analysis import word_vectors as vectors
-    from elmo_cli.cli.progress import progress_bar
 
     if corpus is None:
         files = loading.find_files(model_settings, with_softmax=softmax)
-        with progress_bar(" words") as bar:
+        with messages.progress_bar(" words") as bar:
             n_words = vectors.write_token_vectors(
                 arguments[0],
                 output,
@@ -178,7 +162,7 @@ def word_vectors(
             )
     else:
         embedder = loading.load_embedder(model_settings)
-        with progress_bar(" tokens") as bar:
+        with messages.progress_bar(" tokens") as bar:
             n_words = vectors.write_average_vectors(
                 embedder,
                 text,
@@ -215,22 +199,10 @@ _LEVEL = 0.05
     help="Adjustment of p for the number of words: bh (false discovery rate) or bonferroni. "
     "[default: none]",
 )
-@options.option(
-    "--words",
-    type=options.PATH,
-    metavar="FILE",
-    help="Words to compare, one per line, with their forms: lemma,form,form; or a table with the "
-    "columns word and form. [default: the target words of OLD and NEW]",
-)
+@options.words_option(" [default: the target words of OLD and NEW]")
 @options.input_format_options("the words", "words", "word", requires="--words")
 @options.mean_layers_option()
-@options.option(
-    "--plot",
-    type=options.PATH,
-    metavar="OUT",
-    help="Draw the list to OUT: .svg, .png, .pdf or .html.",
-)
-@options.flag("--overwrite", requires="--plot", help="Replace OUT if it exists.")
+@options.figure_options("the list")
 @options.format_option()
 @options.json_option("one object per word")
 def change(
@@ -266,18 +238,15 @@ def change(
     """
     from elmo_cli.analysis.change import measure_change, read_occurrences
     from elmo_cli.analysis.targets import read_targets
-    from elmo_cli.cli.progress import progress_bar
 
     if plot is not None:
         from elmo_cli.analysis.pictures import check_figure
 
         check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
-    with progress_bar(" records") as bar:
-        bar.leave = False
+    with messages.progress_bar(" records", leave=False) as bar:
         occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
-    with progress_bar(" words") as bar:
-        bar.leave = False
+    with messages.progress_bar(" words", leave=False) as bar:
         changes = measure_change(
             *occurrences,
             measure,

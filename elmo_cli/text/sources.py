@@ -356,7 +356,8 @@ class LineReader:
         self._name, self._file = name, file
         self._stream = _decompressed(file)
         self.is_compressed = self._stream is not file
-        self._number = first - 1  # number of the last line that was read
+        self.number = first - 1
+        """Number of the line that was read last."""
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
         self._rest = b""  # bytes that were read, but not returned yet
@@ -382,16 +383,16 @@ class LineReader:
             line += b"" if line.endswith(b"\n") else self._readline()
         else:
             line = self._readline()
-        self._number += 1
+        self.number += 1
         return line
 
     def decode(self, line: bytes, skip_errors: bool = False, keep_ends: bool = False) -> str:
         """Decode the line that was read last. See `Source.lines` for the options."""
         try:
-            text = line.decode("utf-8-sig" if self._number == 1 else "utf-8")
+            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
             return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
-            reason = not_utf8(self._name, error, self._number)
+            reason = not_utf8(self._name, error, self.number)
         if not skip_errors:
             raise reason
         readable = line.decode("utf-8", "replace")
@@ -450,7 +451,7 @@ class LineReader:
         except Exception as error:
             if not _is_damage(error):
                 raise
-            location = f"{self._name}, line {self._number + 1}"
+            location = f"{self._name}, line {self.number + 1}"
             raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
 
 

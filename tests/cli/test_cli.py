@@ -11,7 +11,7 @@ from commands import TINY, assert_misused, elmo
 import elmo_cli
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Option
-from elmo_cli.cli.progress import stop_on_signal
+from elmo_cli.cli.messages import stop_on_signal
 from elmo_cli.errors import first_line
 
 
@@ -106,14 +106,14 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
-    monkeypatch.setattr("elmo_cli.cli.progress.os._exit", ended.append)
-    monkeypatch.setattr("elmo_cli.cli.progress._AS_ONE_SECONDS", 60.0)
+    monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
+    monkeypatch.setattr("elmo_cli.cli.messages._AS_ONE_SECONDS", 60.0)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
         assert should_stop()
         assert not ended
-        monkeypatch.setattr("elmo_cli.cli.progress._AS_ONE_SECONDS", 0.0)
+        monkeypatch.setattr("elmo_cli.cli.messages._AS_ONE_SECONDS", 0.0)
         os.kill(os.getpid(), signal.SIGINT)
         assert ended == [130]
 

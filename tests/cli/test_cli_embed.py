@@ -27,7 +27,7 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.progress import progress_bar, show_summary
+from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
 TINY_MODEL = ("--model", str(TINY))

@@ -78,7 +78,7 @@ def forks() -> Any:
     """Return a context whose processes are forked from one that has imported the command."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "elmo_cli.cli.progress"]
+        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "tqdm"]
     )
     return context
 

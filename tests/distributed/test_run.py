@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.cli import progress as runs
+from elmo_cli.cli import messages as runs
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
