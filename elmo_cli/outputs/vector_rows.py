@@ -33,15 +33,11 @@ Array = NDArray[Any]
 Columns = dict[str, list[Any]]
 
 VECTOR: Final = "vector"
-"""Column with the vectors of tokens, where there is one layer or mix."""
 LAYER_PREFIX: Final = "layer_"
-"""Prefix of the columns with vectors of tokens, where there are several layers."""
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 IDS_SUFFIX: Final = ".ids.txt"
-"""Suffix of the file of ids, after the name of an output in npy."""
-_HEADER_BYTES: Final = 128
-"""Size of the header of npy."""
+_NPY_HEADER_BYTES: Final = 128
 ROW_GROUP_BYTES: Final = 1 << 25
 """Bytes of rows that are buffered and written together to Parquet."""
 _RECORD_BYTES: Final = 1000
@@ -239,11 +235,7 @@ class ParquetWriter(_RowWriter):
         self._kept |= {name: [] for name in types if name != "id"}
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Collect the rows of a record, and write a group of rows when it is large enough.
-
-        Raises:
-            InputError: The record has a kept column that the first group does not have.
-        """
+        """Collect the rows of a record, and write a group of rows when it is large enough."""
         rows = self.rows.of(number, record, values)
         for name in rows.kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
@@ -322,16 +314,13 @@ def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 
 
 class NpyWriter(FormatWriter):
-    """Writer that adds rows to one array, whose length is written at the end.
-
-    The ids of the rows go to a file next to it, one per line.
-    """
+    """Writer of one array, and of a file next to it with the ids of its rows, one per line."""
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._n_rows, self._row_shape = 0, ()
         self._ids: list[str] = []
-        file.write(bytes(_HEADER_BYTES))
+        file.write(bytes(_NPY_HEADER_BYTES))
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the row of a record; raise an `InputError` if its id is no line of a text."""
@@ -395,7 +384,6 @@ class ArrowColumns:
     """Converter of columns to Arrow. The first rows fix the types that nothing else fixes."""
 
     def __init__(self, types: Mapping[str, Any]) -> None:
-        """Convert columns, some of whose types are known."""
         # A column may have been renamed by `renamed_columns`, and always is if it is called id.
         self.types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
         self.types.pop("id", None)
@@ -414,9 +402,6 @@ class ArrowColumns:
         """Convert a column that is kept from the input.
 
         Values of several types in the first rows, such as a number and a text, become texts.
-
-        Raises:
-            InputError: A later value has another type than the first rows.
         """
         import pyarrow
 
