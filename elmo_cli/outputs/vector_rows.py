@@ -25,7 +25,12 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings
+from elmo_cli.outputs.output_formats import (
+    Attributes,
+    FormatWriter,
+    OutputSettings,
+    load_pyarrow,
+)
 from elmo_cli.text.parsers import LINE, ORIGINAL_ID
 from elmo_cli.text.records import Record, id_value, renamed_columns
 
@@ -36,7 +41,6 @@ VECTOR: Final = "vector"
 LAYER_PREFIX: Final = "layer_"
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
-IDS_SUFFIX: Final = ".ids.txt"
 _NPY_HEADER_BYTES: Final = 128
 ROW_GROUP_BYTES: Final = 1 << 25
 """Bytes of rows that are buffered and written together to Parquet."""
@@ -106,9 +110,7 @@ class SentenceRows:
 
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow."""
-        import pyarrow
-
-        block = [values for (values,) in vectors]
+        pyarrow, block = load_pyarrow(), [values for (values,) in vectors]
         return pyarrow.chunked_array(
             nested_array(block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled)
             for start in range(0, len(block), _CHUNK_RECORDS)
@@ -176,9 +178,7 @@ class TokenRows(SentenceRows):
 
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow, lists of fixed size."""
-        import pyarrow
-
-        block = np.concatenate(vectors)
+        pyarrow, block = load_pyarrow(), np.concatenate(vectors)
         flat = pyarrow.array(block.reshape(-1))
         return pyarrow.FixedSizeListArray.from_arrays(flat, block.shape[1])
 
@@ -263,7 +263,6 @@ class ParquetWriter(_RowWriter):
         self._parquet.close()
 
     def _write_held(self) -> None:
-        import pyarrow
         from pyarrow import parquet
 
         convert = self._converter
@@ -271,7 +270,7 @@ class ParquetWriter(_RowWriter):
         columns |= {name: convert.kept_column(name, held) for name, held in self._kept.items()}
         settings = self.rows.parquet_settings([*columns], self._vectors)
         columns |= {name: self.rows.nested(held) for name, held in self._vectors.items()}
-        table = pyarrow.table(columns)
+        table = load_pyarrow().table(columns)
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
@@ -336,7 +335,7 @@ class NpyWriter(FormatWriter):
 
     def finish(self, attributes: Attributes) -> None:
         """Write the ids, and the header, which has the same length for any number of rows."""
-        ids = self._file.final.with_name(self._file.final.name + IDS_SUFFIX)
+        ids = self._file.final.with_name(f"{self._file.final.name}.ids.txt")
         if self._ids:
             write_lines(ids, self._ids)
         else:
@@ -364,8 +363,7 @@ def json_numbers(values: Array) -> str:
 
 def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
     """Return arrays as nested Arrow lists, of fixed length except for the axis of tokens."""
-    import pyarrow
-
+    pyarrow = load_pyarrow()
     nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
     sizes = list(block[0].shape)
     token_axis = None if pooled else len(sizes) - 2
@@ -390,8 +388,7 @@ class ArrowColumns:
 
     def own_column(self, name: str, values: Sequence[object]) -> Any:
         """Convert a column of the output itself."""
-        import pyarrow
-
+        pyarrow = load_pyarrow()
         if name == "id":
             return self.kept_column(name, values)
         if name == "tokens":
@@ -403,42 +400,36 @@ class ArrowColumns:
 
         Values of several types in the first rows, such as a number and a text, become texts.
         """
-        import pyarrow
-
+        pyarrow = load_pyarrow()
         if name not in self.types:
             found = type_of(values)
             self.types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
         column_type = self.types[name]
         if pyarrow.types.is_string(column_type):
             values = list(map(_as_text, values))
-        try:
-            return pyarrow.array(values, column_type)
-        except (pyarrow.ArrowException, OverflowError):
-            wrong = next(value for value in values if not _fits(value, column_type))
+        column = _arrow_array(values, column_type)
+        if column is None:
+            wrong = next(value for value in values if _arrow_array([value], column_type) is None)
             raise InputError(
                 f"column {name!r}: expected {column_type}, as in the first rows, found "
                 f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
-            ) from None
+            )
+        return column
 
 
 def type_of(values: Sequence[object]) -> Any:
     """Return the type of values: text if they have several types, null if all are None."""
-    import pyarrow
+    array = _arrow_array(values)
+    return load_pyarrow().string() if array is None else array.type
 
+
+def _arrow_array(values: Sequence[object], kind: Any = None) -> Any:
+    """Return values as an array of Arrow; None if its type cannot hold all of them."""
+    pyarrow = load_pyarrow()
     try:
-        return pyarrow.array(values).type
+        return pyarrow.array(values, kind)
     except (pyarrow.ArrowException, OverflowError):
-        return pyarrow.string()
-
-
-def _fits(value: object, kind: Any) -> bool:
-    import pyarrow
-
-    try:
-        pyarrow.array([value], kind)
-    except (pyarrow.ArrowException, OverflowError):
-        return False
-    return True
+        return None
 
 
 def _as_text(value: object) -> str | None:
