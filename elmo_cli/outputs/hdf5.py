@@ -80,20 +80,16 @@ class Hdf5Writer(FormatWriter):
     """
 
     def __init__(
-        self,
-        file: ResumableFile,
-        output_format: OutputSettings,
-        attributes: Attributes,
-        n_records: int,
+        self, file: ResumableFile, settings: OutputSettings, attributes: Attributes, n_records: int
     ) -> None:
         """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
-        super().__init__(file, output_format, attributes)
-        self._keeps_tokens = output_format.keeps_tokens(attributes)
+        super().__init__(file, settings, attributes)
+        self._keeps_tokens = settings.keeps_tokens(attributes)
         self._n_records = n_records
-        self._settings: dict[str, Any] = {}  # arguments of `create_dataset`
-        kind = output_format.compression
+        self._filters: dict[str, Any] = {}  # arguments of `create_dataset`
+        kind = settings.compression
         if kind is not None:  # Only the exponents of floats are similar, so bytes are shuffled.
-            self._settings = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
+            self._filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -104,17 +100,13 @@ class Hdf5Writer(FormatWriter):
         """Prepare to add records to a file; raise a `DamagedError` unless it has `_n_records`."""
         raise NotImplementedError
 
-    def flush(self) -> None:
-        """Write what is buffered, and close the file until the next record."""
-        self.close()
-
     def finish(self, attributes: Attributes) -> None:
         """Add these attributes, and close the file."""
         self._hdf5.attrs.update(attributes)
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file until the next record."""
         if "_hdf5" in vars(self):
             self._hdf5.close()
             del self._hdf5
@@ -210,11 +202,11 @@ class AllenNlpWriter(Hdf5Writer):
         """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
-        if self._settings and values.size:  # HDF5 has no empty chunks.
+        if self._filters and values.size:  # HDF5 has no empty chunks.
             chunk = list(values.shape)
             if values.ndim > 1:  # A chunk has about as many bytes as HDF5's cache holds.
                 chunk[-2] = min(chunk[-2], max(1, CHUNK_BYTES * chunk[-2] // values.nbytes))
-            self._hdf5.create_dataset(name, data=values, chunks=tuple(chunk), **self._settings)
+            self._hdf5.create_dataset(name, data=values, chunks=tuple(chunk), **self._filters)
             return
         # These calls take two thirds of the time of `create_dataset`.
         kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
@@ -329,18 +321,13 @@ class PackedWriter(Hdf5Writer):
                 self._add(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
         self._n_records += 1
         if self._n_bytes >= BLOCK_BYTES:
-            self._write_held()
-
-    def flush(self) -> None:
-        """Write what is buffered, and close the file until the next record."""
-        self._write_held()
-        super().flush()
+            self.flush()
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is buffered and these attributes, and close the file."""
         if "activations" not in self._ends:  # Without any record the file still has offsets.
             self._held["offsets"] = [np.zeros(1, np.int64)]
-        self._write_held()
+        self.flush()
         super().finish(attributes)
 
     def _begin_dataset(self, name: str, rows: Array) -> None:
@@ -358,7 +345,8 @@ class PackedWriter(Hdf5Writer):
         self._held.setdefault(f"{PREFIXES[name]}offsets", []).append(offsets)
         self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
-    def _write_held(self) -> None:
+    def flush(self) -> None:
+        """Write everything that is buffered."""
         for name, parts in self._held.items():
             rows = np.concatenate(parts)
             if name not in self._hdf5:
@@ -370,7 +358,7 @@ class PackedWriter(Hdf5Writer):
                     maxshape=(None, *row_shape),
                     dtype=rows.dtype,
                     chunks=(n_rows, *row_shape),
-                    **self._settings,
+                    **self._filters,
                 )
             dataset = self._hdf5[name]
             start = len(dataset)
@@ -413,10 +401,9 @@ class PackedFile:
         offsets = self._offsets["activations"][start : stop + 1]
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
-        return [
-            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
-            for part in parts
-        ]
+        if self.pooled:
+            return [np.ascontiguousarray(part[0]) for part in parts]
+        return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""

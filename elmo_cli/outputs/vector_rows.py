@@ -60,13 +60,11 @@ _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
 
 
 class Rows(NamedTuple):
-    """Rows of a record."""
+    """Rows of a record: the output's own columns, those kept from the input, and vectors."""
 
     n: int
     own: Columns
-    """Columns of the output itself."""
     kept: Columns
-    """Columns of the input."""
     vectors: dict[str, Any]
     """Array of each row, by its column."""
     n_bytes: int
@@ -116,9 +114,7 @@ class SentenceRows:
             for start in range(0, len(block), _CHUNK_RECORDS)
         )
 
-    def parquet_settings(
-        self, columns: list[str], vectors: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
         """Return settings of `pyarrow.parquet.ParquetWriter` for the other columns and vectors."""
         # Activations get no statistics: minimum and maximum of float16 take as long as compression.
         settings: dict[str, Any] = {"write_statistics": columns}
@@ -182,9 +178,7 @@ class TokenRows(SentenceRows):
         flat = pyarrow.array(block.reshape(-1))
         return pyarrow.FixedSizeListArray.from_arrays(flat, block.shape[1])
 
-    def parquet_settings(
-        self, columns: list[str], vectors: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
         """Return settings without dictionaries of vectors, which take time and save nothing."""
         return {"use_dictionary": columns, "write_statistics": columns}
 
@@ -216,21 +210,27 @@ class JsonlWriter(_RowWriter):
 
 
 class ParquetWriter(_RowWriter):
-    """Writer of rows, one group at a time. Vectors are nested lists."""
+    """Writer of rows, one group at a time. Vectors are nested lists.
+
+    The first rows fix the types of the columns that nothing else fixes.
+    """
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._parquet: Any = None
-        self._converter = ArrowColumns(output_format.column_types)
+        # A column may have been renamed by `renamed_columns`, and always is if it is called id.
+        types = output_format.column_types
+        self._types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
+        self._types.pop("id", None)
         # Rows that are not written yet.
         self._own: Columns = {name: [] for name in self.rows.columns_of_empty}
         self._kept: Columns = {}
-        self._vectors: dict[str, list[Any]] = {}
+        self._vectors: Columns = {}
         self._n_held = self._n_bytes = 0
 
     def fix_columns(self, types: Mapping[str, Any]) -> None:
         """Write these ids and kept columns with these types, also where no record has them."""
-        self._converter.types |= types
+        self._types |= types
         self._own |= {"id": []} if "id" in types else {}
         self._kept |= {name: [] for name in types if name != "id"}
 
@@ -265,9 +265,8 @@ class ParquetWriter(_RowWriter):
     def _write_held(self) -> None:
         from pyarrow import parquet
 
-        convert = self._converter
-        columns = {name: convert.own_column(name, held) for name, held in self._own.items()}
-        columns |= {name: convert.kept_column(name, held) for name, held in self._kept.items()}
+        columns = {name: self._own_column(name, held) for name, held in self._own.items()}
+        columns |= {name: self._kept_column(name, held) for name, held in self._kept.items()}
         settings = self.rows.parquet_settings([*columns], self._vectors)
         columns |= {name: self.rows.nested(held) for name, held in self._vectors.items()}
         table = load_pyarrow().table(columns)
@@ -279,6 +278,32 @@ class ParquetWriter(_RowWriter):
         for held in (*self._own.values(), *self._kept.values(), *self._vectors.values()):
             held.clear()
         self._n_held = self._n_bytes = 0
+
+    def _own_column(self, name: str, values: list[Any]) -> Any:
+        if name == "id":
+            return self._kept_column(name, values)
+        pyarrow = load_pyarrow()
+        if name == "tokens":
+            return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
+        return pyarrow.array(values, pyarrow.int64() if name in _INTEGERS else pyarrow.string())
+
+    def _kept_column(self, name: str, values: list[Any]) -> Any:
+        """Convert a column. Values of several types in the first rows become texts."""
+        pyarrow = load_pyarrow()
+        if name not in self._types:
+            found = type_of(values)
+            self._types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
+        column_type = self._types[name]
+        if pyarrow.types.is_string(column_type):
+            values = list(map(_as_text, values))
+        column = _arrow_array(values, column_type)
+        if column is None:
+            wrong = next(value for value in values if _arrow_array([value], column_type) is None)
+            raise InputError(
+                f"column {name!r}: expected {column_type}, as in the first rows, found "
+                f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
+            )
+        return column
 
 
 class NpzWriter(FormatWriter):
@@ -376,45 +401,6 @@ def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
         ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         nested = pyarrow.ListArray.from_arrays(ends, nested)
     return nested
-
-
-class ArrowColumns:
-    """Converter of columns to Arrow. The first rows fix the types that nothing else fixes."""
-
-    def __init__(self, types: Mapping[str, Any]) -> None:
-        # A column may have been renamed by `renamed_columns`, and always is if it is called id.
-        self.types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
-        self.types.pop("id", None)
-
-    def own_column(self, name: str, values: Sequence[object]) -> Any:
-        """Convert a column of the output itself."""
-        pyarrow = load_pyarrow()
-        if name == "id":
-            return self.kept_column(name, values)
-        if name == "tokens":
-            return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
-        return pyarrow.array(values, pyarrow.int64() if name in _INTEGERS else pyarrow.string())
-
-    def kept_column(self, name: str, values: Sequence[object]) -> Any:
-        """Convert a column that is kept from the input.
-
-        Values of several types in the first rows, such as a number and a text, become texts.
-        """
-        pyarrow = load_pyarrow()
-        if name not in self.types:
-            found = type_of(values)
-            self.types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
-        column_type = self.types[name]
-        if pyarrow.types.is_string(column_type):
-            values = list(map(_as_text, values))
-        column = _arrow_array(values, column_type)
-        if column is None:
-            wrong = next(value for value in values if _arrow_array([value], column_type) is None)
-            raise InputError(
-                f"column {name!r}: expected {column_type}, as in the first rows, found "
-                f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
-            )
-        return column
 
 
 def type_of(values: Sequence[object]) -> Any:

@@ -1,8 +1,7 @@
 """Writer of an output, opened once: new, at a checkpoint, or complete already.
 
-The writers of the formats know how records are stored. This module has what all formats share: the
-name of the file until it is complete, checkpoints, and errors. `FiniteCheck` looks for NaN and
-infinity, which finite weights can give.
+It has what all formats share: the name of the file until it is complete, checkpoints, and errors.
+`FiniteCheck` looks for NaN and infinity, which finite weights can give.
 """
 
 import json
@@ -11,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,6 +122,7 @@ class ActivationsWriter:
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
                 self._opened().flush()
+                self._opened().close()  # The next record reopens it.
                 self._file.checkpoint(
                     {"settings": self.settings, "n_records": self.n_records, "run": run_state}
                 )
@@ -254,30 +255,29 @@ def finished_state(path: Path) -> dict[str, Any]:
     raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
 
 
+@dataclass
 class FiniteCheck:
     """Check of the activations that an output gets. It reports the first that are not finite."""
 
-    def __init__(
-        self, output: object, unit: str, dtype: str, report: Callable[[str], object] | None = None
-    ) -> None:
-        """Check values for an output of type `dtype`, whose records are called `unit`.
-
-        `report` is called once, with a sentence. None logs a warning.
-        """
-        self._output, self._unit = output, unit
-        self._report = report or (lambda message: logger.warning("Warning: %s", message))
-        self._is_half = dtype == "float16"
-        self._has_reported = False
+    output: object
+    unit: str
+    """Word for a record, such as `line`."""
+    dtype: str
+    """Data type of the stored values."""
+    report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
+    """Function that is called once, with a sentence."""
+    has_reported: bool = False
 
     def add(self, values: NDArray[Any], number: int) -> None:
         """Check the float32 values of a record, given by its number from 1."""
-        if self._has_reported:
+        if self.has_reported:
             return
-        finite = np.abs(values) < _FLOAT16_LIMIT if self._is_half else np.isfinite(values)
+        is_half = self.dtype == "float16"
+        finite = np.abs(values) < _FLOAT16_LIMIT if is_half else np.isfinite(values)
         if not finite.all():
-            self._has_reported = True
-            remedy = "Use --dtype float32, and check" if self._is_half else "Check"
-            self._report(
-                f"{self._output}: activations are not finite (NaN or infinity), the first in "
-                f"{self._unit} {number:,}. {remedy} the weights of the model."
+            self.has_reported = True
+            remedy = "Use --dtype float32, and check" if is_half else "Check"
+            self.report(
+                f"{self.output}: activations are not finite (NaN or infinity), the first in "
+                f"{self.unit} {number:,}. {remedy} the weights of the model."
             )
