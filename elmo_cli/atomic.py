@@ -191,7 +191,7 @@ def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
     """Open an HDF5 file for reading, also where the file system has no locks.
 
     HDF5 locks a file that it reads, so that no program writes it meanwhile. Files of this package
-    appear when they are complete, and need no lock. `settings` are arguments of `h5py.File`.
+    appear when they are complete, and need no lock.
     """
     import h5py
 

@@ -25,12 +25,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.output_formats import (
-    Attributes,
-    FormatWriter,
-    OutputSettings,
-    load_pyarrow,
-)
+from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, load_pyarrow
 from elmo_cli.text.parsers import LINE, ORIGINAL_ID
 from elmo_cli.text.records import Record, id_value, renamed_columns
 
@@ -74,13 +69,9 @@ class Rows(NamedTuple):
 class SentenceRows:
     """One row per record: its index or id, its sentence and its activations."""
 
-    columns_of_empty: tuple[str, ...] = ("index",)
-    """Columns of Parquet without any record."""
-
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         self._format = output_format
         self.keeps_tokens = output_format.keeps_tokens(attributes)
-        """True if there is a column with the tokens."""
 
     def fields(self, number: int, record: Record) -> dict[str, Any]:
         """Return the fields of a record, by its number from 0, without kept columns."""
@@ -130,8 +121,6 @@ class SentenceRows:
 
 class TokenRows(SentenceRows):
     """One row per token. Subclasses choose other tokens and columns."""
-
-    columns_of_empty = ()
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
@@ -222,8 +211,8 @@ class ParquetWriter(_RowWriter):
         types = output_format.column_types
         self._types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
         self._types.pop("id", None)
-        # Rows that are not written yet.
-        self._own: Columns = {name: [] for name in self.rows.columns_of_empty}
+        # Rows that are not written yet. Without any record, sentences still have a column.
+        self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}
         self._kept: Columns = {}
         self._vectors: Columns = {}
         self._n_held = self._n_bytes = 0
