@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
-"""Name of the file by which a folder is locked."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Error numbers of file systems without locks."""
-_OPEN_ELSEWHERE = (5, 32)
-"""Numbers of Windows for a file that another program has open: access denied, sharing violation."""
+_OPEN_ELSEWHERE = (5, 32)  # on Windows: access denied, sharing violation
 _OPEN_SECONDS = 2.0
 _RETRY_SECONDS = 0.05
 _ADVICE = {
@@ -35,10 +32,7 @@ _ADVICE = {
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
-    """Raise an `OutputError` if a file cannot be written, or is the `source`.
-
-    Callers check the output before they compute anything.
-    """
+    """Raise an `OutputError` if a file cannot be written, or is the `source`."""
     path = Path(path)
     # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
@@ -131,9 +125,7 @@ def sync(path: Path) -> None:
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     """Create a file, and lock it. Return None, with a warning, if the file system has no locks.
 
-    Args:
-        path: Path of the lock file.
-        seconds: Time to wait for another process, before a `BlockingIOError`. -1 waits forever.
+    A `BlockingIOError` ends the wait for another process after some `seconds`; -1 waits forever.
     """
     from filelock import FileLock, Timeout
 
@@ -170,9 +162,8 @@ def locked_folder(
 ) -> Iterator[None]:
     """Make a folder, and lock it against other processes. Remove it at the end if it is empty.
 
-    Args:
-        error_of: Return the error to raise for one of the system, such as a `BlockingIOError`.
-        on_wait: Called before waiting for another process. None does not wait.
+    `error_of` returns the error to raise for one of the system, such as a `BlockingIOError`.
+    `on_wait` is called before waiting for another process. None does not wait.
     """
     path = folder / LOCK_FILE
     try:
@@ -200,7 +191,7 @@ def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
     """Open an HDF5 file for reading, also where the file system has no locks.
 
     HDF5 locks a file that it reads, so that no program writes it meanwhile. Files of this package
-    appear when they are complete, and need no lock. `settings` are arguments of `h5py.File`.
+    appear when they are complete, and need no lock.
     """
     import h5py
 

@@ -82,7 +82,7 @@ class Part(NamedTuple):
 class ColumnTypes:
     """Types of columns by their names in the output, from the inputs as far as they are read.
 
-    A column with values of several types gets texts, as in `ArrowColumns.kept_column`.
+    A column with values of several types gets texts, as in `ParquetWriter`.
     """
 
     def __init__(self) -> None:

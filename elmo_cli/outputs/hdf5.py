@@ -44,11 +44,9 @@ Array = NDArray[Any]
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
 dataset."""
-_ZSTD: Final = 32015
-"""Number of the filter in the HDF Group's registry."""
+_ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
-"""Attribute of a dataset that lists its tokens as JSON."""
 MANY_RECORDS: Final = 2_000_000
 """Number of records from which `--layout packed` is recommended."""
 BLOCK_BYTES: Final = 1 << 22
@@ -82,21 +80,16 @@ class Hdf5Writer(FormatWriter):
     """
 
     def __init__(
-        self,
-        file: ResumableFile,
-        output_format: OutputSettings,
-        attributes: Attributes,
-        n_records: int,
+        self, file: ResumableFile, settings: OutputSettings, attributes: Attributes, n_records: int
     ) -> None:
         """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
-        super().__init__(file, output_format, attributes)
-        self._keeps_tokens = output_format.keeps_tokens(attributes)
+        super().__init__(file, settings, attributes)
+        self._keeps_tokens = settings.keeps_tokens(attributes)
         self._n_records = n_records
-        self._settings: dict[str, Any] = {}  # arguments of `create_dataset`
-        if output_format.compression is not None:
-            kind = output_format.compression
-            self._settings["compression"] = _ZSTD if kind == "zstd" else kind
-            self._settings["shuffle"] = True  # Only the exponents of floats are similar.
+        self._filters: dict[str, Any] = {}  # arguments of `create_dataset`
+        kind = settings.compression
+        if kind is not None:  # Only the exponents of floats are similar, so bytes are shuffled.
+            self._filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -107,17 +100,13 @@ class Hdf5Writer(FormatWriter):
         """Prepare to add records to a file; raise a `DamagedError` unless it has `_n_records`."""
         raise NotImplementedError
 
-    def flush(self) -> None:
-        """Write what is buffered, and close the file until the next record."""
-        self.close()
-
     def finish(self, attributes: Attributes) -> None:
         """Add these attributes, and close the file."""
         self._hdf5.attrs.update(attributes)
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file until the next record."""
         if "_hdf5" in vars(self):
             self._hdf5.close()
             del self._hdf5
@@ -137,14 +126,7 @@ class Hdf5Writer(FormatWriter):
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:
-    """Return a dataset after checking it.
-
-    Args:
-        kind: Kind or type of its values as NumPy names it: `f`, `i8`, ...
-
-    Raises:
-        DamagedError: The dataset is missing or has another kind or shape.
-    """
+    """Return a dataset after checking its axes and its dtype; `kind` is `f`, `u1` or `i8`, ..."""
     try:
         dataset = group[name]
     except (KeyError, RuntimeError) as error:  # The name is missing, or its link is broken.
@@ -220,21 +202,16 @@ class AllenNlpWriter(Hdf5Writer):
         """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
-        if self._settings and values.size:  # HDF5 has no empty chunks.
-            self._hdf5.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
+        if self._filters and values.size:  # HDF5 has no empty chunks.
+            chunk = list(values.shape)
+            if values.ndim > 1:  # A chunk has about as many bytes as HDF5's cache holds.
+                chunk[-2] = min(chunk[-2], max(1, CHUNK_BYTES * chunk[-2] // values.nbytes))
+            self._hdf5.create_dataset(name, data=values, chunks=tuple(chunk), **self._filters)
             return
         # These calls take two thirds of the time of `create_dataset`.
         kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
         dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK)
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
-
-
-def _chunk(values: Array) -> tuple[int, ...]:
-    """Return a chunk shape of about as many bytes as HDF5's cache holds."""
-    if values.ndim == 1:
-        return values.shape
-    n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
-    return (*values.shape[:-2], min(n_rows, values.shape[-2]), values.shape[-1])
 
 
 class AllenNlpFile:
@@ -266,9 +243,8 @@ class AllenNlpFile:
         records = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
-            attributes: dict[str, Any] = {}
-            if self._has_attributes:  # Reading attributes takes time.
-                attributes = with_types(self._dataset(number).attrs)
+            # Reading attributes takes time.
+            attributes = with_types(self._dataset(number).attrs) if self._has_attributes else {}
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
             name = f"{self._file.filename}: record {number + 1}, tokens"
             sentence = text.split() if tokens is None else parse_json(tokens, list[str], name)
@@ -342,22 +318,16 @@ class PackedWriter(Hdf5Writer):
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():
             if text or name in self._ends:
-                content = text.encode("utf-8", "surrogatepass")
-                self._add(name, np.frombuffer(content, np.uint8))
+                self._add(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
         self._n_records += 1
         if self._n_bytes >= BLOCK_BYTES:
-            self._write_held()
-
-    def flush(self) -> None:
-        """Write what is buffered, and close the file until the next record."""
-        self._write_held()
-        super().flush()
+            self.flush()
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is buffered and these attributes, and close the file."""
         if "activations" not in self._ends:  # Without any record the file still has offsets.
             self._held["offsets"] = [np.zeros(1, np.int64)]
-        self._write_held()
+        self.flush()
         super().finish(attributes)
 
     def _begin_dataset(self, name: str, rows: Array) -> None:
@@ -375,7 +345,8 @@ class PackedWriter(Hdf5Writer):
         self._held.setdefault(f"{PREFIXES[name]}offsets", []).append(offsets)
         self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
-    def _write_held(self) -> None:
+    def flush(self) -> None:
+        """Write everything that is buffered."""
         for name, parts in self._held.items():
             rows = np.concatenate(parts)
             if name not in self._hdf5:
@@ -387,7 +358,7 @@ class PackedWriter(Hdf5Writer):
                     maxshape=(None, *row_shape),
                     dtype=rows.dtype,
                     chunks=(n_rows, *row_shape),
-                    **self._settings,
+                    **self._filters,
                 )
             dataset = self._hdf5[name]
             start = len(dataset)
@@ -430,10 +401,9 @@ class PackedFile:
         offsets = self._offsets["activations"][start : stop + 1]
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
-        return [
-            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
-            for part in parts
-        ]
+        if self.pooled:
+            return [np.ascontiguousarray(part[0]) for part in parts]
+        return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
@@ -441,33 +411,27 @@ class PackedFile:
         columns = [self._texts(name, start, stop) for name in names]
         records = []
         rows = enumerate(zip(*columns, strict=True), start + 1)
-        for number, (text, key, attributes, tokens) in rows:
+        for number, (text, key, stored, tokens) in rows:
             name = f"{self._path}: record {number}"
             sentence = parse_json(tokens, list[str], f"{name}, tokens") if tokens else text.split()
-            typed: dict[str, Any] = {}
-            if attributes:
-                content = parse_json(attributes, dict[str, str], f"{name}, attributes")
-                typed = with_types(content)
-            records.append(Record(text, sentence, key or None, typed))
+            attributes = parse_json(stored, dict[str, str], f"{name}, attributes") if stored else {}
+            records.append(Record(text, sentence, key or None, with_types(attributes)))
         return records
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last one with that text."""
-        numbers = np.flatnonzero(self._hashes == hash(name)) if name else np.empty(0, int)
-        for number in map(int, reversed(numbers)):
-            if self._texts(self._names, number, number + 1)[0] == name:
-                return number
-        return None
+        numbers = np.flatnonzero(self._hashes == hash(name))[::-1].tolist() if name else []
+        return next((n for n in numbers if self._texts(self._names, n, n + 1) == [name]), None)
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
         """Hash of the name of each record."""
         n_names = self.n_records if self._names in self._rows else 0
-        hashes = np.empty(n_names, np.int64)
-        for start in range(0, n_names, BLOCK_RECORDS):
-            stop = min(start + BLOCK_RECORDS, n_names)
-            hashes[start:stop] = [hash(text) for text in self._texts(self._names, start, stop)]
-        return hashes
+        blocks = (
+            self._texts(self._names, start, min(start + BLOCK_RECORDS, n_names))
+            for start in range(0, n_names, BLOCK_RECORDS)
+        )
+        return np.fromiter((hash(text) for block in blocks for text in block), np.int64, n_names)
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
         """Read the texts of some records in a column. A missing column has "" for each."""

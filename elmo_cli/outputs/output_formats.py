@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
@@ -28,22 +28,17 @@ OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")
-"""Compressions of HDF5."""
 ROWS: Final = ("sentences", "tokens")
-"""Rows of a format in `FORMATS_WITH_ROWS`: one per sentence, or one per token."""
 FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
 """Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
-"""Data types of the stored values."""
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
-"""Suffixes of text. A path with one of them needs --format, because HDF5 with such a name would be
-a mistake."""
+"""Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 KEYS: Final = "keys"
 """Attribute of an output whose records have ids, where the input format does not decide."""
 Attributes = Mapping[str, str]
-"""Attributes that record how a file was made."""
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
 _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
@@ -61,7 +56,7 @@ class OutputSettings:
     compression: str | None = None
     """One of `COMPRESSIONS`, of HDF5."""
     dtype: str = "float32"
-    """One of `DTYPES`: data type of the stored values."""
+    """One of `DTYPES`, of the stored values."""
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     overwrite: bool = False
@@ -104,12 +99,7 @@ class OutputSettings:
         return self.name == "npz" or (self.name == "hdf5" and not self.is_packed)
 
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
-        """Return the settings with the format of a path.
-
-        Raises:
-            InputError: The settings contradict each other or the path.
-            ElmoError: A package that the format needs is missing.
-        """
+        """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
             raise InputError(
@@ -228,44 +218,34 @@ class FormatWriter:
         """Close the file."""
 
 
-class _Check(NamedTuple):
-    expected: str
-    accepts: Callable[[str], object]
-    """Function that returns a false value, or raises a `ValueError`, for an invalid text."""
-
-
-def _matches(pattern: str) -> Callable[[str], object]:
-    return re.compile(pattern, re.ASCII).fullmatch
-
-
-_TEXT: Final = _Check("a text", lambda text: True)
-_COUNT: Final = _Check("a number", _matches(r"\d{1,18}"))
-_CHECKS: Final[Mapping[str, _Check]] = {
+_TEXT: Final = ("a text", lambda text: True)
+_COUNT: Final = ("a number", re.compile(r"[0-9]{1,18}").fullmatch)
+_LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
+_CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format"), _TEXT),
     **dict.fromkeys(("layout", "compression", "sentence_keys", "tokenizer"), _TEXT),
     **dict.fromkeys(("records", "input_records"), _COUNT),
-    "layers": _Check("a choice of layers", _matches(r"[a-z_\d]+|\d{1,4}(,\d{1,4})+")),
-    "mix": _Check("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),
-    "gamma": _Check("a number", lambda text: math.isfinite(float(text))),
-    "shard": _Check("a shard such as 3/16", parse_shard),
-    "words": _Check(
-        "JSON of words", lambda text: parse_json(text, dict[str, str], "words") is not None
-    ),
+    "layers": ("a choice of layers", _LAYERS.fullmatch),
+    "mix": ("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),
+    "gamma": ("a number", lambda text: math.isfinite(float(text))),
+    "shard": ("a shard such as 3/16", parse_shard),
+    "words": ("JSON of words", lambda text: parse_json(text, dict[str, str], "words") is not None),
 }
+"""Description of valid texts, and a function that returns a false value, or raises a `ValueError`,
+for an invalid text."""
 
 
 def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
     """Raise an `InputError` for a known attribute of another form than a run writes."""
     names = [*attributes, *(["gamma"] if "mix" in attributes else [])]  # A mix needs it.
     for name in filter(_CHECKS.__contains__, names):
-        value, check = attributes.get(name), _CHECKS[name]
+        value, (expected, accepts) = attributes.get(name), _CHECKS[name]
         with suppress(ValueError):  # An `InputError` is one.
-            if isinstance(value, str) and check.accepts(value):
+            if isinstance(value, str) and accepts(value):
                 continue
         found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(
-            f"{path}: the file is damaged: attribute {name}: expected {check.expected}, found "
-            f"{found}"
+            f"{path}: the file is damaged: attribute {name}: expected {expected}, found {found}"
         )
 
 

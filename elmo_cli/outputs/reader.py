@@ -178,7 +178,7 @@ class Activations:
     def close(self) -> None:
         """Close the files."""
         for file in self.files:
-            file.close()
+            file.handle.close()
 
     def __enter__(self) -> "Activations":
         return self
@@ -234,14 +234,10 @@ class ActivationsFile:
         self.path = path
         self._open()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._handle.close()
-
     @contextmanager
     def reading(self) -> Iterator[LayoutFile]:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
-        if not self._handle:
+        if not self.handle:
             raise InputError(f"{self.path}: the file is closed. Open it again.")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
             self._open()
@@ -262,14 +258,14 @@ class ActivationsFile:
 
     def _open(self) -> None:
         self._process = os.getpid()
-        self._handle: h5py.File | PartsFolder
+        self.handle: h5py.File | PartsFolder
         self.layout_file: LayoutFile
         self.attributes: dict[str, Any]
         if is_parts_folder(str(self.path)):
-            self._handle = self.layout_file = PartsFolder(str(self.path))
+            self.handle = self.layout_file = PartsFolder(str(self.path))
             self.attributes = with_types(self.layout_file.attributes)
             return
-        self._handle = file = _open_hdf5(self.path)
+        self.handle = file = _open_hdf5(self.path)
         try:
             with _damage_named(self.path):
                 try:

@@ -1,11 +1,7 @@
 """File for HDF5 that returns to its last checkpoint, even if the process is killed.
 
-docs/architecture.md says why. A checkpoint has three steps:
-
-    1. Sync the file, with everything that was appended.
-    2. Write the changed pages, the size and the caller's state to a log file, sync it and rename
-       it to its name. This completes the checkpoint.
-    3. Write the pages to the file, and truncate it to its size.
+docs/architecture.md says why, and lists the steps of a checkpoint. The log file has the changed
+pages, the size and the caller's state: when it has its name, the checkpoint is complete.
 
 The two files are OUTPUT.partial and OUTPUT.partial.log. The log is created first: a file called
 OUTPUT.partial without a log belongs to another program, and is never changed.
@@ -40,18 +36,10 @@ class ResumableFile(FileIO):
     """
 
     def __init__(self, final: Path) -> None:
-        """Open the file at its last checkpoint, or create it.
+        """Open the file at its last checkpoint, or create it; `final` is the complete file's name.
 
         A file that was completed by a process that was killed before renaming it is renamed and
-        closed.
-
-        Args:
-            final: Name of the complete file.
-
-        Raises:
-            BlockingIOError: Another process has the file open.
-            OutputError: The existing file is no unfinished run, or has lost its end.
-            OSError: The file cannot be opened.
+        closed. A file that another process has open raises a `BlockingIOError`.
         """
         self.final = final
         self.path = final.with_name(f"{final.name}.partial")
@@ -117,13 +105,9 @@ class ResumableFile(FileIO):
     # Methods that the owner calls.
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make a checkpoint of everything written. HDF5 must have closed the file.
+        """Make a checkpoint of everything written, with JSON values. HDF5 has closed the file.
 
-        Args:
-            state: JSON values that are stored with the checkpoint.
-
-        Raises:
-            OSError: The checkpoint cannot be written. The previous one stays valid.
+        After an `OSError`, the previous checkpoint stays valid.
         """
         if self.error is not None:
             raise self.error

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings
+from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, load_pyarrow
 from elmo_cli.text.parsers import LINE, ORIGINAL_ID
 from elmo_cli.text.records import Record, id_value, renamed_columns
 
@@ -33,15 +33,10 @@ Array = NDArray[Any]
 Columns = dict[str, list[Any]]
 
 VECTOR: Final = "vector"
-"""Column with the vectors of tokens, where there is one layer or mix."""
 LAYER_PREFIX: Final = "layer_"
-"""Prefix of the columns with vectors of tokens, where there are several layers."""
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
-IDS_SUFFIX: Final = ".ids.txt"
-"""Suffix of the file of ids, after the name of an output in npy."""
-_HEADER_BYTES: Final = 128
-"""Size of the header of npy."""
+_NPY_HEADER_BYTES: Final = 128
 ROW_GROUP_BYTES: Final = 1 << 25
 """Bytes of rows that are buffered and written together to Parquet."""
 _RECORD_BYTES: Final = 1000
@@ -60,13 +55,11 @@ _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
 
 
 class Rows(NamedTuple):
-    """Rows of a record."""
+    """Rows of a record: the output's own columns, those kept from the input, and vectors."""
 
     n: int
     own: Columns
-    """Columns of the output itself."""
     kept: Columns
-    """Columns of the input."""
     vectors: dict[str, Any]
     """Array of each row, by its column."""
     n_bytes: int
@@ -76,13 +69,9 @@ class Rows(NamedTuple):
 class SentenceRows:
     """One row per record: its index or id, its sentence and its activations."""
 
-    columns_of_empty: tuple[str, ...] = ("index",)
-    """Columns of Parquet without any record."""
-
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         self._format = output_format
         self.keeps_tokens = output_format.keeps_tokens(attributes)
-        """True if there is a column with the tokens."""
 
     def fields(self, number: int, record: Record) -> dict[str, Any]:
         """Return the fields of a record, by its number from 0, without kept columns."""
@@ -110,17 +99,13 @@ class SentenceRows:
 
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow."""
-        import pyarrow
-
-        block = [values for (values,) in vectors]
+        pyarrow, block = load_pyarrow(), [values for (values,) in vectors]
         return pyarrow.chunked_array(
             nested_array(block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled)
             for start in range(0, len(block), _CHUNK_RECORDS)
         )
 
-    def parquet_settings(
-        self, columns: list[str], vectors: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
         """Return settings of `pyarrow.parquet.ParquetWriter` for the other columns and vectors."""
         # Activations get no statistics: minimum and maximum of float16 take as long as compression.
         settings: dict[str, Any] = {"write_statistics": columns}
@@ -136,8 +121,6 @@ class SentenceRows:
 
 class TokenRows(SentenceRows):
     """One row per token. Subclasses choose other tokens and columns."""
-
-    columns_of_empty = ()
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
@@ -180,15 +163,11 @@ class TokenRows(SentenceRows):
 
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow, lists of fixed size."""
-        import pyarrow
-
-        block = np.concatenate(vectors)
+        pyarrow, block = load_pyarrow(), np.concatenate(vectors)
         flat = pyarrow.array(block.reshape(-1))
         return pyarrow.FixedSizeListArray.from_arrays(flat, block.shape[1])
 
-    def parquet_settings(
-        self, columns: list[str], vectors: Mapping[str, list[Any]]
-    ) -> dict[str, Any]:
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
         """Return settings without dictionaries of vectors, which take time and save nothing."""
         return {"use_dictionary": columns, "write_statistics": columns}
 
@@ -220,30 +199,32 @@ class JsonlWriter(_RowWriter):
 
 
 class ParquetWriter(_RowWriter):
-    """Writer of rows, one group at a time. Vectors are nested lists."""
+    """Writer of rows, one group at a time. Vectors are nested lists.
+
+    The first rows fix the types of the columns that nothing else fixes.
+    """
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._parquet: Any = None
-        self._converter = ArrowColumns(output_format.column_types)
-        # Rows that are not written yet.
-        self._own: Columns = {name: [] for name in self.rows.columns_of_empty}
+        # A column may have been renamed by `renamed_columns`, and always is if it is called id.
+        types = output_format.column_types
+        self._types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
+        self._types.pop("id", None)
+        # Rows that are not written yet. Without any record, sentences still have a column.
+        self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}
         self._kept: Columns = {}
-        self._vectors: dict[str, list[Any]] = {}
+        self._vectors: Columns = {}
         self._n_held = self._n_bytes = 0
 
     def fix_columns(self, types: Mapping[str, Any]) -> None:
         """Write these ids and kept columns with these types, also where no record has them."""
-        self._converter.types |= types
+        self._types |= types
         self._own |= {"id": []} if "id" in types else {}
         self._kept |= {name: [] for name in types if name != "id"}
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Collect the rows of a record, and write a group of rows when it is large enough.
-
-        Raises:
-            InputError: The record has a kept column that the first group does not have.
-        """
+        """Collect the rows of a record, and write a group of rows when it is large enough."""
         rows = self.rows.of(number, record, values)
         for name in rows.kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
@@ -271,15 +252,13 @@ class ParquetWriter(_RowWriter):
         self._parquet.close()
 
     def _write_held(self) -> None:
-        import pyarrow
         from pyarrow import parquet
 
-        convert = self._converter
-        columns = {name: convert.own_column(name, held) for name, held in self._own.items()}
-        columns |= {name: convert.kept_column(name, held) for name, held in self._kept.items()}
+        columns = {name: self._own_column(name, held) for name, held in self._own.items()}
+        columns |= {name: self._kept_column(name, held) for name, held in self._kept.items()}
         settings = self.rows.parquet_settings([*columns], self._vectors)
         columns |= {name: self.rows.nested(held) for name, held in self._vectors.items()}
-        table = pyarrow.table(columns)
+        table = load_pyarrow().table(columns)
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
@@ -288,6 +267,32 @@ class ParquetWriter(_RowWriter):
         for held in (*self._own.values(), *self._kept.values(), *self._vectors.values()):
             held.clear()
         self._n_held = self._n_bytes = 0
+
+    def _own_column(self, name: str, values: list[Any]) -> Any:
+        if name == "id":
+            return self._kept_column(name, values)
+        pyarrow = load_pyarrow()
+        if name == "tokens":
+            return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
+        return pyarrow.array(values, pyarrow.int64() if name in _INTEGERS else pyarrow.string())
+
+    def _kept_column(self, name: str, values: list[Any]) -> Any:
+        """Convert a column. Values of several types in the first rows become texts."""
+        pyarrow = load_pyarrow()
+        if name not in self._types:
+            found = type_of(values)
+            self._types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
+        column_type = self._types[name]
+        if pyarrow.types.is_string(column_type):
+            values = list(map(_as_text, values))
+        column = _arrow_array(values, column_type)
+        if column is None:
+            wrong = next(value for value in values if _arrow_array([value], column_type) is None)
+            raise InputError(
+                f"column {name!r}: expected {column_type}, as in the first rows, found "
+                f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
+            )
+        return column
 
 
 class NpzWriter(FormatWriter):
@@ -322,16 +327,13 @@ def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 
 
 class NpyWriter(FormatWriter):
-    """Writer that adds rows to one array, whose length is written at the end.
-
-    The ids of the rows go to a file next to it, one per line.
-    """
+    """Writer of one array, and of a file next to it with the ids of its rows, one per line."""
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._n_rows, self._row_shape = 0, ()
         self._ids: list[str] = []
-        file.write(bytes(_HEADER_BYTES))
+        file.write(bytes(_NPY_HEADER_BYTES))
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the row of a record; raise an `InputError` if its id is no line of a text."""
@@ -347,7 +349,7 @@ class NpyWriter(FormatWriter):
 
     def finish(self, attributes: Attributes) -> None:
         """Write the ids, and the header, which has the same length for any number of rows."""
-        ids = self._file.final.with_name(self._file.final.name + IDS_SUFFIX)
+        ids = self._file.final.with_name(f"{self._file.final.name}.ids.txt")
         if self._ids:
             write_lines(ids, self._ids)
         else:
@@ -375,8 +377,7 @@ def json_numbers(values: Array) -> str:
 
 def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
     """Return arrays as nested Arrow lists, of fixed length except for the axis of tokens."""
-    import pyarrow
-
+    pyarrow = load_pyarrow()
     nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
     sizes = list(block[0].shape)
     token_axis = None if pooled else len(sizes) - 2
@@ -391,69 +392,19 @@ def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
     return nested
 
 
-class ArrowColumns:
-    """Converter of columns to Arrow. The first rows fix the types that nothing else fixes."""
-
-    def __init__(self, types: Mapping[str, Any]) -> None:
-        """Convert columns, some of whose types are known."""
-        # A column may have been renamed by `renamed_columns`, and always is if it is called id.
-        self.types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
-        self.types.pop("id", None)
-
-    def own_column(self, name: str, values: Sequence[object]) -> Any:
-        """Convert a column of the output itself."""
-        import pyarrow
-
-        if name == "id":
-            return self.kept_column(name, values)
-        if name == "tokens":
-            return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
-        return pyarrow.array(values, pyarrow.int64() if name in _INTEGERS else pyarrow.string())
-
-    def kept_column(self, name: str, values: Sequence[object]) -> Any:
-        """Convert a column that is kept from the input.
-
-        Values of several types in the first rows, such as a number and a text, become texts.
-
-        Raises:
-            InputError: A later value has another type than the first rows.
-        """
-        import pyarrow
-
-        if name not in self.types:
-            found = type_of(values)
-            self.types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
-        column_type = self.types[name]
-        if pyarrow.types.is_string(column_type):
-            values = list(map(_as_text, values))
-        try:
-            return pyarrow.array(values, column_type)
-        except (pyarrow.ArrowException, OverflowError):
-            wrong = next(value for value in values if not _fits(value, column_type))
-            raise InputError(
-                f"column {name!r}: expected {column_type}, as in the first rows, found "
-                f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
-            ) from None
-
-
 def type_of(values: Sequence[object]) -> Any:
     """Return the type of values: text if they have several types, null if all are None."""
-    import pyarrow
+    array = _arrow_array(values)
+    return load_pyarrow().string() if array is None else array.type
 
+
+def _arrow_array(values: Sequence[object], kind: Any = None) -> Any:
+    """Return values as an array of Arrow; None if its type cannot hold all of them."""
+    pyarrow = load_pyarrow()
     try:
-        return pyarrow.array(values).type
+        return pyarrow.array(values, kind)
     except (pyarrow.ArrowException, OverflowError):
-        return pyarrow.string()
-
-
-def _fits(value: object, kind: Any) -> bool:
-    import pyarrow
-
-    try:
-        pyarrow.array([value], kind)
-    except (pyarrow.ArrowException, OverflowError):
-        return False
-    return True
+        return None
 
 
 def _as_text(value: object) -> str | None:

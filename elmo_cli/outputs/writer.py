@@ -1,8 +1,7 @@
 """Writer of an output, opened once: new, at a checkpoint, or complete already.
 
-The writers of the formats know how records are stored. This module has what all formats share: the
-name of the file until it is complete, checkpoints, and errors. `FiniteCheck` looks for NaN and
-infinity, which finite weights can give.
+It has what all formats share: the name of the file until it is complete, checkpoints, and errors.
+`FiniteCheck` looks for NaN and infinity, which finite weights can give.
 """
 
 import json
@@ -11,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +45,6 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "npy": NpyWriter,
     "parquet": ParquetWriter,
 }
-"""Writers of the formats that cannot resume."""
 
 
 class ActivationsWriter:
@@ -66,18 +65,9 @@ class ActivationsWriter:
         overwrite: bool = False,
         writer_type: type[FormatWriter] | None = None,
     ) -> None:
-        """Open the output.
+        """Open the output; `writer_type` replaces the format's writer, and cannot resume.
 
-        Args:
-            path: Path of the output, or `-` for standard output.
-            output_format: Format of the output.
-            attributes: Attributes that record how the output was made.
-            overwrite: Replace an existing file, and an unfinished run with other attributes.
-            writer_type: Writer that replaces the format's writer. It cannot resume.
-
-        Raises:
-            OutputError: The file or an unfinished run exists and has other attributes, or none;
-                the file cannot be written, or another process is writing it.
+        `overwrite` replaces an existing file, and an unfinished run with other attributes.
         """
         self._writer_type = writer_type
         self.output_format = output_format
@@ -121,29 +111,18 @@ class ActivationsWriter:
             self._opened().skip(self._shard.number_in_input(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
-        """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
-
-        Raises:
-            InputError: The text cannot be the name of a dataset.
-            OutputError: The disk is full, or fails. The methods below raise it too.
-        """
+        """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T."""
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
             self._opened().write(self._shard.number_in_input(self.n_records), record, values)
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make a checkpoint, if the format can resume.
-
-        The bytes of the file depend on the records after which checkpoints are made. Two files
-        are equal if these records are.
-
-        Args:
-            run_state: JSON values that are kept with the checkpoint.
-        """
+        """Make a checkpoint with JSON values, if the format can resume."""
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
                 self._opened().flush()
+                self._opened().close()  # The next record reopens it.
                 self._file.checkpoint(
                     {"settings": self.settings, "n_records": self.n_records, "run": run_state}
                 )
@@ -252,13 +231,9 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 def end_attributes(
     n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
-    """Return the attributes that are known only at the end.
+    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name.
 
-    Args:
-        n_records: Number of records in the output.
-        progress: Progress in the input at its end.
-        skipped: Reason why each skipped record was skipped, by its name.
-        has_keys: True if records have ids, for a format whose records may have none.
+    `has_keys` is True if records have ids, for a format whose records may have none.
     """
     return {
         "records": str(n_records),
@@ -270,11 +245,7 @@ def end_attributes(
 
 
 def finished_state(path: Path) -> dict[str, Any]:
-    """Return the state of the writer that finished a file.
-
-    Raises:
-        OutputError: The file does not contain it.
-    """
+    """Return the state of the writer that finished a file."""
     with suppress(InputError, KeyError), open_activations(path) as activations:
         stored = activations.attributes
         settings = {n: str(value) for n, value in stored.items() if n not in _END_ATTRIBUTES}
@@ -284,34 +255,29 @@ def finished_state(path: Path) -> dict[str, Any]:
     raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
 
 
+@dataclass
 class FiniteCheck:
     """Check of the activations that an output gets. It reports the first that are not finite."""
 
-    def __init__(
-        self, output: object, unit: str, dtype: str, report: Callable[[str], object] | None = None
-    ) -> None:
-        """Check nothing yet.
-
-        Args:
-            output: Name of the output, for the report.
-            unit: Word for a record, such as `line`.
-            dtype: Data type of the stored values.
-            report: Function that is called once, with a sentence. None logs a warning.
-        """
-        self._output, self._unit = output, unit
-        self._report = report or (lambda message: logger.warning("Warning: %s", message))
-        self._is_half = dtype == "float16"
-        self._has_reported = False
+    output: object
+    unit: str
+    """Word for a record, such as `line`."""
+    dtype: str
+    """Data type of the stored values."""
+    report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
+    """Function that is called once, with a sentence."""
+    has_reported: bool = False
 
     def add(self, values: NDArray[Any], number: int) -> None:
         """Check the float32 values of a record, given by its number from 1."""
-        if self._has_reported:
+        if self.has_reported:
             return
-        finite = np.abs(values) < _FLOAT16_LIMIT if self._is_half else np.isfinite(values)
+        is_half = self.dtype == "float16"
+        finite = np.abs(values) < _FLOAT16_LIMIT if is_half else np.isfinite(values)
         if not finite.all():
-            self._has_reported = True
-            remedy = "Use --dtype float32, and check" if self._is_half else "Check"
-            self._report(
-                f"{self._output}: activations are not finite (NaN or infinity), the first in "
-                f"{self._unit} {number:,}. {remedy} the weights of the model."
+            self.has_reported = True
+            remedy = "Use --dtype float32, and check" if is_half else "Check"
+            self.report(
+                f"{self.output}: activations are not finite (NaN or infinity), the first in "
+                f"{self.unit} {number:,}. {remedy} the weights of the model."
             )
