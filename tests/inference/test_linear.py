@@ -142,6 +142,14 @@ def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64
     return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales
 
 
+def n_between_steps(values: Tensor) -> NDArray[np.int64]:
+    """Count the values of each row that lie almost exactly between two steps, shape (N, 1)."""
+    _, scales = rounded_to_int8(values)
+    steps = np.abs(values.numpy().astype(np.float64)) / np.where(scales, scales, 1)
+    counts: NDArray[np.int64] = (np.abs(steps % 1 - 0.5) < 1e-3).sum(axis=1, keepdims=True)
+    return counts
+
+
 def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
     left, left_scales = rounded_to_int8(inputs)
     right, right_scales = rounded_to_int8(weight)
@@ -156,9 +164,11 @@ def test_int8_multiplies_rounded_values(product: Product) -> None:
     inputs = inputs * torch.logspace(-3, 2, len(inputs))[:, None]  # each has a scale of its own
     inputs[len(inputs) // 2] = weight[len(weight) // 2] = 0
     expected = product_of_rounded(inputs, weight) + (0 if bias is None else bias.numpy())
-    # Where a value lies between two steps, float32 may round it to the other one.
-    _, scales = rounded_to_int8(inputs)
-    step = 1.01 * scales * np.abs(weight.numpy()).max(axis=1)
+    # Where values lie between two steps, float32 may round them to the others.
+    (_, scales), (_, weight_scales) = rounded_to_int8(inputs), rounded_to_int8(weight)
+    largest = np.abs(inputs.numpy()).max(axis=1, keepdims=True)
+    step = np.maximum(1, n_between_steps(inputs)) * scales * np.abs(weight.numpy()).max(axis=1)
+    step = 1.01 * (step + n_between_steps(weight).T * weight_scales.T * largest)
     output = Int8Linear(weight, bias)(inputs)
     assert output.dtype == torch.float32
     assert (np.abs(output.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
