@@ -58,8 +58,10 @@ class Engine:
     device: torch.device
     batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
-    settings: ModelSettings  # as given, with the precision
-    changed: BiLm | None = None  # if its weights differ from the files
+    settings: ModelSettings
+    """Settings as they were given, with the precision."""
+    changed: BiLm | None = None
+    """The biLM, if its weights differ from the files."""
 
     @cached_property
     def content_sha256(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from elmo_cli.analysis.vector_sources import (
     ActivationsSource,
@@ -17,12 +17,11 @@ from elmo_cli.analysis.vector_sources import (
     usages_type,
 )
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.reader import Activations, check_same, matching_paths
+from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence
 
 OnProgress = Callable[[int], object]
 
-_SHARED: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes that must be equal in files that are read together, if the files have attributes."""
 
 
@@ -160,7 +159,7 @@ def open_vectors(
             files.sources += _open_activations(*found) if kind is None else map(kind, found)
         described = [(each.path, each.attributes) for each in files.sources if each.attributes]
         if described:
-            check_same(described, _SHARED)
+            check_same(described, SHARED_ATTRIBUTES)
         opened.pop_all()
     return files
 

@@ -39,7 +39,7 @@ LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 """Open file of one layout. Its records are numbered from 0, in the order of the input if it
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
-_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
+SHARED_ATTRIBUTES: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes that must be equal in files that are read as one."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
@@ -76,7 +76,7 @@ class Activations:
         try:
             self.files += map(ActivationsFile, matching_paths(paths))
             described = [(file.path, file.attributes) for file in self.files]
-            check_same(described, _SAME)
+            check_same(described, SHARED_ATTRIBUTES)
             are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
             if are_shards:
                 check_same(described, ("input_records", "input_sha256"))

@@ -243,13 +243,19 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     return find_model(name)
 
 
+def known_model(name: str) -> PublishedModel:
+    """Return the published model with a name; raise a `ModelError` for an unknown name."""
+    model = published_model(name)
+    if model is None:
+        raise no_such_model(name)
+    return model
+
+
 def remove_model(name: str) -> tuple[Path, int]:
     """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(HUB_PREFIX):
         raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
-    model = published_model(name)
-    if model is None:
-        raise no_such_model(name)
+    model = known_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
     folder = published_folder(model)

@@ -43,8 +43,8 @@ from elmo_cli.pretrained.files import (
     role_of,
     sha256,
 )
-from elmo_cli.pretrained.find import no_such_model
-from elmo_cli.pretrained.registry import BUNDLED, PublishedModel, published_model
+from elmo_cli.pretrained.find import known_model
+from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
 from elmo_cli.text.sources import read_text
 from elmo_cli.version import __version__
 
@@ -145,9 +145,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
 
     The files are checked as a download is.
     """
-    model = published_model(name)
-    if model is None:
-        raise no_such_model(name)
+    model = known_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary.")
     folder = published_folder(model)
