@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors import (
     ComputationError,
     ElmoError,
+    InputError,
     OtherInputError,
     OutputError,
     StoppedError,
@@ -23,13 +24,14 @@ from elmo_cli.errors import (
     size_text,
 )
 from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.inference.selection import pool_record
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, FiniteCheck, end_attributes
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, ShardReader
+from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, Sentence, ShardReader
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +81,11 @@ def embed_file(
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
+    if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
+        raise InputError(
+            f"--state carry with the sentences of a table: expected --batch-size 1, found "
+            f"{batch_size}"
+        )
     attributes = {
         **engine.attributes(selection, batch_size),
         "format": plan.text.format.name,
@@ -106,6 +113,21 @@ def embed_file(
             return _Run(*arguments, on_progress, should_stop).embed()
 
 
+class _Part(NamedTuple):
+    """Sentence of a record."""
+
+    item: ReadRecord
+    tokens: Sentence
+    is_last: bool = True
+
+
+def _split_records(records: Iterable[ReadRecord]) -> Iterator[_Part]:
+    for item in records:
+        *others, last = item.record.split()
+        yield from (_Part(item, tokens, is_last=False) for tokens in others)
+        yield _Part(item, last)
+
+
 def embed_windows(
     engine: Engine,
     records: Iterable[ReadRecord],
@@ -114,33 +136,56 @@ def embed_windows(
     *,
     unit: str,
     skip_errors: bool = False,
+    splits_records: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
     """Yield embedded records in windows, which are held in memory and computed together.
 
     Each comes with the progress in the input if a checkpoint follows it. It is used before the next
     one. A window ends early after a record with a checkpoint, and where the next record is not
-    ready. A record that does not fit into memory is a `ComputationError`, or with `skip_errors` a
-    record with its error and without tokens. Errors call a record by its `unit`, such as `line`.
+    ready. With `splits_records`, the sentences of a record are computed by themselves, and its
+    tokens are pooled together. A record that does not fit into memory is a `ComputationError`, or
+    with `skip_errors` a record with its error and without tokens. Errors call a record by its
+    `unit`, such as `line`.
     """
+    pools_later = splits_records and selection.pooling is not None
+    computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
+    results_of_record: list[Array | ComputationError] = []
 
-    def name_error(item: ReadRecord, result: Array | ComputationError) -> EmbeddedRecord:
-        if not isinstance(result, ComputationError):
-            return EmbeddedRecord(item.record, item.number, result)
-        reason = f"{unit} {item.number:,}: {result}"
+    def join(item: ReadRecord) -> EmbeddedRecord:
+        results = list(results_of_record)
+        results_of_record.clear()
+        error = next((each for each in results if isinstance(each, ComputationError)), None)
+        if error is None:
+            arrays = cast(list[Array], results)
+            values = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
+            values = pool_record(selection, values) if pools_later else values
+            return EmbeddedRecord(item.record, item.number, values)
+        reason = f"{unit} {item.number:,}: {error}"
         if not skip_errors:
             raise ComputationError(reason)
-        record = item.record._replace(tokens=[], error=reason)
+        record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
         return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 
-    for items, results in engine.run(
-        records,
-        partial(engine.embed_window, selection=selection),
-        sentence_of=lambda item: item.record.tokens,
+    def join_records(
+        parts: list[_Part], results: Iterable[Array | ComputationError]
+    ) -> Iterator[EmbeddedRecord]:
+        for part, result in zip(parts, results, strict=True):
+            results_of_record.append(result)
+            if part.is_last:
+                yield join(part.item)
+
+    for parts, results in engine.run(
+        _split_records(records),
+        partial(engine.embed_window, selection=computed),
+        sentence_of=lambda part: part.tokens,
         batch_size=batch_size,
-        ends_window=lambda item: item.checkpoint is not None or not is_ready(),
+        ends_window=lambda part: (
+            part.is_last and (part.item.checkpoint is not None or not is_ready())
+        ),
     ):
-        yield map(name_error, items, results), items[-1].checkpoint
+        last = parts[-1]
+        yield join_records(parts, results), last.item.checkpoint if last.is_last else None
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
@@ -231,6 +276,7 @@ class _Run:
             self.batch_size,
             unit=plan.unit,
             skip_errors=plan.text.settings.skip_errors,
+            splits_records=plan.text.splits_records,
             is_ready=is_ready,
         ):
             for embedded in embedded_records:

@@ -330,9 +330,9 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        settings = TextSettings(tokenizer=tokenizer or "moses", language=language)
-        files, is_chosen = self.files, tokenizer is not None
-        chosen = settings.choose_tokenizer(files.tokenizer, files.language, is_chosen=is_chosen)
+        files = self.files
+        settings = TextSettings(tokenizer=tokenizer or files.tokenizer, language=language)
+        chosen = settings.make_tokenizer(files.language, "moses")
         self._warn_about_tokenizer(chosen, files.tokenizer)
         listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
         sentences = [
@@ -409,8 +409,9 @@ class ElmoEmbedder:
             use_sentence_keys: Name datasets by their sentence instead of their number.
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
                 None goes by the content and the suffix.
-            tokenizer: Tokenizer of text: `whitespace`, `moses` or `spacy`. None is the tokenizer
-                that the model was trained with if it names one, else `whitespace`.
+            tokenizer: Tokenizer of text: `whitespace`, `moses`, `spacy` or `residues`. None is
+                the tokenizer that the model was trained with if it names one, else `moses` for a
+                table and `whitespace` for any other input.
             language: Code of the language of the text. None is the language of the model.
             split_sentences: Split lines into sentences, which are numbered instead of lines.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
@@ -444,7 +445,7 @@ class ElmoEmbedder:
             input_file,
             TextSettings(
                 input_format=input_format,
-                tokenizer=tokenizer or "whitespace",
+                tokenizer=tokenizer,
                 language=language,
                 split_sentences=split_sentences,
                 skip_errors=skip_errors,
@@ -456,7 +457,6 @@ class ElmoEmbedder:
             ),
             trained=self.files.tokenizer,
             language=self.files.language,
-            is_chosen=tokenizer is not None,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)

@@ -202,7 +202,7 @@ def write_usages(
     words: Mapping[str, str],
     *,
     layers: str = DEFAULT_LAYERS,
-    tokenizer: str = "whitespace",
+    tokenizer: str | None = None,
     overwrite: bool = False,
 ) -> Usages:
     """Write the vectors of the occurrences of target words in a text.
@@ -213,7 +213,7 @@ def write_usages(
         output: HDF5, .npz, .parquet or .jsonl. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
-        tokenizer: `whitespace`, `moses` or `spacy`.
+        tokenizer: As in `ElmoEmbedder.embed_file`.
         overwrite: Replace an existing output.
 
     Raises:
@@ -221,8 +221,8 @@ def write_usages(
             read.
         ElmoError: The output cannot be written.
     """
-    settings = TextSettings(tokenizer=tokenizer)
-    text = open_input(corpus, settings, language=embedder.files.language)
+    settings, files = TextSettings(tokenizer=tokenizer), embedder.files
+    text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)
     plan = plan_usages(text, output, Selection(layers), written, state=embedder.state)
     return embed_usages(embedder.engine, plan, words)

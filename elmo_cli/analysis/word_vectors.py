@@ -194,7 +194,7 @@ def write_average_vectors(
         with open_records(text, expected, ids="none") as (records, *_):
             for record in records:
                 on_progress(len(record.tokens))
-                yield record.tokens
+                yield from record.split()
 
     averaging = averaging or Averaging()
     averages = average_vectors(embedder, sentences(), words, **asdict(averaging))

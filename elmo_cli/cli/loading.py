@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.cli.command import is_set, usage_errors
+from elmo_cli.cli.command import usage_errors
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -56,52 +56,60 @@ def collect_garbage() -> None:
     gc.enable()
 
 
-def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) -> "TextInput":
+def open_text(
+    source: "Source | str", text: TextSettings, model: ModelSettings, default: str = "whitespace"
+) -> "TextInput":
     """Open a text, and decide its format and tokenizer before the model is loaded.
 
-    The default tokenizer is the one of the model's training. Print it, or a warning if the options
-    name another tokenizer.
+    Print the tokenizer of the model's training, or a warning if the options name another one.
+    `default` is the tokenizer of lines of text.
     """
     from elmo_cli.text.input_formats import open_input
 
-    check_language(text)
     trained, language = model.resolved.tokenizer, model.resolved.language
-    if is_chosen := is_set("--tokenizer", "--language"):
+    if text.chooses_tokenizer:
         with usage_errors():
             text.make_tokenizer(language)
-    opened = open_input(source, text, trained=trained, language=language, is_chosen=is_chosen)
-    _show_tokenizer(opened.tokenizer, opened.trained)
+    opened = open_input(source, text, trained=trained, language=language, default=default)
+    check_language(text, opened.tokenizer)
+    _show_tokenizer(opened.tokenizer, opened.trained, text)
     return opened
 
 
 def load_tokenizer(
-    text: TextSettings, model: ModelSettings, source: str | None = None
+    text: TextSettings, model: ModelSettings, source: str | None = None, *, is_new: bool = False
 ) -> "Tokenizer":
-    """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
-    from elmo_cli.text.input_formats import find_format
+    """Create the tokenizer of a source that others open, or of typed text; see `open_text`.
+
+    A new model has no tokenizer yet.
+    """
+    from elmo_cli.text.input_formats import default_tokenizer, find_format
     from elmo_cli.text.sources import Source
 
-    check_language(text)
-    trained, is_chosen = model.resolved.tokenizer, is_set("--tokenizer", "--language")
+    trained, default = None if is_new else model.resolved.tokenizer, "moses"
     with usage_errors():
-        if trained is not None and source is not None:
-            has_tokens = find_format(Source(source), text.input_format).has_tokens
-            trained = None if has_tokens else trained
-        tokenizer = text.choose_tokenizer(trained, model.resolved.language, is_chosen=is_chosen)
-    _show_tokenizer(tokenizer, trained)
+        if source is not None:
+            input_format = find_format(Source(source), text.input_format)
+            trained = None if input_format.has_tokens else trained
+            default = default_tokenizer(input_format)
+        default = default if trained is None or text.chooses_tokenizer else trained
+        tokenizer = text.make_tokenizer(model.resolved.language, default)
+    check_language(text, tokenizer)
+    _show_tokenizer(tokenizer, trained, text)
     return tokenizer
 
 
-def _show_tokenizer(tokenizer: "Tokenizer", trained: str | None) -> None:
-    name = tokenizer.name
-    if trained is not None and not is_set("--tokenizer", "--language"):
+def _show_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSettings) -> None:
+    if trained is not None and not text.chooses_tokenizer:
         messages.say(f"Tokenizer: {trained}, as in the training of the model")
-    elif trained not in (None, name):
-        messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {name}.")
+    elif trained not in (None, tokenizer.name):
+        trained_with = f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
+        messages.say(f"Warning: {trained_with}.")
 
 
-def check_language(text: TextSettings) -> None:
-    """Raise a `UsageError` for a language that would have no effect."""
-    is_used = text.tokenizer != "whitespace" or text.split_sentences
-    if text.language and (":" in text.tokenizer or not is_used):
-        raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")
+def check_language(text: TextSettings, tokenizer: "Tokenizer") -> None:
+    """Raise a `UsageError` for a language that has no effect."""
+    is_used = ":" in tokenizer.name or tokenizer.splits_by is not None
+    if text.language and (":" in (text.tokenizer or "") or not is_used):
+        name = text.tokenizer or tokenizer.name
+        raise click.UsageError(f"--language has no effect with --tokenizer {name}")

@@ -4,7 +4,7 @@ import csv
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -269,17 +269,21 @@ id_column_option = partial(
 )
 
 
+BY_INPUT: Final = "moses for tables, whitespace for other input"
+"""Default of --tokenizer in a help."""
+
+
 def tokenizer_options(default: str, **settings: Any) -> Decorator:
-    """Add --tokenizer and --language, as `TextSettings`."""
+    """Add --tokenizer and --language, as `TextSettings`; `default` is for the help."""
     return option_group(
         "Text",
         option(
             "--tokenizer NAME",
-            default=default,
             shell_complete=complete_values(*TOKENIZERS),
             show_default=False,
-            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, "
-            f"as in spacy:de. [default: the tokenizer of the model's training, else {default}]",
+            help="Tokenizer: whitespace, moses, spacy, or residues (every letter is a token). "
+            "Append a language code to moses or spacy, as in spacy:de. [default: the tokenizer of "
+            f"the model's training, else {default}]",
             **settings,
         ),
         option(
@@ -297,7 +301,8 @@ def splitting_options(default: str, **settings: Any) -> Decorator:
         tokenizer_options(default, **settings),
         flag(
             "--split-sentences",
-            help="Split lines of running text into sentences, which are numbered instead of lines.",
+            help="Compute each sentence of a text by itself. The sentences of a text file are "
+            "records of their own; those of a row of a table remain one record.",
             **settings,
         ),
     )
@@ -308,6 +313,12 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
     return option_group(
         "Text",
         input_format_options(**settings),
+        option(
+            "--word-column NAME",
+            excludes="--text-column",
+            help="Column with one word per row. Consecutive rows with the same id are one text.",
+            **settings,
+        ),
         *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",
@@ -320,7 +331,7 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
 
 input_options = option_group(
     "Input",
-    text_options("whitespace"),
+    text_options(BY_INPUT),
     flag(
         "--skip-errors",
         help="Give a line that cannot be read, or is too long for memory, no tokens.",

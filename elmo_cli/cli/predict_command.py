@@ -115,7 +115,7 @@ def predict(
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(source, text_settings, model_settings)
+        opened = loading.open_text(source, text_settings, model_settings, "moses")
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", opened, each=choices.each) as texts:
         _print_answers(texts, model, choices)

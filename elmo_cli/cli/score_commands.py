@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, json_line, print_rows
-from elmo_cli.cli.command import command, is_set, option_group, usage_errors
+from elmo_cli.cli.command import command, option_group, usage_errors
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
     from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
     from elmo_cli.language_model.surprisal import UnitKind
-    from elmo_cli.text.records import Record
+    from elmo_cli.text.records import Record, Sentence
 
 _MAX_LINES = 100
 """Maximum number of groups whose accuracy is printed."""
@@ -49,7 +49,7 @@ def _open_text(text: TextInput, model: "LanguageModel") -> Iterator[_OpenText]:
         messages.progress_bar(source=text.source.path) as bar,
         open_records(text, expected, on_bytes=bar.update) as (records, is_ready, has_ids),
     ):
-        columns = name_columns(has_ids=has_ids, is_split=text.tokenizer.splits_by is not None)
+        columns = name_columns(has_ids=has_ids, is_split=text.splits_lines)
         yield _OpenText(columns, records, is_ready, partial(messages.show_rate, bar))
 
 
@@ -57,7 +57,7 @@ def _score_options(function: Any) -> Any:
     """Add the options of a text and of a language model that scores it, in batches."""
     batch_size = options.batch_size_option(requires="--state carry")
     speed = options.batch_tokens_option(batch_size(function))
-    return options.text_options("whitespace")(options.language_model_options(speed))
+    return options.text_options(options.BY_INPUT)(options.language_model_options(speed))
 
 
 def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
@@ -114,12 +114,19 @@ def perplexity(
 
     def score() -> Iterator["SentenceScore"]:
         n_tokens = 0
-        measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
-        for scored in scoring.score_records(opened.records, measure):
+
+        def measure(sentences: "Iterator[Sentence]") -> "Iterator[list[SentenceScore]]":
+            scores = model.score(sentences, batch_size, opened.is_ready)
+            return ([each] for each in scores)
+
+        def join(parts: "list[list[SentenceScore]]") -> "list[SentenceScore]":
+            return list(chain.from_iterable(parts))
+
+        for scored in scoring.score_records(opened.records, measure, join):
             if rows is not None:
                 row = scoring.sentence_row(scored.result)
                 rows.write([row], scored.record.columns, scored.names)
-            yield scored.result
+            yield from scored.result
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
@@ -172,7 +179,7 @@ class _Choices:
     @property
     def unit(self) -> "UnitKind":
         """Unit of the rows."""
-        return "region" if self.regions else "word" if self.words_by else "token"
+        return "word" if self.words_by else "region" if self.regions else "token"
 
     def print_rows(self, columns: Sequence[str]) -> AbstractContextManager["RowWriter"]:
         return print_rows(self.row_format, columns, as_json=self.as_json)
@@ -192,12 +199,13 @@ class _Choices:
     choice(
         "--words-by",
         ["space"],
-        excludes="--pairs or --regions",
-        help="Add the surprisals of the tokens of each word, between spaces: a row per word.",
+        excludes="--pairs",
+        help="Add the surprisals of the tokens of each word, between spaces: a row per word. With "
+        "--regions, the rows have the region of the word too.",
     ),
     option(
         "--regions COLUMN",
-        excludes="--pairs or --text-column",
+        excludes="--pairs or --text-column or --word-column",
         help="Add the surprisals of the tokens of each region. COLUMN has the text, with `|` "
         "between regions.",
     ),
@@ -256,8 +264,11 @@ def surprisal(
         from elmo_cli.analysis.pictures import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
+    if text_settings.word_column is not None:
+        choices = replace(choices, words_by="space")
     text_settings = _adapt(text_settings, source, choices)
-    opened = loading.open_text(source, text_settings, model_settings)
+    default = "moses" if choices.words_by else "whitespace"
+    opened = loading.open_text(source, text_settings, model_settings, default)
     if choices.pairs:
         _print_pairs(opened, choices, model_settings)
     else:
@@ -265,21 +276,14 @@ def surprisal(
 
 
 def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSettings:
-    """Return the settings of the text: where it is, and the tokenizer of words and sentences.
-
-    Words, regions and sentences of pairs are raw text, unless the format has tokens.
-    """
-    with usage_errors():
-        input_format = find_format(source, settings.input_format)
+    """Return the settings of the text: where it is, and whether lists have words or tokens."""
+    input_format = find_format(source, settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
     if choices.regions is not None:
         settings = replace(settings, text_column=choices.regions)
-    is_raw = (name or choices.words_by) and not input_format.has_tokens
-    if is_raw and not is_set("--tokenizer"):
-        settings = replace(settings, tokenizer="moses")
-    return settings
+    return replace(settings, splits_words=choices.words_by is not None)
 
 
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
@@ -287,10 +291,11 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks, read_frequencies
 
-    if choices.unit == "region":
+    if choices.regions:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
-    table = SurprisalTable(choices.unit, choices.direction, choices.entropy, counts)
+    with_regions = bool(choices.words_by and choices.regions)
+    table = SurprisalTable(choices.unit, with_regions, choices.direction, choices.entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = 0
@@ -300,7 +305,12 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
         for scored in measured:
-            rows.write(map(table.row, scored.result), scored.record.columns, scored.names)
+            record = scored.record
+            if record.word_columns:
+                for unit, columns in zip(scored.result, record.word_columns, strict=True):
+                    rows.write([table.row(unit)], columns, scored.names)
+            else:
+                rows.write(map(table.row, scored.result), record.columns, scored.names)
             if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored)
             n_tokens += len(scored.record.tokens)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import Decorator, command, option_group, usage_errors
+from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.training.training_options import (
@@ -83,7 +83,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
 )
 @options.input_format_options("every TEXT and of --validation-file")
-@options.splitting_options("whitespace")
+@options.splitting_options(options.BY_INPUT)
 @option_group(
     "Validation",
     _file("--validation-file FILE", help="Text to measure perplexity on."),
@@ -168,12 +168,9 @@ def train(
     model_settings = (
         ModelSettings(model) if options_file is None else ModelSettings(None, options_file, model)
     )
-    if model is not None:
-        tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0])
-    else:
-        loading.check_language(text_settings)
-        with usage_errors():
-            tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
+    tokenizer = loading.load_tokenizer(
+        text_settings, model_settings, texts[0], is_new=model is None
+    )
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

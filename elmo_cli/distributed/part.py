@@ -125,7 +125,12 @@ def _write(
     skipped, warnings, n_tokens = dict[str, str](), list[str](), 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
-        engine, records.read(), selection, unit=f"{part.path}, record", skip_errors=skips_errors
+        engine,
+        records.read(),
+        selection,
+        unit=f"{part.path}, record",
+        skip_errors=skips_errors,
+        splits_records=settings.text.split_sentences,
     )
     for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
         record, number = embedded.record, part.first + embedded.number - 1

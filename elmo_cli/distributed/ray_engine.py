@@ -238,7 +238,7 @@ class EmbedBatch:
         except TableError as error:
             raise InputError(f"the batch: {error}") from None
         texts = batch[name]
-        tokenize = settings.text.make_tokenizer().tokenize
+        tokenize = settings.text.make_tokenizer(default="moses").tokenize
         sentences = [
             tokenize(text or "")
             if text is None or isinstance(text, str)

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -38,6 +40,17 @@ def apply_selection(
     if selection.pooling is not None:
         return values.unbind(dim=-2)
     return torch.split(values, list(lengths), dim=-2)
+
+
+def pool_record(selection: Selection, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W). Zeros without any."""
+    n_tokens = values.shape[-2]
+    if n_tokens == 0:
+        return np.zeros((*values.shape[:-2], values.shape[-1]), np.float32)
+    pooled = pool_tokens(torch.from_numpy(values), [n_tokens], str(selection.pooling))[..., 0, :]
+    pooled = functional.normalize(pooled, dim=-1) if selection.normalize else pooled
+    array: NDArray[np.float32] = pooled.numpy()
+    return array
 
 
 def choose_layers(selection: Selection, layers: Tensor) -> Tensor:

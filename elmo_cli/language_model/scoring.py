@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -317,13 +318,16 @@ def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
         return Directions(*np.exp(-means).tolist())
 
 
-def sentence_row(score: SentenceScore) -> list[object]:
-    """Return the row of a sentence. A sentence without tokens has no perplexities."""
+def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
+    """Return the row of a record, of one or more sentences. Without tokens it has no perplexity."""
+    n_tokens = sum(len(score.tokens) for score in scores)
     perplexities: Sequence[object] = [None] * 3
-    if score.tokens:
-        perplexities = astuple(perplexity_of_scores([score]).all_words)
-    log_p = float(score.forward.sum()), float(score.backward.sum())
-    return [len(score.tokens), int((~score.known).sum()), *log_p, *perplexities]
+    if n_tokens:
+        perplexities = astuple(perplexity_of_scores(scores).all_words)
+    n_unknown = sum(int((~score.known).sum()) for score in scores)
+    forward = float(sum(score.forward.sum() for score in scores))
+    backward = float(sum(score.backward.sum() for score in scores))
+    return [n_tokens, n_unknown, forward, backward, *perplexities]
 
 
 @dataclass(frozen=True)
@@ -354,16 +358,25 @@ def record_names(number: int, record: Record) -> tuple[str | int, ...]:
 
 
 def score_records(
-    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterator[_Result]]
+    records: Iterable[Record],
+    score: Callable[[Iterator[Sentence]], Iterator[_Result]],
+    join: Callable[[list[_Result]], _Result],
 ) -> Iterator[ScoredRecord[_Result]]:
-    """Yield each record with the result for its tokens; `score` keeps their order."""
+    """Yield each record with the result for its tokens.
+
+    `score` yields one result per sentence, in their order; `join` joins those of a record with
+    several sentences.
+    """
     waiting: deque[Record] = deque()
 
     def sentences() -> Iterator[Sentence]:
         for record in records:
             waiting.append(record)
-            yield record.tokens
+            yield from record.split()
 
-    for number, result in enumerate(score(sentences()), start=1):
+    results = score(sentences())
+    for number, first in enumerate(results, start=1):
         record = waiting.popleft()
+        others = list(islice(results, max(len(record.sentences) - 1, 0)))
+        result = join([first, *others]) if others else first
         yield ScoredRecord(record_names(number, record), record, result)

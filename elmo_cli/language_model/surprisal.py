@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -30,8 +31,9 @@ from elmo_cli.errors import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction
-from elmo_cli.text.records import Record, Sentence
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
+from elmo_cli.text.parsers import row_record
+from elmo_cli.text.records import Record, Sentence, check_batch, check_sentence
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -50,6 +52,8 @@ class Unit(NamedTuple):
     text: str
     tokens: slice
     """Positions of its tokens."""
+    region: "Unit | None" = None
+    """Region of a word, if the text has regions."""
 
 
 def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
@@ -64,6 +68,23 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
         return [Unit(n, token, slice(n, n + 1)) for n, token in enumerate(tokens)]
     parts = text.split() if kind == "word" else map(str.strip, text.split(_REGION_MARK))
     return _align(kind, parts, tokens)
+
+
+def units_of(kind: UnitKind, record: Record, *, with_regions: bool = False) -> list[Unit]:
+    """Split the tokens of a record into units. Words that the input gives may be empty."""
+    text, tokens = record.text, record.tokens
+    if kind == "word" and record.words:
+        ends = list(accumulate(word.n_tokens for word in record.words))
+        return [
+            Unit(number, word.text, slice(end - word.n_tokens, end))
+            for number, (word, end) in enumerate(zip(record.words, ends, strict=True), start=1)
+        ]
+    if not with_regions:
+        return find_units(kind, text, tokens)
+    regions = find_units("region", text, tokens)
+    of_token = [region for region in regions for _ in range(*region.tokens.indices(len(tokens)))]
+    words = find_units(kind, text.replace(_REGION_MARK, " "), tokens)
+    return [word._replace(region=of_token[word.tokens.start]) for word in words]
 
 
 def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
@@ -251,12 +272,13 @@ class UnitSurprisal(NamedTuple):
     text: str
     n_tokens: int
     n_unknown: int
-    surprisal: Sequence[float]
-    """Sum over its tokens in each direction, in bits."""
+    surprisal: Sequence[float | None]
+    """Sum over its tokens in each direction, in bits; None without tokens."""
     entropy: Sequence[float]
     """Entropy in each direction where the unit begins in that direction; empty if not computed."""
     log_frequency: float | None
     """Sum over its tokens; None if one of them has none."""
+    region: Unit | None = None
 
     @property
     def known(self) -> bool:
@@ -269,6 +291,8 @@ class SurprisalTable:
     """Table of surprisals: which rows and columns it has."""
 
     unit: UnitKind = "token"
+    with_regions: bool = False
+    """Add the region of each word."""
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
@@ -281,6 +305,7 @@ class SurprisalTable:
         names = [f"{self.unit}_number", self.unit, "tokens"]
         return [
             *(["position", "token"] if self.unit == "token" else names),
+            *(["region_number", "region"] if self.with_regions else []),
             *directed("surprisal", self.direction),
             *(["surprisal_average"] if self.direction == "both" else []),
             *(directed("entropy", self.direction) if self.with_entropy else []),
@@ -293,8 +318,9 @@ class SurprisalTable:
         return [
             *(unit.number, unit.text),
             *([] if self.unit == "token" else [unit.n_tokens]),
+            *([unit.region.number, unit.region.text] if unit.region else []),
             *unit.surprisal,
-            *([sum(unit.surprisal) / 2] if self.direction == "both" else []),
+            *([_average(unit.surprisal)] if self.direction == "both" else []),
             *unit.entropy,
             *(unit.log_frequency, len(unit.text), unit.known),
         ]
@@ -318,10 +344,10 @@ class SurprisalTable:
         frequencies = self.frequencies
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
-        for scored in score_records(records, measure):
+        for scored in score_records(records, measure, _joined):
             surprisals = scored.result
             try:
-                units = find_units(self.unit, scored.record.text, surprisals.tokens)
+                units = units_of(self.unit, scored.record, with_regions=self.with_regions)
             except InputError as error:
                 raise InputError(f"record {scored.names[-1]}: {error}") from None
             result = [self._add(unit, surprisals, frequencies) for unit in units]
@@ -331,16 +357,88 @@ class SurprisalTable:
         self, unit: Unit, surprisals: Surprisals, frequencies: Mapping[str, float]
     ) -> UnitSurprisal:
         """Add the surprisals of the tokens of a unit."""
-        tokens = unit.tokens
+        tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
+        if not n_tokens:
+            nothing = [None] * len(SLOTS[self.direction])
+            entropy = [] if surprisals.entropy is None else nothing
+            return UnitSurprisal(unit.number, unit.text, 0, 0, nothing, entropy, None)
         # The backward direction meets the last token of the unit first.
         begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
         entropies = () if surprisals.entropy is None else surprisals.entropy
         return UnitSurprisal(
             unit.number,
             unit.text,
-            tokens.stop - tokens.start,
+            n_tokens,
             int((~surprisals.known[tokens]).sum()),
             surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
             [float(row[begin]) for row, begin in zip(entropies, begins, strict=False)],
             sum_frequencies(surprisals.tokens[tokens], frequencies),
+            unit.region,
         )
+
+
+def _average(directions: Sequence[float | None]) -> float | None:
+    values = [value for value in directions if value is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _joined(parts: list[Surprisals]) -> Surprisals:
+    """Join the surprisals of the sentences of a record, (D, T) each."""
+    tokens = list(chain.from_iterable(part.tokens for part in parts))
+    known = np.concatenate([part.known for part in parts])
+    surprisal = np.concatenate([part.surprisal for part in parts], axis=-1)
+    entropies = [part.entropy for part in parts if part.entropy is not None]
+    entropy = np.concatenate(entropies, axis=-1) if entropies else None
+    return Surprisals(tokens, known, surprisal, entropy)
+
+
+def measure_units(
+    model: LanguageModel,
+    texts: Iterable[str | Sequence[str]],
+    by: UnitKind = "word",
+    *,
+    direction: Direction = "forward",
+    with_entropy: bool = False,
+    frequencies: Mapping[str, float] | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> Iterator[list[UnitSurprisal]]:
+    """Measure the surprisal of the words, regions or tokens of a stream of raw texts.
+
+    `elmo surprisal` prints the same values.
+
+    Args:
+        texts: Raw texts, in which `|` separates regions; or lists, of words if words are measured,
+            each of which is tokenized by itself, or else of tokens.
+        by: `word`, as white space separates them, `region` or `token`.
+        direction: `forward`, `backward` or `both`, in this order.
+        with_entropy: Measure the entropy where each unit begins.
+        frequencies: As in `SurprisalTable`.
+        tokenizer, language: As in `ElmoEmbedder.encode`.
+        split_sentences: Compute each sentence of a text by itself.
+        batch_size: As in `LanguageModel.score`.
+
+    Returns:
+        One list of units per text, in its order.
+    """
+    settings = TextSettings(
+        tokenizer=tokenizer or model.files.tokenizer,
+        language=language,
+        split_sentences=split_sentences,
+        splits_words=by == "word",
+    )
+    chosen = settings.make_tokenizer(model.files.language, "moses")
+    chosen = ignore_marks(chosen) if by == "region" else chosen
+
+    def records() -> Iterator[Record]:
+        for index, text in enumerate(check_batch(texts, "texts")):
+            expected = "a string or a list of words"
+            value = (
+                text if isinstance(text, str) else check_sentence(text, f"texts[{index}]", expected)
+            )
+            yield row_record({"text": value}, settings, chosen)[0]
+
+    table = SurprisalTable(by, False, direction, with_entropy, frequencies)
+    return (scored.result for scored in table.measure(model, records(), batch_size))

@@ -20,6 +20,7 @@ from elmo_cli.text.parsers import (
     Entry,
     conllu_entries,
     fasta_entries,
+    group_words,
     json_entries,
     text_entries,
 )
@@ -209,6 +210,16 @@ class TextInput:
     trained: str | None = None
     """Tokenizer of the model's training text, if it is known and the format has no tokens."""
 
+    @property
+    def splits_lines(self) -> bool:
+        """True if each sentence of a line is a record."""
+        return self.tokenizer.splits_by is not None and not self.format.has_columns
+
+    @property
+    def splits_records(self) -> bool:
+        """True if a record may have several sentences."""
+        return self.tokenizer.splits_by is not None and self.format.has_columns
+
 
 def open_input(
     source: Source | IO[str] | str | Path,
@@ -217,25 +228,36 @@ def open_input(
     *,
     trained: str | None = None,
     language: str | None = None,
-    is_chosen: bool = True,
+    default: str = WHITESPACE.name,
 ) -> TextInput:
     """Open an input and decide its format and its tokenizer.
 
-    `tokenizer` replaces that in `settings`; see `TextSettings.choose_tokenizer` for the others.
+    If neither `tokenizer` nor `settings` name one, it is `trained`, that of the model's training;
+    else `moses` for a format with columns, whose texts are raw, and `default` for any other.
     """
     source = source if isinstance(source, Source) else Source(source)
     input_format = find_format(source, settings.input_format)
     trained = None if input_format.has_tokens else trained
     if tokenizer is None:
-        tokenizer = settings.choose_tokenizer(trained, language, is_chosen=is_chosen)
-    is_whitespace = tokenizer.name == WHITESPACE.name and tokenizer.splits_by is None
-    if input_format.has_tokens and not is_whitespace:
+        default = default_tokenizer(input_format, default)
+        default = default if trained is None or settings.chooses_tokenizer else trained
+        tokenizer = settings.make_tokenizer(language, default)
+    else:
+        settings = replace(settings, tokenizer=tokenizer.name)
+    if input_format.has_tokens and tokenizer.splits_by is not None:
+        raise InputError(f"--split-sentences requires text or a table, found {input_format.name}")
+    if input_format.has_tokens and tokenizer.name != WHITESPACE.name:
         raise InputError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
-    if tokenizer.splits_by is not None:
-        if input_format.name != TEXT.name:
-            raise InputError(f"--split-sentences requires text, found {input_format.name}")
+    if tokenizer.splits_by is not None and input_format.name == TEXT.name:
         input_format = replace(input_format, unit="sentence")
     return TextInput(source, settings, input_format, tokenizer, trained)
+
+
+def default_tokenizer(input_format: InputFormat, default: str = WHITESPACE.name) -> str:
+    """Return the tokenizer of a format: tables have raw text, other formats have `default`."""
+    if input_format.has_tokens:
+        return WHITESPACE.name
+    return "moses" if input_format.has_columns else default
 
 
 class Records(NamedTuple):
@@ -270,13 +292,14 @@ def open_records(
     """
     input_format, settings = text.format, text.settings
     settings.check_format(input_format.name, has_columns=input_format.has_columns)
-    if ids == "none":
+    if ids == "none" and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     is_text = input_format.name == TEXT.name and not settings.paragraphs
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
     with text.source:
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
+        entries = group_words(entries, text.tokenizer) if settings.word_column else entries
         records = checked_records(
             entries,
             text.source.name,

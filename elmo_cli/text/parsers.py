@@ -26,13 +26,23 @@ fasta    one sequence per record, one token per residue; as in SeqVec, whitespac
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.text.records import ALL_COLUMNS, NumericId, Record, Sentence, TextSettings
+from elmo_cli.text.records import (
+    ALL_COLUMNS,
+    TOKENS_COLUMN,
+    NumericId,
+    Record,
+    Sentence,
+    Span,
+    TextSettings,
+)
 from elmo_cli.text.sources import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, split_residues
 
 LINE: Final = "line"
 """Attribute of a sentence that was split from a line: the number of the line, from 0."""
@@ -188,7 +198,8 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
     has_header = lines[0].startswith(">")
     header = lines[0][1:].strip() if has_header else ""
     identifier = header.split(maxsplit=1)[0] if header else ""
-    sequence = "".join("".join(lines[has_header:]).split()).upper()
+    residues = split_residues("".join(lines[has_header:]))
+    sequence = "".join(residues)
     error = None
     if not has_header:
         error = f"expected a header, `>` and an id, found {sequence[:60]!r}. {_READ_AS_TEXT}"
@@ -197,7 +208,7 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
     elif "\0" in header:
         error = f"the header of {identifier[:60]!r} has a zero byte"
     unreadable = next((line.error for line in lines if isinstance(line, InvalidLine)), None)
-    tokens = [] if unreadable else list(sequence)
+    tokens = [] if unreadable else residues
     text = f"{header}\n{sequence}"
     return Entry(start, Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable), error)
 
@@ -224,25 +235,23 @@ def row_record(
     row: Mapping[str, Any], settings: TextSettings, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error."""
-    id_name = settings.id_name
-    identifier = None if id_name is None else row.get(id_name)
-    if type(identifier) is int:
-        identifier = NumericId(identifier)
-    if identifier is not None and not _is_text(identifier):
-        error = f"field {id_name!r}: expected a text, found {repr(identifier)[:60]}"
-        return Record("", []), error
-    if identifier is None and settings.id_column:
-        return Record("", []), f"field {id_name!r}: expected an id, found none"
+    identifier, error = _row_id(row, settings)
     name = next((name for name in settings.text_columns if name in row), None)
-    if name is None:
+    if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
         error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
+    if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]
+    if name == TOKENS_COLUMN and settings.tokenizer is None:
+        tokenizer = replace(WHITESPACE, splits_by=tokenizer.splits_by)
     if text is None or _is_text(text):
-        record = Record(text or "", tokenizer.tokenize(text or ""), identifier)
+        record = Record(text or "", [], identifier)
+        if settings.word_column is None:  # Words are tokenized as a group.
+            record = _split_text(record, tokenizer)
     elif isinstance(text, list) and all(map(_is_text, text)):
         record = Record(" ".join(text), text, identifier)
+        record = record_of_words(record, text, tokenizer) if settings.splits_words else record
     else:
         error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
         return Record("", [], identifier), error
@@ -250,8 +259,84 @@ def row_record(
         return record, None
     columns: Iterable[str] = settings.keep_columns
     if settings.keep_columns == ALL_COLUMNS:
-        columns = [each for each in row if each not in (name, id_name)]
+        columns = [each for each in row if each not in (name, settings.id_name)]
     return record._replace(columns={each: row.get(each) for each in columns}), None
+
+
+def _row_id(row: Mapping[str, Any], settings: TextSettings) -> tuple[str | None, str | None]:
+    """Return the id of a row, and its error."""
+    name = settings.id_name
+    identifier = None if name is None else row.get(name)
+    if type(identifier) is int:
+        identifier = NumericId(identifier)
+    if identifier is not None and not _is_text(identifier):
+        return None, f"field {name!r}: expected a text, found {repr(identifier)[:60]}"
+    if identifier is None and settings.id_column:
+        return None, f"field {name!r}: expected an id, found none"
+    return identifier, None
+
+
+def _split_text(record: Record, tokenizer: Tokenizer) -> Record:
+    """Add the tokens of the text of a record, and its sentences if there are several."""
+    sentences = tokenizer.split_sentences(record.text)
+    if len(sentences) < 2:
+        return record._replace(tokens=tokenizer.tokenize(record.text))
+    tokens = list(map(tokenizer.tokenize, sentences))
+    spans = list(map(Span, sentences, map(len, tokens)))
+    return record._replace(tokens=list(chain.from_iterable(tokens)), sentences=spans)
+
+
+def record_of_words(record: Record, words: Sequence[str], tokenizer: Tokenizer) -> Record:
+    """Add words to a record, each tokenized by itself, and their sentences."""
+    tokens = list(map(tokenizer.tokenize, words))
+    spans = list(map(Span, words, map(len, tokens)))
+    text = " ".join(words)
+    return record._replace(
+        text=text,
+        tokens=list(chain.from_iterable(tokens)),
+        words=spans,
+        sentences=_sentences_of_words(spans, tokenizer.split_sentences(text)),
+    )
+
+
+def _sentences_of_words(words: Sequence[Span], sentences: Sequence[str]) -> list[Span]:
+    """Return the sentences of a text as groups of its words. A word has one sentence only."""
+    spans: list[Span] = []
+    waiting, n_read = deque(words), 0
+    for end in accumulate(map(_n_visible, sentences)) if len(sentences) > 1 else ():
+        taken: list[Span] = []
+        while waiting and n_read < end:
+            taken.append(waiting.popleft())
+            n_read += _n_visible(taken[-1].text)
+        if taken:
+            text = " ".join(word.text for word in taken)
+            spans.append(Span(text, sum(word.n_tokens for word in taken)))
+    return spans
+
+
+def _n_visible(text: str) -> int:
+    return len("".join(text.split()))
+
+
+def group_words(entries: Iterable[Entry], tokenizer: Tokenizer) -> Iterator[Entry]:
+    """Join the words of consecutive rows with the same id to one record."""
+
+    def text_of(entry: Entry) -> tuple[bool, str | int | None]:
+        is_valid = entry.error is None and entry.record.error is None
+        return is_valid, entry.record.id if is_valid else entry.line
+
+    for (is_valid, identifier), group in groupby(entries, text_of):
+        rows = list(group)
+        first = rows[0]
+        if is_valid and identifier is None:
+            error = "expected the id of a text with --word-column, found none. Use --id-column."
+            first = first._replace(error=error)
+        elif is_valid:
+            words = [row.record.text for row in rows]
+            record = record_of_words(first.record._replace(columns={}), words, tokenizer)
+            columns = [row.record.columns for row in rows]
+            first = first._replace(record=record._replace(word_columns=columns))
+        yield first
 
 
 def _is_text(value: object) -> bool:

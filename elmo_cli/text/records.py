@@ -4,9 +4,9 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -27,8 +27,15 @@ class NumericId(str):
     __slots__ = ()
 
 
+class Span(NamedTuple):
+    """Part of a record: one of its sentences or words."""
+
+    text: str
+    n_tokens: int
+
+
 class Record(NamedTuple):
-    """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence."""
+    """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a row of a table."""
 
     text: str
     """Text that is hashed: the line, or the header and the sequence of FASTA."""
@@ -41,6 +48,19 @@ class Record(NamedTuple):
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
+    sentences: Sequence[Span] = ()
+    """Sentences, each computed by itself. Without any, the whole record is one."""
+    words: Sequence[Span] = ()
+    """Words that the input gives, each tokenized by itself."""
+    word_columns: Sequence[Mapping[str, object]] = ()
+    """The `columns` of each word, if each is a row of the input."""
+
+    def split(self) -> list[Sentence]:
+        """Return the tokens of each sentence; at least one list."""
+        if not self.sentences:
+            return [self.tokens]
+        ends = list(accumulate(span.n_tokens for span in self.sentences))
+        return [self.tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def id_value(identifier: str | None) -> str | int | None:
@@ -159,7 +179,8 @@ DEFAULT_ID: Final = "id"
 """Usual name of the column with the ids."""
 NO_ID: Final = ""
 """Value of `TextSettings.id_column` if no ids are read."""
-_TEXT_COLUMNS: Final = ("tokens", "text")
+TOKENS_COLUMN: Final = "tokens"
+_TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""
 
 
@@ -169,8 +190,9 @@ class TextSettings:
 
     input_format: str | None = None
     """Name of an input format. None goes by the content and the suffix of the file."""
-    tokenizer: str = "whitespace"
-    """`whitespace`, `moses` or `spacy`; the last two may name a language, as in `spacy:de`."""
+    tokenizer: str | None = None
+    """`whitespace`, `moses`, `spacy` or `residues`; `moses` and `spacy` may name a language, as in
+    `spacy:de`. None goes by the input; see `input_formats.open_input`."""
     language: str | None = None
     """Code of the language of the text. None is the language of the model."""
     split_sentences: bool = False
@@ -186,37 +208,46 @@ class TextSettings:
     """Join the lines of a text until a blank line, before sentences are split."""
     keep_columns: tuple[str, ...] = ()
     """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
+    word_column: str | None = None
+    """Column with one word per row. Consecutive rows with the same id are one text."""
+    splits_words: bool = False
+    """Tokenize each word of a list, in place of reading the list as tokens."""
+
+    def __post_init__(self) -> None:
+        if self.text_column is not None and self.word_column is not None:
+            raise InputError("choose one of --text-column and --word-column")
 
     @cached_property
     def text_columns(self) -> tuple[str, ...]:
         """Columns with a text or a list of tokens. The first one that a row has is read."""
-        return _TEXT_COLUMNS if self.text_column is None else (self.text_column,)
+        named = self.text_column or self.word_column
+        return _TEXT_COLUMNS if named is None else (named,)
 
     @cached_property
     def id_name(self) -> str | None:
         """Column with the ids, if there is one; None if no ids are read."""
         return (DEFAULT_ID if self.id_column is None else self.id_column) or None
 
-    def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
+    @property
+    def chooses_tokenizer(self) -> bool:
+        """True if the settings name a tokenizer or its language."""
+        return self.tokenizer is not None or self.language is not None
+
+    def make_tokenizer(
+        self, model_language: str | None = None, default: str = "whitespace"
+    ) -> Tokenizer:
         """Make the tokenizer, of the model's language if the settings name none."""
         return make_tokenizer(
-            self.tokenizer, self.language or model_language, split_sentences=self.split_sentences
+            self.tokenizer or default,
+            self.language or model_language,
+            split_sentences=self.split_sentences,
         )
-
-    def choose_tokenizer(
-        self, trained: str | None, language: str | None, *, is_chosen: bool
-    ) -> Tokenizer:
-        """Make the tokenizer of a text for a model of a language.
-
-        `trained`, the model's own tokenizer, replaces a default, but not what the user chose.
-        """
-        settings = self if is_chosen or trained is None else replace(self, tokenizer=trained)
-        return settings.make_tokenizer(language)
 
     def check_format(self, name: str, *, has_columns: bool) -> None:
         """Raise an `InputError` if an option has no effect with a format."""
         chosen = {
             "--text-column": self.text_column is not None,
+            "--word-column": self.word_column is not None,
             "--id-column": bool(self.id_column),
             "--keep-columns": self.keep_columns != (),
         }

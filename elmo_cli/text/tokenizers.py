@@ -1,6 +1,7 @@
 """Tokenizers: from raw text to tokens, and from running text to sentences.
 
 whitespace    for text that is already tokenized
+residues      for proteins: every letter is a token, in upper case, without white space
 moses         the Moses rules of a language; ELMo's training data was tokenized by them
 spacy         spaCy's rules of a language (extra `spacy`); in Chinese every character is a token,
               unless a segmenter is named, as in spacy:zh:jieba
@@ -16,7 +17,8 @@ from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
 
-TOKENIZERS: Final = ("whitespace", "moses", "spacy")
+TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
+_WITH_LANGUAGE: Final = ("moses", "spacy")
 _SEGMENTERS: Final = (["char"], ["jieba"])
 """Segmenters of Chinese that may follow `spacy:zh:`."""
 
@@ -61,10 +63,10 @@ def make_tokenizer(
     """
     kind, *codes = name.split(":")
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
-    if kind not in TOKENIZERS or len(codes) > (kind != "whitespace") + is_segmented:
+    if kind not in TOKENIZERS or len(codes) > (kind in _WITH_LANGUAGE) + is_segmented:
         raise InputError(
-            f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with one of the "
-            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
+            f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with moses or "
+            "spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
@@ -74,6 +76,8 @@ def make_tokenizer(
     splits_by = code if split_sentences else None
     if kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
+    if kind == "residues":
+        return Tokenizer(kind, split_residues, splits_by)
     if kind == "spacy":
         return Tokenizer(":".join([kind, code, *codes[1:]]), _spacy(code, *codes[1:]), splits_by)
     from sacremoses import MosesTokenizer
@@ -94,6 +98,11 @@ def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -
         ElmoError: the tokenizer is unknown or not installed.
     """
     return make_tokenizer(tokenizer, language).tokenize(text)
+
+
+def split_residues(sequence: str) -> list[str]:
+    """Split a sequence into its residues, in upper case and without white space, as SeqVec does."""
+    return list("".join(sequence.split()).upper())
 
 
 def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[str]]:

@@ -162,7 +162,7 @@ class TrainingText:
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""
         with self._open_records(path, self.tokenizer) as (records, *_):
-            yield from (record.tokens for record in records if record.tokens)
+            yield from (tokens for record in records for tokens in record.split() if tokens)
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file that is read as this text, or of the share of this text."""
@@ -197,7 +197,7 @@ class TrainingText:
             for record in records:
                 number += 1
                 if number > n_records:
-                    sentences = [record.tokens] if record.tokens else []
+                    sentences = list(filter(None, record.split()))
                     yield TextEntry(record.text, sentences, 0, number)
 
     def _read_lines(self, path: Path, offset: int, n_records: int) -> Iterator[TextEntry]:
