@@ -256,6 +256,7 @@ def plan_file(
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
+    text.settings.check_whole_records()
     if text.settings.keep_columns:
         output_format = _keep_columns(text, output_format)
     if str(output) != STANDARD_OUTPUT:

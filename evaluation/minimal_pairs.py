@@ -16,10 +16,11 @@ from bootstrap import Floats, mean_of_groups
 from numpy.typing import NDArray
 from tables import Cell, Figure, Table, figures
 
-from elmo_cli import LanguageModel, tokenize
+from elmo_cli import LanguageModel
 from elmo_cli.language_model.pairs import PairTable
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import make_tokenizer
 
 PUBLISHED = {
     "published: 5-gram": 61.2,
@@ -74,8 +75,11 @@ def read_pairs(paths: Iterable[Path], n_pairs: int | None = None) -> Iterator[Pa
 def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
     """Measure pairs in both directions, as `elmo surprisal --pairs good,bad` does."""
     table = PairTable(("good", "bad"), TextSettings())
-    records = (Record(pair.good, tokenize(pair.good), columns=pair._asdict()) for pair in pairs)
-    measured = table.measure(model, records, tokenize, direction="both")
+    tokenizer = make_tokenizer("moses")
+    records = (
+        Record(pair.good, tokenizer.tokenize(pair.good), columns=pair._asdict()) for pair in pairs
+    )
+    measured = table.measure(model, records, tokenizer, direction="both")
     return (scored.result for scored in measured)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
     from elmo_cli.text.records import Sentence
 
-_Answer = TypeVar("_Answer")
-
 _READING = (
     *("--input-format", "--text-column", "--id-column", "--keep-columns", "--paragraphs"),
-    "--split-sentences",
+    *("--split-sentences", "--word-column"),
 )
 """Options that have no effect on a text that is an argument."""
 
@@ -144,16 +142,27 @@ class _Texts(NamedTuple):
     are_from_file: bool
 
     def answered(
-        self, find: "Callable[[list[Sentence]], Iterable[_Answer]]"
-    ) -> "Iterator[ScoredRecord[_Answer]]":
+        self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
+    ) -> "Iterator[ScoredRecord[Answer]]":
         """Yield each text with its answer."""
         from elmo_cli.language_model.scoring import ScoredRecord, record_names
 
         numbers = count(1)
         for chunk in self.chunks:
-            answers = find([record.tokens for record in chunk])
-            for record, answer in zip(chunk, answers, strict=True):
+            answers = iter(find([tokens for record in chunk for tokens in record.split()]))
+            for record in chunk:
+                first, *others = islice(answers, len(record.sentences) or 1)
+                answer = _joined([first, *others]) if others else first
                 yield ScoredRecord(record_names(next(numbers), record), record, answer)
+
+
+def _joined(answers: "list[Answer]") -> "Answer":
+    """Join the substitutes in the sentences of a record."""
+    from elmo_cli.language_model.prediction import Substitutes
+
+    parts = [answer for answer in answers if isinstance(answer, Substitutes)]
+    tokens = [token for part in parts for token in part.tokens]
+    return Substitutes(tokens, [each for part in parts for each in part.candidates])
 
 
 @contextmanager
@@ -172,10 +181,13 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     if isinstance(opened, Tokenizer):
         yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
         return
+    if opened.splits_records and not each:
+        raise click.UsageError("--split-sentences of a table requires --each")
+    opened.settings.check_whole_records()
     if not opened.format.has_tokens:
         opened = replace(opened, tokenizer=replace(tokenizer, tokenize=tokenize))
     with open_records(opened) as (records, is_ready, has_ids):
-        columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)
+        columns = name_columns(has_ids=has_ids, is_split=opened.splits_lines)
         name = f"{opened.source.name}, {opened.format.unit}"
         yield _Texts(columns, in_chunks(records, check, is_ready, name), True)
 

@@ -107,6 +107,8 @@ def perplexity(
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
+    with usage_errors():
+        text_settings.check_whole_records()
     opened_text = loading.open_text(source, text_settings, model_settings)
     model = loading.load_language_model(model_settings)
 
@@ -339,7 +341,7 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
         for scored in table.measure(
             model,
             opened.records,
-            text.tokenizer.tokenize,
+            text.tokenizer,
             choices.batch_size,
             opened.is_ready,
             direction=choices.direction,

@@ -9,13 +9,15 @@ the start of the sentence in place of the end. A tie counts as half.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, record_names
-from elmo_cli.language_model.surprisal import directed, measure_directions
+from elmo_cli.language_model.surprisal import Surprisals, directed, measure_directions
 from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.tokenizers import Tokenizer
 
 
 class Pair(NamedTuple):
@@ -87,37 +89,35 @@ class PairTable:
         self,
         model: LanguageModel,
         records: Iterable[Record],
-        tokenize: Callable[[str], Sentence],
+        tokenizer: Tokenizer,
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
         *,
         direction: Direction = "forward",
     ) -> Iterator[ScoredRecord[Pair]]:
         """Yield the pair of each record of `reading`, with the columns that the row repeats."""
-        waiting: deque[tuple[tuple[str | int, ...], Record]] = deque()
+        waiting: deque[tuple[tuple[str | int, ...], Record, list[int]]] = deque()
 
         def sentences() -> Iterator[Sentence]:
             for number, record in enumerate(records, start=1):
                 names = record_names(number, record)
                 text = record.columns[self.columns[1]]
-                bad = [*map(str, text)] if isinstance(text, list) else tokenize(str(text or ""))
-                waiting.append((names, record))
-                for kind, tokens in (("good", record.tokens), ("bad", bad)):
-                    if not tokens:
+                good, bad = record.split(), tokenizer.tokenize_sentences(str(text or ""))
+                bad = [[*map(str, text)]] if isinstance(text, list) else bad
+                waiting.append((names, record, [len(good), len(bad)]))
+                for kind, sentences in (("good", good), ("bad", bad)):
+                    if not any(sentences):
                         raise InputError(f"pair {names[0]}: the {kind} sentence is empty")
-                    yield tokens
+                    yield from sentences
 
         measured = measure_directions(
             model, sentences(), batch_size, is_ready, direction=direction, with_boundary=True
         )
-        for good, bad in zip(measured, measured, strict=True):
-            names, record = waiting.popleft()
-            pair = Pair(
-                good.surprisal.sum(axis=1).tolist(),
-                bad.surprisal.sum(axis=1).tolist(),
-                int((~good.known).sum()),
-                int((~bad.known).sum()),
-            )
+        for first in measured:
+            names, record, counts = waiting.popleft()
+            parts = [first, *islice(measured, sum(counts) - 1)]
+            good, bad = parts[: counts[0]], parts[counts[0] :]
+            pair = Pair(_sum(good), _sum(bad), _n_unknown(good), _n_unknown(bad))
             yield ScoredRecord(names, self._keep_columns(record), pair)
 
     def _keep_columns(self, record: Record) -> Record:
@@ -127,6 +127,16 @@ class PairTable:
             chosen = tuple(name for name in record.columns if name not in self.columns)
         names = dict.fromkeys([*chosen, *filter(None, [self.group])])
         return record._replace(columns={name: record.columns[name] for name in names})
+
+
+def _sum(sentences: list[Surprisals]) -> list[float]:
+    """Return the surprisal of sentences in each direction."""
+    sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
+    return sums
+
+
+def _n_unknown(sentences: list[Surprisals]) -> int:
+    return sum(int((~each.known).sum()) for each in sentences)
 
 
 class Accuracy:

@@ -274,7 +274,7 @@ class UnitSurprisal(NamedTuple):
     n_unknown: int
     surprisal: Sequence[float | None]
     """Sum over its tokens in each direction, in bits; None without tokens."""
-    entropy: Sequence[float]
+    entropy: Sequence[float | None]
     """Entropy in each direction where the unit begins in that direction; empty if not computed."""
     log_frequency: float | None
     """Sum over its tokens; None if one of them has none."""
@@ -359,7 +359,7 @@ class SurprisalTable:
         """Add the surprisals of the tokens of a unit."""
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
-            nothing = [None] * len(SLOTS[self.direction])
+            nothing: list[float | None] = [None] * len(SLOTS[self.direction])
             entropy = [] if surprisals.entropy is None else nothing
             return UnitSurprisal(unit.number, unit.text, 0, 0, nothing, entropy, None)
         # The backward direction meets the last token of the unit first.
@@ -435,10 +435,9 @@ def measure_units(
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
             expected = "a string or a list of words"
-            value = (
-                text if isinstance(text, str) else check_sentence(text, f"texts[{index}]", expected)
-            )
-            yield row_record({"text": value}, settings, chosen)[0]
+            if not isinstance(text, str):
+                text = check_sentence(text, f"texts[{index}]", expected)
+            yield row_record({"text": text}, settings, chosen)[0]
 
     table = SurprisalTable(by, False, direction, with_entropy, frequencies)
     return (scored.result for scored in table.measure(model, records(), batch_size))

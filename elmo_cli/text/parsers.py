@@ -243,13 +243,14 @@ def row_record(
     if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]
-    if name == TOKENS_COLUMN and settings.tokenizer is None:
+    is_list = isinstance(text, list)
+    if name == TOKENS_COLUMN and settings.tokenizer is None and not is_list:
         tokenizer = replace(WHITESPACE, splits_by=tokenizer.splits_by)
     if text is None or _is_text(text):
         record = Record(text or "", [], identifier)
         if settings.word_column is None:  # Words are tokenized as a group.
             record = _split_text(record, tokenizer)
-    elif isinstance(text, list) and all(map(_is_text, text)):
+    elif is_list and all(map(_is_text, text)):
         record = Record(" ".join(text), text, identifier)
         record = record_of_words(record, text, tokenizer) if settings.splits_words else record
     else:

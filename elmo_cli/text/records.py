@@ -256,6 +256,14 @@ class TextSettings:
         if self.paragraphs and name != "text":
             raise InputError(f"--paragraphs requires text, found {name}")
 
+    def check_whole_records(self) -> None:
+        """Raise an `InputError` for kept columns of words, if a row of the output is a text."""
+        if self.word_column is not None and self.keep_columns:
+            raise InputError(
+                "--keep-columns has no effect with --word-column, because a row is a whole text; "
+                "elmo surprisal prints a row per word"
+            )
+
     def parse_shard(self) -> Shard | None:
         """Parse the shard; None is the whole input."""
         return None if self.shard is None else parse_shard(self.shard)

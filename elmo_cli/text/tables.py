@@ -90,7 +90,9 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
-        raise TableError(f"no column {text_names}. {listing} Name the text with --text-column.")
+        option = "the text with --text-column"
+        option = "the words with --word-column" if settings.word_column else option
+        raise TableError(f"no column {text_names}. {listing} Name {option}.")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"
@@ -104,7 +106,10 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {listing} Rename all but one of them.")
     id_column = NO_ID if id_name is None else settings.id_column
-    return replace(settings, text_column=text, id_column=id_column, keep_columns=kept_columns)
+    text_column = text if settings.word_column is None else None
+    return replace(
+        settings, text_column=text_column, id_column=id_column, keep_columns=kept_columns
+    )
 
 
 def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -> bool:

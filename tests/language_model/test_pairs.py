@@ -17,6 +17,7 @@ from elmo_cli.language_model.pairs import Accuracy, Pair, PairTable, pair_column
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.settings import Direction, TextSettings
 from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import WHITESPACE
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def measure(
 ) -> list[ScoredRecord[Pair]]:
     table = PairTable(("good", "bad"), settings or TextSettings(), group)
     model = LanguageModel(model=folder)
-    return list(table.measure(model, records, str.split, direction=direction))
+    return list(table.measure(model, records, WHITESPACE, direction=direction))
 
 
 def record_of(identifier: str | None, good: str, bad: str | list[str], **columns: object) -> Record:

@@ -61,7 +61,8 @@ ITEMS: list[Row] = [
 def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"items.{name}"
     write(path, ITEMS)
-    records = read(path, TextSettings(keep_columns=("all",)), "unique")
+    settings = TextSettings(keep_columns=("all",), tokenizer="whitespace")
+    records = read(path, settings, "unique")
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
     assert [record.tokens for record in records] == [(i["text"] or "").split() for i in ITEMS]

@@ -114,8 +114,8 @@ def test_settings_name_the_tokenizer_with_its_language(
         (
             "words",
             None,
-            "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
-            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba",
+            "tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
+            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jie",
         ),
         ("whitespace:fr", None, "tokenizer 'whitespace:fr': expected whitespace, moses"),
         ("moses", "French", "language 'French': expected its code in ISO 639, such as fr"),
