@@ -24,6 +24,7 @@ from elmo_cli.language_model.prediction import substitute_words as substitute_wo
 from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
 from elmo_cli.language_model.scoring import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
+from elmo_cli.language_model.surprisal import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.bilm import ScalarMix as ScalarMix
 from elmo_cli.outputs.reader import open_activations as open_activations

@@ -13,7 +13,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
-from elmo_cli.cli.command import command, option_group, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
@@ -114,6 +114,10 @@ def predict(
         source = Source(path)
         source.check()
         opened = loading.open_text(source, text_settings, model_settings, "moses")
+        if opened.splits_records and not choices.each:
+            raise click.UsageError("--split-sentences of a table requires --each")
+        with usage_errors():
+            text_settings.check_whole_records()
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", opened, each=choices.each) as texts:
         _print_answers(texts, model, choices)
@@ -181,9 +185,6 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     if isinstance(opened, Tokenizer):
         yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
         return
-    if opened.splits_records and not each:
-        raise click.UsageError("--split-sentences of a table requires --each")
-    opened.settings.check_whole_records()
     if not opened.format.has_tokens:
         opened = replace(opened, tokenizer=replace(tokenizer, tokenize=tokenize))
     with open_records(opened) as (records, is_ready, has_ids):

@@ -100,7 +100,10 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
     ("arguments", "message"),
     [
         (("--format", "csv", "--json"), "choose one of --format and --json"),
-        (("--words-by", "space", "--regions", "marked"), "choose one of --words-by and --regions"),
+        (
+            ("--word-column", "text", "--regions", "marked"),
+            "choose one of --regions and --word-column",
+        ),
         (("--group-by", "kind"), "--group-by requires --pairs"),
         (
             ("--pairs", "label"),
@@ -120,10 +123,26 @@ def test_options_without_effect_are_misused(arguments: tuple[str, ...], message:
     assert_misused(elmo("surprisal", "items.csv", *MODEL, *arguments), message)
 
 
-def test_words_that_the_tokenizer_joins_are_an_error() -> None:
-    Path("tokens.jsonl").write_text('{"id": "n1", "tokens": ["the cat"]}\n')
-    result = elmo("surprisal", "tokens.jsonl", *MODEL, "--words-by", "space", "-q")
-    assert "record n1: word 1, 'the': expected the tokens of the word" in result.stderr
+def test_the_words_of_a_list_are_tokenized_by_themselves() -> None:
+    Path("words.jsonl").write_text('{"id": "n1", "tokens": ["the cat", "sat,", ""]}\n')
+    result = elmo("surprisal", "words.jsonl", *MODEL, "--words-by", "space", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    shown = [(row["word_number"], row["word"], row["tokens"]) for row in rows]
+    assert shown == [(1, "the cat", 2), (2, "sat,", 2), (3, "", 0)]
+    assert [row["surprisal"] for row in rows] == [pytest.approx(5), pytest.approx(7), None]
+
+
+def test_words_of_regions_have_both() -> None:
+    rows = rows_of("--regions", "marked", "--words-by", "space", "--direction", "both")
+    cells = [(row["word_number"], row["word"], row["region_number"], row["region"]) for row in rows]
+    assert cells == [
+        ("1", "The", "1", "The"),
+        ("2", "cat,", "2", "cat,"),
+        ("3", "sat.", "3", "sat."),
+        ("1", "the", "1", "the cat"),
+        ("2", "cat", "1", "the cat"),
+        ("3", "sat", "2", "sat"),
+    ]
 
 
 # Pairs

@@ -199,8 +199,8 @@ def test_word_vectors_split_raw_text() -> None:
     [
         (
             ("--tokenizer", "words"),
-            "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
-            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba",
+            "tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
+            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jie",
         ),
         (
             ("--tokenizer", "moses", "--language", "French"),

@@ -66,7 +66,7 @@ def test_one_command_gives_a_table_that_joins_by_id(
     stimuli, table = Path("stimuli.csv"), Path(f"table.{row_format}")
     with open(stimuli, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("id", "text", "condition"), *STIMULI])
-    options = ["--format", "csv"] if row_format == "csv" else []
+    options = ["--tokenizer", "whitespace", *(["--format", "csv"] if row_format == "csv" else [])]
     result = elmo("surprisal", "stimuli.csv", "--model", "model", *options)
     assert result.exit_code == 0, result.stderr
     table.write_text(result.stdout, encoding="utf-8", newline="")

@@ -1,0 +1,310 @@
+"""Forms of text that people have: a word per row, passages, sequences and raw text in tables."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import TINY, assert_fails, assert_misused, elmo
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import make_language_model, small_architecture
+
+from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
+from elmo_cli.text.parsers import record_of_words, row_record
+from elmo_cli.text.records import Record, TextSettings
+from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+
+NAMES = ("csv", "tsv", "json", "jsonl", "parquet")
+STORIES = {
+    "s1": ["The cat sat.", "It was red, they said."],
+    "s2": ["A bank closed early."],
+    "s3": ["No.", "The river rose.", "We went."],
+}
+ROWS = [
+    {"story": story, "zone": zone, "word": word}
+    for story, sentences in STORIES.items()
+    for zone, word in enumerate(" ".join(sentences).split(), start=1)
+]
+PASSAGES = [{"id": name, "text": " ".join(sentences)} for name, sentences in STORIES.items()]
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> str:
+    """Write rows to a table with this suffix, and return its path."""
+    path = f"table.{name}"
+    if name == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif name == "json":
+        Path(path).write_text(json.dumps(rows))
+    elif name == "jsonl":
+        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], delimiter="," if name == "csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a language model whose words depend on their context."""
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 3, folder)
+    return folder
+
+
+def surprisals(*arguments: str | Path) -> list[dict[str, str]]:
+    """Return the rows of `elmo surprisal`."""
+    result = elmo("surprisal", *arguments, "--format", "csv")
+    assert result.exit_code == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def activations_of(table: str, *options: str) -> list[np.ndarray]:
+    """Embed a table to HDF5, and return the activations of its records."""
+    result = elmo("embed", table, "o.h5", "--model", TINY, "--overwrite", *options)
+    assert result.exit_code == 0, result.stderr
+    with open_activations("o.h5") as activations:
+        return [np.asarray(each) for each in activations]
+
+
+# A word per row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_word_per_row_has_the_context_of_its_text(name: str, model: Path) -> None:
+    table = write(name, ROWS)
+    options = ("--word-column", "word", "--id-column", "story", "--keep-columns", "all")
+    rows = surprisals(table, "--model", model, *options)
+    assert [(row["id"], row["zone"], row["word"]) for row in rows] == [
+        (row["story"], str(row["zone"]), row["word"]) for row in ROWS
+    ]
+    assert [row["word_number"] for row in rows] == [str(row["zone"]) for row in ROWS]
+    tokens = [
+        [token for word in " ".join(text).split() for token in tokenize(word)]
+        for text in STORIES.values()
+    ]
+    Path("lines.txt").write_text("".join(" ".join(line) + "\n" for line in tokens))
+    expected = iter(surprisals("lines.txt", "--model", model))
+    for row in rows:
+        bits = sum(float(next(expected)["surprisal"]) for _ in range(int(row["tokens"])))
+        assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
+    assert next(expected, None) is None
+
+
+def test_a_text_of_words_is_one_record() -> None:
+    options = ("--word-column", "word", "--id-column", "story")
+    words = activations_of(write("csv", ROWS), *options)
+    embedder = ElmoEmbedder(model=TINY)
+    for values, sentences in zip(words, STORIES.values(), strict=True):
+        tokens = [token for word in " ".join(sentences).split() for token in tokenize(word)]
+        assert_allclose(values, embedder.embed_sentence(tokens), atol=1e-6)
+    split = activations_of(write("csv", ROWS), *options, "--split-sentences")
+    expected = activations_of(write("csv", PASSAGES), "--split-sentences")
+    assert all(map(np.array_equal, split, expected))
+
+
+def test_rows_of_words_need_an_id_and_rows_of_their_own() -> None:
+    table = write("csv", [{"word": "a", "x": "1"}])
+    result = elmo("embed", table, "o.h5", "--model", TINY, "--word-column", "word")
+    error = "expected the id of a text with --word-column, found none. Use --id-column."
+    assert_fails(result, f"table.csv, line 2: {error}", loads=True)
+    options = ("--word-column", "word", "--keep-columns", "x")
+    result = elmo("embed", table, "o.parquet", "--model", TINY, *options)
+    assert result.exit_code == 2
+    assert "--keep-columns has no effect with --word-column" in result.stderr
+    assert_misused(
+        elmo("embed", table, "o.h5", "--word-column", "a", "--text-column", "b"),
+        "choose one of --word-column and --text-column",
+    )
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b.", "Mr. X", "", "x\t"]), max_size=4), max_size=4))
+def test_sentences_of_words_contain_every_word_once(sentences: list[list[str]]) -> None:
+    words = [word for sentence in sentences for word in sentence]
+    texts = [" ".join(sentence) for sentence in sentences]
+    tokenizer = replace(make_tokenizer("moses"), splits_by="en")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tokenizer, "split_sentences", lambda tokenizer, text: texts)
+        record = record_of_words(Record("", []), words, tokenizer)
+    assert [word.text for word in record.words] == words
+    assert record.tokens == [token for word in words for token in tokenizer.tokenize(word)]
+    assert sum(word.n_tokens for word in record.words) == len(record.tokens)
+    if record.sentences:
+        assert [token for tokens in record.split() for token in tokens] == record.tokens
+        spans = [span.text.split() for span in record.sentences]
+        assert spans == [text.split() for text in texts if text.split()]
+
+
+# Passages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sentences_of_a_passage_are_computed_one_by_one(name: str) -> None:
+    pytest.importorskip("sentencex")
+    passages = activations_of(write(name, PASSAGES), "--split-sentences")
+    lines = [sentence for sentences in STORIES.values() for sentence in sentences]
+    Path("lines.txt").write_text("\n".join(lines))
+    single = iter(activations_of("lines.txt", "--tokenizer", "moses"))
+    for values, sentences in zip(passages, STORIES.values(), strict=True):
+        expected = np.concatenate([next(single) for _ in sentences], axis=1)
+        assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
+def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
+    pytest.importorskip("sentencex")
+    table = write("csv", PASSAGES)
+    passages = activations_of(table, "--split-sentences", "--layers", "top")
+    options = ("--layers", "top", "--pooling", pooling, "--normalize")
+    pooled = activations_of(table, "--split-sentences", *options)
+    pool = {"first": lambda v, axis: v[0], "last": lambda v, axis: v[-1]}
+    for values, vector in zip(passages, pooled, strict=True):
+        expected = pool.get(pooling, getattr(np, pooling, None))(values, axis=0)
+        assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_a_passage_is_one_record_of_every_command(model: Path) -> None:
+    pytest.importorskip("sentencex")
+    table, split = write("jsonl", PASSAGES), ("--split-sentences", "--model", model)
+    lines = [sentence for sentences in STORIES.values() for sentence in sentences]
+    Path("lines.txt").write_text("\n".join(lines))
+    rows = surprisals(table, *split, "--words-by", "space")
+    single = surprisals("lines.txt", "--model", model, "--words-by", "space")
+    assert [row["surprisal"] for row in rows] == [row["surprisal"] for row in single]
+    numbers = [n for texts in STORIES.values() for n in range(1, len(" ".join(texts).split()) + 1)]
+    assert [int(row["word_number"]) for row in rows] == numbers
+    perplexity = elmo("perplexity", table, *split, "--json").stdout
+    moses = ("--tokenizer", "moses", "--model", model)
+    assert perplexity == elmo("perplexity", "lines.txt", *moses, "--json").stdout
+    per_record = elmo("perplexity", table, *split, "--per-sentence", "--json").stdout.splitlines()
+    tokens = [len(tokenize(" ".join(texts))) for texts in STORIES.values()]
+    assert [json.loads(line)["tokens"] for line in per_record] == tokens
+    each = elmo("predict", "--file", table, *split, "--each", "--top", "1", "--json").stdout
+    alone = elmo("predict", "--file", "lines.txt", *moses, "--each", "--top", "1", "--json").stdout
+    joined = [word for line in each.splitlines() for word in json.loads(line)["words"]]
+    assert joined == [word for line in alone.splitlines() for word in json.loads(line)["words"]]
+    result = elmo("predict", "--file", table, *split)
+    assert_misused(result, "--split-sentences of a table requires --each")
+
+
+def test_pairs_of_passages_are_the_sums_of_their_sentences(model: Path) -> None:
+    pytest.importorskip("sentencex")
+    pair = {"good": "The cat sat. It was red.", "bad": "The cat sat."}
+    table, options = write("csv", [pair]), ("--pairs", "good,bad", "--model", model)
+    [row] = surprisals(table, *options, "--split-sentences")
+    [first] = surprisals(write("csv", [pair | {"good": "The cat sat."}]), *options)
+    [second] = surprisals(write("csv", [pair | {"good": "It was red."}]), *options)
+    total = float(first["surprisal_good"]) + float(second["surprisal_good"])
+    assert_allclose(float(row["surprisal_good"]), total, atol=1e-5)
+    assert_allclose(float(row["surprisal_bad"]), float(first["surprisal_bad"]), atol=1e-5)
+
+
+def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
+    pytest.importorskip("sentencex")
+    table = write("csv", PASSAGES)
+    Path("lines.txt").write_text("\n".join(text["text"] for text in PASSAGES))
+    carry = ("--split-sentences", "--state", "carry", "--tokenizer", "moses")
+    passages = activations_of(table, *carry, "--batch-size", "1")
+    lines = activations_of("lines.txt", *carry, "--batch-size", "1")
+    assert_allclose(np.concatenate(passages, axis=1), np.concatenate(lines, axis=1), atol=1e-6)
+    result = elmo("embed", table, "p.h5", "--model", TINY, *carry)
+    error = "--state carry with the sentences of a table: expected --batch-size 1, found 64"
+    assert_fails(result, error, loads=True)
+
+
+# Sequences
+
+
+@pytest.mark.parametrize("name", [*NAMES, "txt"])
+def test_residues_of_sequences_are_those_of_fasta(name: str) -> None:
+    sequences = ["CASSLGNEQF", "cass lgv*"]
+    Path("s.fasta").write_text(
+        f">a\n{sequences[0]}\n>b\nCASSL\nGV*\n".replace("CASSL\n", "cassl\n")
+    )
+    if name == "txt":
+        Path("table.txt").write_text("\n".join(sequences))
+    else:
+        write(
+            name,
+            [
+                {"sequence_id": key, "junction_aa": value}
+                for key, value in zip("ab", sequences, strict=True)
+            ],
+        )
+    columns = ("--text-column", "junction_aa", "--id-column", "sequence_id")
+    options = () if name == "txt" else columns
+    values = activations_of(f"table.{name}", "--tokenizer", "residues", *options)
+    with open_activations("o.h5") as activations:
+        assert activations.tokens(1) == list("CASSLGV*")
+    assert all(map(np.array_equal, values, activations_of("s.fasta")))
+
+
+# Default tokenizers
+
+
+def test_the_default_tokenizer_goes_by_the_input() -> None:
+    text = "Don't go, ..."
+    expected = {"text": tokenize(text), "tokens": text.split()}
+    for name in NAMES:
+        for column, tokens in expected.items():
+            activations_of(write(name, [{column: text}]))
+            with open_activations("o.h5") as activations:
+                assert activations.tokens(0) == tokens, (name, column)
+    for rows in ([{"tokens": ["go,", "a b"]}], [{"text": ["go,", "a b"]}]):
+        activations_of(write("jsonl", rows))
+        with open_activations("o.h5") as activations:
+            assert activations.tokens(0) == ["go,", "a b"]
+    Path("t.txt").write_text(text)
+    activations_of("t.txt")
+    with open_activations("o.h5") as activations:
+        assert activations.tokens(0) == text.split()
+
+
+def test_the_library_chooses_the_same_tokenizer() -> None:
+    table = write("csv", [{"text": "Don't go, ..."}])
+    expected = activations_of(table)
+    ElmoEmbedder(model=TINY).embed_file(table, "p.h5")
+    with open_activations("p.h5") as activations:
+        assert_array_equal(activations[0], expected[0])
+
+
+def test_a_record_without_sentences_is_one() -> None:
+    settings = TextSettings(split_sentences=False)
+    record, error = row_record({"text": "A b. C d."}, settings, make_tokenizer("moses"))
+    assert (record.split(), error) == ([["A", "b", ".", "C", "d", "."]], None)
+
+
+# Python
+
+
+@pytest.mark.parametrize("by", ["token", "word", "region"])
+@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_units_in_python_are_the_rows_of_the_command(by: Any, direction: Any, model: Path) -> None:
+    texts = ["The cat | sat, they said.", "No."]
+    Path("t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    options = {"token": (), "word": ("--words-by", "space"), "region": ("--regions", "text")}[by]
+    rows = surprisals("t.jsonl", "--model", model, "--direction", direction, *options)
+    language_model = LanguageModel(model=model)
+    units = measure_units(language_model, texts, by, direction=direction)
+    found = [unit for text in units for unit in text]
+    assert [(row[by], row["known"]) for row in rows] == [
+        (unit.text, str(int(unit.known))) for unit in found
+    ]
+    columns = (
+        ["surprisal"] if direction == "forward" else ["surprisal_forward", "surprisal_backward"]
+    )
+    values = [[float(row[column]) for column in columns] for row in rows]
+    assert_allclose(values, [unit.surprisal for unit in found], atol=1e-6)
+    by_lists = list(measure_units(language_model, [texts[0].split()], direction=direction))
+    assert [unit.text for unit in by_lists[0]] == texts[0].split()
