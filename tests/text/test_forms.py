@@ -305,6 +305,7 @@ def test_units_in_python_are_the_rows_of_the_command(by: Any, direction: Any, mo
         ["surprisal"] if direction == "forward" else ["surprisal_forward", "surprisal_backward"]
     )
     values = [[float(row[column]) for column in columns] for row in rows]
-    assert_allclose(values, [unit.surprisal for unit in found], atol=1e-6)
+    bits = np.array([unit.surprisal for unit in found], np.float64)
+    assert_allclose(np.array(values), bits, atol=1e-6)
     by_lists = list(measure_units(language_model, [texts[0].split()], direction=direction))
     assert [unit.text for unit in by_lists[0]] == texts[0].split()
