@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
     from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
     from elmo_cli.language_model.surprisal import UnitKind
-    from elmo_cli.text.records import Record, Sentence
+    from elmo_cli.text.records import Record
 
 _MAX_LINES = 100
 """Maximum number of groups whose accuracy is printed."""
@@ -116,15 +116,8 @@ def perplexity(
 
     def score() -> Iterator["SentenceScore"]:
         n_tokens = 0
-
-        def measure(sentences: "Iterator[Sentence]") -> "Iterator[list[SentenceScore]]":
-            scores = model.score(sentences, batch_size, opened.is_ready)
-            return ([each] for each in scores)
-
-        def join(parts: "list[list[SentenceScore]]") -> "list[SentenceScore]":
-            return list(chain.from_iterable(parts))
-
-        for scored in scoring.score_records(opened.records, measure, join):
+        measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
+        for scored in scoring.score_records(opened.records, measure):
             if rows is not None:
                 row = scoring.sentence_row(scored.result)
                 rows.write([row], scored.record.columns, scored.names)

@@ -113,15 +113,15 @@ def _write(
     on_tokens: Callable[[int], object],
     file: IO[bytes],
 ) -> PartResult:
-    selection = settings.selection.for_model(engine.options.n_layers)
+    selection, text = settings.selection.for_model(engine.options.n_layers), settings.text
     attributes = {
         **key.attributes,
         **engine.attributes(selection, DEFAULT_BATCH_SIZE),
         **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
     }
     writer = open_writer(file, settings, part.path, column_types, attributes)
-    has_ids, skips_errors = "id" in column_types, settings.text.skip_errors
-    records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
+    has_ids = "id" in column_types
+    records = ShardReader(read_part(part, text, has_ids=has_ids))
     skipped, warnings, n_tokens = dict[str, str](), list[str](), 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
@@ -129,8 +129,8 @@ def _write(
         records.read(),
         selection,
         unit=f"{part.path}, record",
-        skip_errors=skips_errors,
-        splits_records=settings.text.split_sentences,
+        skip_errors=text.skip_errors,
+        splits_records=text.split_sentences,
     )
     for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
         record, number = embedded.record, part.first + embedded.number - 1
@@ -146,6 +146,5 @@ def _write(
         raise changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
-    reasons, warning = tuple(skipped.values()), next(iter(warnings), None)
-    shown = reasons[:MAX_SHOWN_SKIPPED]
+    shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)
     return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)

@@ -358,15 +358,9 @@ def record_names(number: int, record: Record) -> tuple[str | int, ...]:
 
 
 def score_records(
-    records: Iterable[Record],
-    score: Callable[[Iterator[Sentence]], Iterator[_Result]],
-    join: Callable[[list[_Result]], _Result],
-) -> Iterator[ScoredRecord[_Result]]:
-    """Yield each record with the result for its tokens.
-
-    `score` yields one result per sentence, in their order; `join` joins those of a record with
-    several sentences.
-    """
+    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterator[_Result]]
+) -> Iterator[ScoredRecord[list[_Result]]]:
+    """Yield each record with the results for its sentences; `score` keeps their order."""
     waiting: deque[Record] = deque()
 
     def sentences() -> Iterator[Sentence]:
@@ -377,6 +371,5 @@ def score_records(
     results = score(sentences())
     for number, first in enumerate(results, start=1):
         record = waiting.popleft()
-        others = list(islice(results, max(len(record.sentences) - 1, 0)))
-        result = join([first, *others]) if others else first
-        yield ScoredRecord(record_names(number, record), record, result)
+        others = islice(results, max(len(record.sentences) - 1, 0))
+        yield ScoredRecord(record_names(number, record), record, [first, *others])

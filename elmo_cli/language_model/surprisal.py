@@ -344,8 +344,8 @@ class SurprisalTable:
         frequencies = self.frequencies
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
-        for scored in score_records(records, measure, _joined):
-            surprisals = scored.result
+        for scored in score_records(records, measure):
+            surprisals = _joined(scored.result)
             try:
                 units = units_of(self.unit, scored.record, with_regions=self.with_regions)
             except InputError as error:
@@ -384,6 +384,8 @@ def _average(directions: Sequence[float | None]) -> float | None:
 
 def _joined(parts: list[Surprisals]) -> Surprisals:
     """Join the surprisals of the sentences of a record, (D, T) each."""
+    if len(parts) == 1:
+        return parts[0]
     tokens = list(chain.from_iterable(part.tokens for part in parts))
     known = np.concatenate([part.known for part in parts])
     surprisal = np.concatenate([part.surprisal for part in parts], axis=-1)

@@ -232,8 +232,8 @@ def open_input(
 ) -> TextInput:
     """Open an input and decide its format and its tokenizer.
 
-    If neither `tokenizer` nor `settings` name one, it is `trained`, that of the model's training;
-    else `moses` for a format with columns, whose texts are raw, and `default` for any other.
+    If neither `tokenizer` nor `settings` name one, `trained` is used, with which the model was
+    trained; else `moses` for a format with columns, whose texts are raw, or else `default`.
     """
     source = source if isinstance(source, Source) else Source(source)
     input_format = find_format(source, settings.input_format)

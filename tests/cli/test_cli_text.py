@@ -200,7 +200,8 @@ def test_word_vectors_split_raw_text() -> None:
         (
             ("--tokenizer", "words"),
             "tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
-            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jie",
+            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:"
+            "jieba",
         ),
         (
             ("--tokenizer", "moses", "--language", "French"),

@@ -141,7 +141,10 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
         ({"layers": "9"}, "9"),
         ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first, last"),
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
-        ({"tokenizer": "words"}, "tokenizer 'words': expected whitespace, moses, spacy, or"),
+        (
+            {"tokenizer": "words"},
+            "tokenizer 'words': expected whitespace, moses, spacy, residues, or",
+        ),
         ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
     ],
 )
