@@ -387,6 +387,7 @@ class ElmoEmbedder:
         shard: str | None = None,
         skip_errors: bool = False,
         text_column: str | None = None,
+        word_column: str | None = None,
         id_column: str | None = None,
         paragraphs: bool = False,
         rows: str = "sentences",
@@ -413,7 +414,8 @@ class ElmoEmbedder:
                 the tokenizer that the model was trained with if it names one, else `moses` for a
                 table and `whitespace` for any other input.
             language: Code of the language of the text. None is the language of the model.
-            split_sentences: Split lines into sentences, which are numbered instead of lines.
+            split_sentences: Compute each sentence by itself. The sentences of a line are numbered
+                instead of lines; those of a row of a table remain one record.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
                 is HDF5 for any other.
             layout: Layout of HDF5: `allennlp` or `packed`.
@@ -424,6 +426,8 @@ class ElmoEmbedder:
                 dataset, and name them in the attribute `skipped`.
             text_column: Column of a table, or field of its rows, with the text or a list of
                 tokens. None is `tokens` or `text`.
+            word_column: Column with one word per row, in place of `text_column`. Consecutive rows
+                with the same id are one text.
             id_column: Column or field with the ids. None is `id`, if there is one.
             paragraphs: Join the lines of a text until a blank line.
             rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row per token.
@@ -451,6 +455,7 @@ class ElmoEmbedder:
                 skip_errors=skip_errors,
                 shard=shard,
                 text_column=text_column,
+                word_column=word_column,
                 id_column=id_column,
                 paragraphs=paragraphs,
                 keep_columns=tuple(keep_columns),

@@ -73,7 +73,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         help="Format of every INPUT. [default: by its suffix, else text]",
     ),
     options.text_column_option(),
-    options.tokenizer_options(options.BY_INPUT),
+    options.splitting_options(options.BY_INPUT),
     options.id_column_option("--key-column"),
     options.keep_columns_option,
     flag(

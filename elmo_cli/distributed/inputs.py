@@ -247,9 +247,15 @@ def split_inputs(
     Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []
-    n_records, types = 0, ColumnTypes()
+    n_records, types, split_texts = 0, ColumnTypes(), set[bool]()
     for path in paths:
         input_format = find_input_format(text, path)
+        split_texts.add(text.split_sentences and input_format.has_columns)
+        if len(split_texts) > 1:
+            raise InputError(
+                f"{path}: --split-sentences requires text alone, or tables alone. Embed them to "
+                "two folders."
+            )
         text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
         split = _split_rows if input_format.name == "parquet" else _split_lines
@@ -270,6 +276,8 @@ def _split_lines(
     """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=lambda _: [])
+    if input_format.has_columns:
+        tokenizer = replace(tokenizer, splits_by=None)
     is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
     has_ids = input_format.has_ids
     with _open(path) as file:

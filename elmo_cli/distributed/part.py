@@ -114,11 +114,8 @@ def _write(
     file: IO[bytes],
 ) -> PartResult:
     selection, text = settings.selection.for_model(engine.options.n_layers), settings.text
-    attributes = {
-        **key.attributes,
-        **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-        **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
-    }
+    attributes = {**key.attributes, **engine.attributes(selection, DEFAULT_BATCH_SIZE)}
+    attributes |= {PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)}
     writer = open_writer(file, settings, part.path, column_types, attributes)
     has_ids = "id" in column_types
     records = ShardReader(read_part(part, text, has_ids=has_ids))
@@ -140,10 +137,9 @@ def _write(
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
-    if records.error is not None:
-        raise records.error
-    if records.progress.n_records != part.n_records:
-        raise changed_error(part.path)
+    is_whole = records.progress.n_records == part.n_records
+    if error := records.error or (None if is_whole else changed_error(part.path)):
+        raise error
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
     shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)

@@ -30,7 +30,7 @@ from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import default_model
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
-from elmo_cli.text.input_formats import FASTA
+from elmo_cli.text.input_formats import FASTA, TEXT
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
@@ -213,7 +213,8 @@ def _encode_file(
 
     part, file = io.BytesIO(), io.BytesIO()
     writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
-    attributes: dict[str, Any] = {LINE: 0} if settings.text.split_sentences else {}
+    is_text = find_input_format(settings.text, plan.inputs[0].path).name == TEXT.name
+    attributes: dict[str, Any] = {LINE: 0} if settings.text.split_sentences and is_text else {}
     writer.write(0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype))
     writer.finish({})
     metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}

@@ -87,6 +87,20 @@ def test_raw_text_is_tokenized() -> None:
         assert activations.tokens(8) == ["L'", "eau", "est", "froide", "."]
 
 
+@pytest.mark.parametrize("pooling", [(), ("--pooling", "mean")])
+def test_the_passages_of_a_table_are_split(pooling: tuple[str, ...]) -> None:
+    pytest.importorskip("sentencex")
+    rows = [{"id": f"p{i}", "text": f"The cat sat. It was red {i}." * (i % 3)} for i in range(6)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--split-sentences", *pooling)
+    run = elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options)
+    assert run.exit_code == 0, run.stderr
+    assert_equal_to_embed(*options, source="rows.jsonl")
+    Path("text.txt").write_text("The cat sat. It was red.")
+    both = elmo(*RUN[:1], "rows.jsonl", "text.txt", "both", *RUN[3:], "--split-sentences")
+    assert "text.txt: --split-sentences requires text alone, or tables alone." in both.stderr
+
+
 def test_fasta_and_columns_keep_their_keys() -> None:
     fasta = "".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6))
     Path("text.fasta").write_text(fasta)
