@@ -100,12 +100,11 @@ def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
         lines, _ = source.lines()
         numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
         sample = list(islice(numbered, _SAMPLE_LINES))
-        delimiter, word_column, count_column, thousands = _find_columns(
-            [line for _, line in sample]
-        )
+        delimiter, *columns, thousands = _find_columns([line for _, line in sample])
         for number, line in chain(sample, numbered):
             cells = dict(enumerate(_split(line, delimiter)))
-            word, value = cells.get(word_column), _number(cells.get(count_column, ""), thousands)
+            word, cell = (cells.get(column, "") for column in columns)
+            value = _number(cell, thousands)
             if value is not None and word:  # `uniq -c` counts blank lines.
                 yield normalize(word).strip(), value
             elif value is None and number > 1:  # The first line may be a header.
@@ -119,18 +118,19 @@ def _find_columns(lines: Sequence[str]) -> tuple[str, int, int, str]:
     for delimiter in _DELIMITERS:
         rows = [_split(line, delimiter) for line in lines]
         words: dict[int, int] = {}  # How good the name of a column is, 0 is best.
-        counts: dict[int, tuple[int, bool, str]] = {}
+        counts: dict[int, tuple[int, bool]] = {}
         for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
-            name, thousands = re.sub(r"\W", "", cells[0].lower()), _thousands(cells)
-            values = [value for cell in cells if (value := _number(cell, thousands)) is not None]
+            name, mark = re.sub(r"\W", "", cells[0].lower()), _thousands(cells)
+            values = [value for cell in cells if (value := _number(cell, mark)) is not None]
             if 2 * len(values) >= len(cells):
                 steps = {after - before for before, after in pairwise(values)}
-                counts[index] = (*_COUNT_NAMES, name).index(name), steps in ({0}, {1}), thousands
+                counts[index] = (*_COUNT_NAMES, name).index(name), steps in ({0}, {1})
             elif 2 * sum(bool(_WORD.fullmatch(cell)) for cell in cells) >= len(cells):
                 words[index] = (*_WORD_NAMES, name).index(name)
         if words and counts:
             count = min(counts, key=counts.__getitem__)
-            return delimiter, min(words, key=words.__getitem__), count, counts[count][-1]
+            numbers = [row[count] for row in rows if count < len(row)]
+            return delimiter, min(words, key=words.__getitem__), count, _thousands(numbers)
     return next((each for each in _DELIMITERS if each in "".join(lines)), "\t"), 0, 1, ","
 
 

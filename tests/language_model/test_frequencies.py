@@ -69,6 +69,7 @@ FORMS = {
     "spaces in numbers": "the;4 000\ndog;3\u00a0000\nill;1\u202f000\n",
     "spaces and decimal commas": "the 4,0\ndog 3,0\nill 1,0\n",
     "count first": "count;word\n4;the\n3;dog\n1;ill\n",
+    "first of two counts": "the;4000,5;1\ndog;3000,375;2\nill;1000,125;9\n",
     "marks": "the 4\ndog 3\nill 1\n\u2014 0\n",
 }
 
