@@ -19,11 +19,11 @@ BUDGETS = {
     "distributed": 1_240,
     "inference": 1_500,
     "integrations": 450,
-    "language_model": 1_330,
+    "language_model": 1_420,
     "model": 1_800,
     "outputs": 2_480,
     "pretrained": 1_260,
-    "text": 2_150,
+    "text": 2_210,
     "training": 2_110,
     "": 2_160,
 }

@@ -23,7 +23,7 @@ from elmo_cli.errors import InputError, check_choice, load_extra
 from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
-_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")
+_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "normalization")
 """Attributes in which the files of both corpora agree, as far as they have attributes."""
 CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and

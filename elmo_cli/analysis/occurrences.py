@@ -19,6 +19,7 @@ from elmo_cli.analysis.vector_sources import (
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence
+from elmo_cli.text.tokenizers import normalize
 
 OnProgress = Callable[[int], object]
 
@@ -58,7 +59,8 @@ def find_occurrence(
     sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
     """Find a word in a sentence, by the number of its occurrence: `option` in messages."""
-    positions = [index for index, token in enumerate(sentence) if token == word]
+    forms = (word, normalize(word))
+    positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
         folded = {token.casefold(): token for token in reversed(sentence)}
@@ -213,11 +215,12 @@ def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
     files.check_pooling(pooled=False)
+    forms = (word, normalize(word))
     for vectors in files.read(layers):
         for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
             if vectors.word(position) == word:
                 by_word.append(_embedded(vectors, position, vector))
-            elif vectors.record.tokens[position] == word:
+            elif vectors.record.tokens[position] in forms:
                 by_form.append(_embedded(vectors, position, vector))
     return by_word or by_form
 

@@ -11,6 +11,7 @@ from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_types
+from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"
 """Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it."""
@@ -62,7 +63,8 @@ def read_targets(
                 )
     if not targets:
         raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
-    return targets
+    # Tokens may have plain marks where the file has typographic ones.
+    return {normalize(form): word for form, word in targets.items()} | targets
 
 
 def _read_lines(source: Source) -> Iterator[tuple[str, list[str]]]:

@@ -284,7 +284,8 @@ def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSet
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
-    from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks, read_frequencies
+    from elmo_cli.language_model.frequencies import read_frequencies
+    from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks
 
     if choices.regions:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
@@ -293,7 +294,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     table = SurprisalTable(choices.unit, with_regions, choices.direction, choices.entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
-    n_tokens = n_unknown = 0
+    n_tokens = n_unknown = n_rows = n_without = 0
     with (
         _open_text(text, model) as opened,
         choices.print_rows([*opened.columns, *table.columns]) as rows,
@@ -311,7 +312,14 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
             n_unknown += sum(unit.n_unknown for unit in scored.result)
+            n_rows += len(scored.result)
+            n_without += sum(unit.log_frequency is None for unit in scored.result)
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
+    if counts is not None and 2 * n_without > n_rows:
+        messages.say(
+            f"Warning: {n_without:,} of {counted(n_rows, 'row')} have no log frequency, because "
+            f"{choices.frequencies} does not contain their words. Check its columns."
+        )
     if choices.plot is not None:
         overwrite = choices.overwrite
         n_drawn = plot_surprisals(drawn, choices.plot, choices.direction, overwrite=overwrite)

@@ -281,7 +281,9 @@ def _make_tokenizer(
     files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
-    recorded = files.attributes.get("tokenizer")
+    from elmo_cli.text.tokenizers import recorded_tokenizer
+
+    recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
     with usage_errors():

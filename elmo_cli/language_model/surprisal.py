@@ -9,18 +9,14 @@ word       separated by white space in the text: `didn` and `'t` are the word `d
 region     separated by `|` in the text: `The horse | raced past the barn | fell.`
 
 Next to the surprisal stands what else predicts the reading time of a word: its length and its log
-frequency, which is log2 of its share among all words. Minus the log frequency is the surprisal of
-the word without a context.
+frequency, from `frequencies`. Minus this is the surprisal of the word without a context.
 """
 
-import csv
-import math
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -29,19 +25,17 @@ from torch import Tensor
 
 from elmo_cli.errors import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
+from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
-from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.parsers import row_record
 from elmo_cli.text.records import Record, Sentence, check_batch, check_sentence
-from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
 SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
 """Directions of `LanguageModel.score_batch` by their name."""
 _REGION_MARK: Final = "|"
-_DELIMITERS: Final = "\t,; "
 
 
 class Unit(NamedTuple):
@@ -88,7 +82,10 @@ def units_of(kind: UnitKind, record: Record, *, with_regions: bool = False) -> l
 
 
 def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
-    """Find the tokens of each part of a text, by their visible characters."""
+    """Find the tokens of each part of a text, by their visible characters.
+
+    Typographic marks equal their plain forms: the part has the former, its tokens may have either.
+    """
     units: list[Unit] = []
     stop = 0
     for number, part in enumerate(parts, start=1):
@@ -114,72 +111,12 @@ def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
 
 
 def _visible(text: str) -> str:
-    """Return a text without white space and control characters, which tokenizers remove."""
+    """Return a normalized text without white space and control characters, as tokenizers do."""
     return "".join(
-        char for char in text if not char.isspace() and unicodedata.category(char) != "Cc"
+        char
+        for char in normalize(text)
+        if not char.isspace() and unicodedata.category(char) != "Cc"
     )
-
-
-def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
-    """Estimate the log frequency of each word of a vocabulary from its rank.
-
-    The words of a vocabulary are in the order of their counts. A share that is log-uniform in the
-    rank r, from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, from which the sampled
-    softmax of the training draws too.
-    """
-    total = math.log(len(vocabulary) + 1)
-    return {
-        word: math.log2(math.log1p(1 / (rank + 1)) / total)
-        for rank, word in enumerate(vocabulary.words)
-        if word not in SPECIAL_TOKENS
-    }
-
-
-def read_frequencies(path: str | Path) -> dict[str, float]:
-    """Read the log frequencies of words from a file of counts.
-
-    Each line has a word and its count, separated by a tab, a comma, a semicolon or a space; the
-    first line may be a header. A count can be any number, such as one per million words. A word
-    with the count 0 has no log frequency.
-    """
-    counts: dict[str, float] = {}
-    for word, number in _read_counts(path):
-        counts[word] = counts.get(word, 0.0) + number
-    total = sum(counts.values())
-    if not total:
-        raise InputError(f"{path}: expected words with counts, found none")
-    return {word: math.log2(number / total) for word, number in counts.items() if number}
-
-
-def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
-    delimiter = None
-    with Source(path) as source:
-        lines, _ = source.lines()
-        for number, line in enumerate(lines, start=1):
-            if not line:
-                continue
-            delimiter = delimiter or next((each for each in _DELIMITERS if each in line), "\t")
-            cells = next(csv.reader([line], delimiter=delimiter))
-            if len(cells) == 1:  # A quote that is a word.
-                cells = line.split(delimiter)
-            try:
-                word, value = cells[0], float(cells[1])
-                if not (value >= 0 and math.isfinite(value)):
-                    raise ValueError
-            except (IndexError, ValueError):
-                if number == 1:  # The first line may be a header.
-                    continue
-                raise InputError(
-                    f"{path}, line {number}: expected a word and its count, found {line[:60]!r}"
-                ) from None
-            yield word, value
-
-
-def sum_frequencies(words: list[str], frequencies: Mapping[str, float]) -> float | None:
-    """Return the sum of the log frequencies of words or their lower case. None if one has none."""
-    values = [frequencies.get(word, frequencies.get(word.lower())) for word in words]
-    present = [value for value in values if value is not None]
-    return sum(present) if len(present) == len(values) else None
 
 
 class Surprisals(NamedTuple):
@@ -277,7 +214,7 @@ class UnitSurprisal(NamedTuple):
     entropy: Sequence[float | None]
     """Entropy in each direction where the unit begins in that direction; empty if not computed."""
     log_frequency: float | None
-    """Sum over its tokens; None if one of them has none."""
+    """Sum over its words; None if one of them has none."""
     region: Unit | None = None
 
     @property
@@ -372,9 +309,19 @@ class SurprisalTable:
             int((~surprisals.known[tokens]).sum()),
             surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
             [float(row[begin]) for row, begin in zip(entropies, begins, strict=False)],
-            sum_frequencies(surprisals.tokens[tokens], frequencies),
+            self._frequency(unit.text, surprisals.tokens[tokens], frequencies),
             unit.region,
         )
+
+    def _frequency(
+        self, text: str, tokens: Sentence, frequencies: Mapping[str, float]
+    ) -> float | None:
+        words = [(text, tokens)]
+        if self.unit == "region":
+            words = [
+                (word, tokens[place]) for _, word, place, _ in find_units("word", text, tokens)
+            ]
+        return sum_frequencies(words, frequencies)
 
 
 def _average(directions: Sequence[float | None]) -> float | None:

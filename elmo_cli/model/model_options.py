@@ -15,6 +15,7 @@ from elmo_cli.errors import MissingOptionsError, OptionsError, missing_if, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
 from elmo_cli.text.report import TokenLimit
 from elmo_cli.text.sources import read_text
+from elmo_cli.text.tokenizers import recorded_tokenizer
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,8 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
     options = _read_config(Path(path), content) if is_config else parse_options(content, path)
     training = content.get("training")  # written by `elmo train`; other values are ignored
     training = training if isinstance(training, dict) else {}
-    tokenizer, state = training.get("tokenizer"), training.get("state")
-    tokenizer = tokenizer if isinstance(tokenizer, str) else None
+    state = training.get("state")
+    tokenizer = recorded_tokenizer(training)
     return options, TrainedWith("warm" if state == "carry" else "zero", tokenizer)
 
 

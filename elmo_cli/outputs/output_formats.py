@@ -224,6 +224,7 @@ _LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format"), _TEXT),
     **dict.fromkeys(("layout", "compression", "sentence_keys", "tokenizer"), _TEXT),
+    "normalization": _TEXT,
     **dict.fromkeys(("records", "input_records"), _COUNT),
     "layers": ("a choice of layers", _LAYERS.fullmatch),
     "mix": ("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
+from elmo_cli.errors import counted
 from elmo_cli.text.parsers import ORIGINAL_ID, Entry
 from elmo_cli.text.records import Sentence
 
@@ -220,6 +221,9 @@ def long_tokens(limit: TokenLimit) -> Tally:
     return Tally(count, warning)
 
 
+_TYPOGRAPHIC: Final = frozenset("‘’“”–—…")
+
+
 def missing_blank_lines() -> Tally:
     """Count the sentences of CoNLL-U without a blank line before them."""
 
@@ -233,6 +237,27 @@ def missing_blank_lines() -> Tally:
     return Tally(lambda entry: entry.has_no_blank_line, warning)
 
 
+def typographic_marks() -> Tally:
+    """Count the tokens with typographic marks, which the text of English models hardly has."""
+    examples: list[str] = []
+
+    def count(entry: Entry) -> int:
+        if "".join(entry.record.tokens).isascii():
+            return 0
+        found = [token for token in entry.record.tokens if not _TYPOGRAPHIC.isdisjoint(token)]
+        examples.extend(found[: 3 - len(examples)])
+        return len(found)
+
+    def warning(n_found: int, first: str) -> str:
+        return (
+            f"{counted(n_found, 'token')} with typographic marks ({' '.join(examples)}), which the "
+            f"model hardly knows, the first in {first}. Use --tokenizer moses for raw text, which "
+            "makes them plain. Replace them first in text that is tokenized already."
+        )
+
+    return Tally(count, warning)
+
+
 class InputReport:
     """Warnings about an input, each logged once."""
 
@@ -242,6 +267,8 @@ class InputReport:
         self._waiting = dict(CHECKS)
         limit = sample.expected.token_limit
         self._tallies = [] if limit is None else [long_tokens(limit)]
+        if sample.expected.language == "English":
+            self._tallies.append(typographic_marks())
         if not sample.is_text:
             self._tallies.append(missing_blank_lines())
 

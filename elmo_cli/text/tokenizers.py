@@ -5,11 +5,14 @@ residues      for proteins: every letter is a token, in upper case, without whit
 moses         the Moses rules of a language; ELMo's training data was tokenized by them
 spacy         spaCy's rules of a language (extra `spacy`); in Chinese every character is a token,
               unless a segmenter is named, as in spacy:zh:jieba
+
+The last two normalize typographic marks first, as Moses' normalize-punctuation does: see `MARKS`.
+A name that ends in `:verbatim` keeps them.
 """
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
@@ -21,6 +24,27 @@ TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
 _SEGMENTERS: Final = (["char"], ["jieba"])
 """Segmenters of Chinese that may follow `spacy:zh:`."""
+_VERBATIM: Final = "verbatim"
+_FULL_WIDTH: Final = ("ja", "zh")
+"""Languages that have some of `MARKS` as marks of their own."""
+MARKS: Final = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚´", "'"),
+        **dict.fromkeys("“”„«»", '"'),
+        **{"–": "-", "—": " - ", "…": "..."},
+    }
+)
+"""Plain forms of quotes, apostrophes, dashes and the ellipsis, by Moses' normalize-punctuation.
+
+Moses writes a single quote that is not between two letters as `"`. Here it is `'`, as in the script
+for the 1 Billion Word Benchmark. Moses' other rules, for white space, ASCII and the order of marks,
+are left out, so that each word is normalized by itself, and ASCII stays as it is.
+"""
+
+
+def normalize(text: str) -> str:
+    """Replace the typographic marks of a text by their plain forms; see `MARKS`."""
+    return text.translate(MARKS)
 
 
 @dataclass(frozen=True)
@@ -33,11 +57,19 @@ class Tokenizer:
     """Function that splits a sentence into tokens."""
     splits_by: str | None = None
     """Language whose rules split a text into sentences."""
+    normalization: str | None = None
+    """`moses` if `MARKS` are normalized before."""
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""
-        attributes = {} if self.name == "whitespace" else {"tokenizer": self.name}
-        return attributes | ({"split_sentences": self.splits_by} if self.splits_by else {})
+        attributes = {
+            "tokenizer": self.name.removesuffix(f":{_VERBATIM}"),
+            "normalization": self.normalization,
+            "split_sentences": self.splits_by,
+        }
+        return {
+            name: value for name, value in attributes.items() if value not in (None, "whitespace")
+        }
 
     def split_sentences(self, text: str) -> list[str]:
         """Split a text into sentences; without `splits_by`, it is the only one."""
@@ -62,6 +94,8 @@ def make_tokenizer(
     `language` is a code for names without one, English by default. Its rules split sentences.
     """
     kind, *codes = name.split(":")
+    is_verbatim = kind != "whitespace" and codes[-1:] == [_VERBATIM]
+    codes = codes[:-1] if is_verbatim else codes
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind in _WITH_LANGUAGE) + is_segmented:
         raise InputError(
@@ -78,16 +112,35 @@ def make_tokenizer(
         return Tokenizer(splits_by=splits_by)
     if kind == "residues":
         return Tokenizer(kind, split_residues, splits_by)
-    if kind == "spacy":
-        return Tokenizer(":".join([kind, code, *codes[1:]]), _spacy(code, *codes[1:]), splits_by)
-    from sacremoses import MosesTokenizer
+    function = _spacy(code, *codes[1:]) if kind == "spacy" else _moses(code)
+    name = ":".join([kind, code, *codes[1:]])
+    if code in _FULL_WIDTH:
+        return Tokenizer(name, function, splits_by)
+    if is_verbatim:
+        return Tokenizer(f"{name}:{_VERBATIM}", function, splits_by)
+    return Tokenizer(name, partial(_normalize_first, function), splits_by, "moses")
 
-    function = partial(MosesTokenizer(lang=code).tokenize, escape=False)
-    return Tokenizer(f"{kind}:{code}", function, splits_by)
+
+def _normalize_first(function: Callable[[str], list[str]], text: str) -> list[str]:
+    return function(normalize(text))
+
+
+def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:
+    """Return the name of the tokenizer in the attributes of a file or model.
+
+    Older versions normalized no marks, and recorded no normalization.
+    """
+    name = attributes.get("tokenizer")
+    if not isinstance(name, str):
+        return None
+    is_full = "normalization" in attributes or not set(_FULL_WIDTH).isdisjoint(name.split(":"))
+    return name if is_full else f"{name}:{_VERBATIM}"
 
 
 def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:
     """Tokenize a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
+
+    `moses` and `spacy` make typographic quotes, dashes and the ellipsis plain first.
 
     Args:
         text: list[str].
@@ -103,6 +156,12 @@ def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -
 def split_residues(sequence: str) -> list[str]:
     """Split a sequence into its residues, in upper case and without white space, as SeqVec does."""
     return list("".join(sequence.split()).upper())
+
+
+def _moses(language: str) -> Callable[[str], list[str]]:
+    from sacremoses import MosesTokenizer
+
+    return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
 def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[str]]:

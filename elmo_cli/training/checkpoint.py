@@ -115,7 +115,7 @@ class Description:
             "files": list(map(fingerprint, text.paths)),
             "text": {
                 "tokenizer": text.tokenizer.name,
-                "split_sentences": text.tokenizer.splits_by,
+                **text.tokenizer.to_attributes(),
                 "validation_share": text.validation_share,
                 "input_format": text.settings.input_format,
                 "text_column": text.settings.text_column,

@@ -24,7 +24,7 @@ VALUES: list[Any] = [
 NAMES = (
     *("model", "model_sha256", "state", "layers", "mix", "gamma", "pooling", "format", "layout"),
     *("records", "input_records", "shard", "words", "compression", "sentence_keys", "tokenizer"),
-    *("keys", "normalize", "dtype"),
+    *("keys", "normalize", "dtype", "normalization"),
 )
 FILES = ("all.hdf5", "packed.hdf5", "words.hdf5", "words.parquet")
 TEXT = "The cat sat\nA cat ran off\n\nMy cat is old\n"

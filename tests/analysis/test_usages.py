@@ -281,6 +281,17 @@ def test_the_tokens_of_any_tokenizer_are_searched(tokenizer: str) -> None:
     assert len(values) == len(record.attributes["positions"].split(","))
 
 
+def test_typographic_target_words_are_found_in_either_form() -> None:
+    Path("words.txt").write_text("’s\n", encoding="utf-8")
+    Path("raw.txt").write_text("It’s the bank's .\nthe ’s\n", encoding="utf-8")
+    for name, tokenizer, forms in (("m", "moses", ["'s"] * 2), ("w", "whitespace", ["’s"])):
+        more = ("--words", "words.txt", "--model", TINY, "--tokenizer", tokenizer)
+        result = elmo("usages", "raw.txt", f"{name}.jsonl", *more)
+        assert f"’s: {len(forms)} occurrence" in result.stderr
+        rows = map(json.loads, Path(f"{name}.jsonl").read_text("utf-8").splitlines())
+        assert [(row["word"], row["form"]) for row in rows] == [("’s", form) for form in forms]
+
+
 def test_the_command_prints_the_number_of_occurrences() -> None:
     result = elmo("usages", "text.txt", "u.parquet", "--words", "targets.txt", "--model", TINY)
     assert result.exit_code == 0

@@ -51,6 +51,14 @@ def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
     )
 
 
+def test_a_word_is_found_with_typographic_or_plain_marks() -> None:
+    sentences = ("It’s open.", "It's shut.")
+    plain, typed = (elmo("cosine", word, *sentences, *MODEL) for word in ("'s", "’s"))
+    assert typed.exit_code == 0, typed.stderr
+    assert typed.stdout == plain.stdout
+    assert typed.stdout.startswith("It ['s] open .\nIt ['s] shut .\n")
+
+
 @pytest.mark.parametrize(("layer", "index"), [("0", 0), ("2", 2), ("average", 3)])
 def test_a_layer_is_a_bare_number(layer: str, index: int) -> None:
     result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)

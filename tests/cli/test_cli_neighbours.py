@@ -2,6 +2,7 @@ import json
 import re
 from pathlib import Path
 
+import h5py
 import pytest
 from click.testing import Result
 from commands import LOADED, TINY, assert_fails, assert_misused, elmo
@@ -231,8 +232,6 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
 
 
 def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
-    import h5py
-
     with h5py.File("v.hdf5", "r+") as file:
         file.attrs["model"] = "gone/model"
     message = (
@@ -262,6 +261,13 @@ def test_a_query_is_cut_as_its_corpus_was() -> None:
         "banque",
         ".",
     ]
+    query = ("neighbours", "banque", "L’homme de la banque…")
+    marks = json.loads(elmo(*query, "moses.hdf5", "--json").stdout)["query"]["tokens"]
+    assert marks == ["L'", "homme", "de", "la", "banque", "..."]
+    with h5py.File("moses.hdf5", "r+") as file:
+        del file.attrs["normalization"]  # as older versions wrote it
+    marks = json.loads(elmo(*query, "moses.hdf5", "--json").stdout)["query"]["tokens"]
+    assert marks == ["L", "’", "homme", "de", "la", "banque", "…"]
     whole = elmo(
         "neighbours", "la", "L'homme a la banque.", "moses.hdf5", "--json", "--language=en"
     )

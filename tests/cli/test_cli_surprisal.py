@@ -77,6 +77,39 @@ def test_counts_of_a_file_are_log_frequencies() -> None:
     assert cells == [("The", "-0.415037"), ("cat", "-2.000000"), (",", "")]
 
 
+def test_words_that_a_list_lacks_are_counted() -> None:
+    Path("counts.tsv").write_text("3\tthe\n1\tcats\n")
+    result = elmo(
+        "surprisal", "items.csv", *MODEL, "--words-by", "space", "--frequencies", "counts.tsv"
+    )
+    assert result.stderr.endswith(
+        "Warning: 4 of 6 rows have no log frequency, because counts.tsv does not contain their "
+        "words. Check its columns.\n"
+    )
+    Path("counts.tsv").write_text("3\tthe\n1\tcat\n")
+    rows = rows_of("--words-by", "space", "--frequencies", "counts.tsv")
+    expected = ["-0.415037", "-2.000000", "", "-0.415037", "-2.000000", ""]
+    assert [row["log_frequency"] for row in rows] == expected
+    rows = rows_of("--regions", "marked", "--frequencies", "counts.tsv")
+    assert [row["log_frequency"] for row in rows] == [*expected[:3], "-2.415037", ""]
+
+
+def test_typographic_marks_are_those_that_the_model_knows() -> None:
+    table = 'id,text,marked\na,the cat’s — “sat”…,the cat’s | — “sat”…\nb,the cat\'s - "sat"...,|'
+    Path("items.csv").write_text(
+        table.replace("\n", "\n", 1).replace('the cat\'s - "sat"...', '"the cat\'s - ""sat""..."')
+    )
+    rows = rows_of("--words-by", "space")
+    assert [row["word"] for row in rows] == [
+        *("the", "cat’s", "—", "“sat”…"),
+        *("the", "cat's", "-", '"sat"...'),
+    ]
+    names = ("tokens", "surprisal", "log_frequency_by_rank", "known")
+    values = [[row[name] for name in names] for row in rows]
+    assert values[:4] == values[4:]
+    assert [row["region"] for row in rows_of("--regions", "marked")] == ["the cat’s", "— “sat”…"]
+
+
 def test_words_that_are_read_as_missing_are_named() -> None:
     Path("na.txt").write_text("None of NA , NA\n")
     result = elmo("surprisal", "na.txt", *MODEL)

@@ -17,7 +17,7 @@ TINY_MODEL = ("--model", str(TINY))
 RAW = "The bank, I'd say. It's \u201copen\u201d!\n\nA bank.\n"
 LINES = RAW.splitlines()
 MOSES = [
-    ["The", "bank", ",", "I", "'d", "say", ".", "It", "'s", "\u201c", "open", "\u201d", "!"],
+    ["The", "bank", ",", "I", "'d", "say", ".", "It", "'s", '"', "open", '"', "!"],
     [],
     ["A", "bank", "."],
 ]
@@ -142,7 +142,30 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     )
     assert_fails(result, message)
     result = elmo(*arguments, "-q")
-    assert "differs in tokenizer (moses:en there, none here)" in result.stderr
+    assert "(moses there, none here), tokenizer (moses:en there, none here)" in result.stderr
+
+
+def test_marks_that_were_kept_do_not_resume_a_run() -> None:
+    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer")
+    elmo(*arguments, "moses:verbatim")  # older versions
+    with h5py.File("out.hdf5") as file:
+        assert (file.attrs["tokenizer"], "normalization" in file.attrs) == ("moses:en", False)
+        assert json.loads(file["0"].attrs["tokens"])[-4:] == ["“", "open", "”", "!"]
+    assert "differs in normalization (none there, moses here)" in elmo(*arguments, "moses").stderr
+    assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
+
+
+def test_typographic_text_has_the_vectors_of_plain_text() -> None:
+    texts = {"marks": "He isn’t here — “never”…\n", "plain": 'He isn\'t here - "never" ...\n'}
+    for tokenizer in ("moses", "spacy"):
+        pytest.importorskip({"spacy": "spacy"}.get(tokenizer, "sacremoses"))
+        for name, text in texts.items():
+            more = ("--overwrite", "--tokenizer", tokenizer)
+            result = elmo("embed", "-", f"{name}.npz", *TINY_MODEL, *more, stdin=text)
+            assert result.exit_code == 0, result.stderr
+            assert "Warning" not in result.stderr
+        with np.load("marks.npz") as marks, np.load("plain.npz") as plain:
+            assert marks["0"].tobytes() == plain["0"].tobytes()
 
 
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:

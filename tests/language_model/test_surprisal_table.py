@@ -14,7 +14,8 @@ from strategies import WORDS, make_language_model, odd_tokens, seeds, small_arch
 
 from elmo_cli import LanguageModel, tokenize
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind, estimate_frequencies
+from elmo_cli.language_model.frequencies import estimate_frequencies
+from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 
@@ -112,6 +113,24 @@ def test_a_token_has_its_position_length_and_frequency(folder: Path) -> None:
     columns, rows = measure_rows(folder, [Record("", ["the", "doggy"])], frequencies=counts)
     assert columns[3] == "log_frequency"
     assert [row[4] for row in rows] == [None, -3]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "expected"),
+    [
+        ("token", "the cat’s.", [-1, -2, -3, None]),
+        ("word", "The cat, sat. “The”", [-1, -2, None, -1]),
+        ("region", "The cat, | — | the cat’s, | cat sat", [-3, None, -6, None]),
+    ],
+)
+def test_punctuation_does_not_change_a_frequency(
+    folder: Path, unit: UnitKind, text: str, expected: list[float | None]
+) -> None:
+    counts = {"the": -1.0, "cat": -2.0, "'s": -3.0}
+    record = Record(text, tokenize(text.replace("|", " ")))
+    columns, rows = measure_rows(folder, [record], unit=unit, frequencies=counts)
+    place = columns.index("log_frequency") + 1
+    assert [row[place] for row in rows] == expected
 
 
 def test_records_without_ids_have_numbers_from_one(folder: Path) -> None:

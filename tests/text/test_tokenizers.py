@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from elmo_cli import tokenize
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.text.report import UNKNOWN, Expected
+from elmo_cli.text.tokenizers import MARKS, make_tokenizer, normalize, recorded_tokenizer
 
+MODEL = Expected(language="English")
 ALL = ("whitespace", "moses", "moses:fr", "spacy", "spacy:de")
-texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$\u2019«»"), max_size=30).map(str.strip)
+texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$‘’“„«»–—…´"), max_size=30).map(str.strip)
 
 
 def require(name: str) -> None:
@@ -73,7 +76,76 @@ def test_jieba_splits_chinese_into_words(capfd: pytest.CaptureFixture[str]) -> N
 @given(text=texts)
 def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
     require(name.partition(":")[0])
-    assert "".join(make_tokenizer(name).tokenize(text)) == "".join(text.split())
+    tokenizer = make_tokenizer(name)
+    expected = normalize(text) if tokenizer.normalization else text
+    assert "".join(tokenizer.tokenize(text)) == "".join(expected.split())
+
+
+@pytest.mark.parametrize("name", ["moses", "moses:fr", "moses:de", "spacy", "spacy:de"])
+def test_typographic_marks_have_the_tokens_of_plain_ones(name: str) -> None:
+    require(name.partition(":")[0])
+    tokenize = make_tokenizer(name).tokenize
+    assert tokenize("He isn’t here — “never”…") == tokenize('He isn\'t here - "never" ...')
+    assert tokenize("„L’homme“: ‚a‘ «b» 1–2, l´un") == tokenize("\"L'homme\": 'a' \"b\" 1-2, l'un")
+
+
+def test_marks_stay_where_tokens_are_given_or_the_user_says_so() -> None:
+    text = "He isn’t here — “never”…"
+    assert tokenize(text, "whitespace") == text.split()
+    verbatim = make_tokenizer("moses:fr:verbatim")
+    assert verbatim.name == "moses:fr:verbatim"
+    assert verbatim.tokenize("L’homme…") == ["L", "’", "homme", "…"]
+    assert make_tokenizer("moses:verbatim", "fr").name == verbatim.name
+    with pytest.raises(InputError, match="expected whitespace, moses, spacy"):
+        make_tokenizer("whitespace:verbatim")
+
+
+def test_chinese_and_japanese_keep_their_marks() -> None:
+    require("spacy")
+    text = "他说：“不……”——《书》"
+    assert make_tokenizer("spacy:zh").tokenize(text) == list(text)
+    for name in ("moses:ja", "moses:zh"):
+        assert "“" in "".join(make_tokenizer(name).tokenize(text))
+        assert make_tokenizer(name).to_attributes() == {"tokenizer": name}
+
+
+ORIGINAL = {
+    **dict.fromkeys("„“”«»", '"'),
+    **dict.fromkeys("´", "'"),
+    **{"–": "-", "—": " - ", "…": "..."},
+    **dict.fromkeys("‘’‚", "'"),
+}
+"""Rules of Moses' normalize-punctuation.perl for single characters. It writes the last three as
+`'` between letters, and else as `"`; the script for the training text of ELMo always writes `'`."""
+
+
+def test_marks_are_those_of_the_original() -> None:
+    assert str.maketrans(ORIGINAL) == MARKS
+
+
+def test_no_other_character_is_changed_by_sacremoses() -> None:
+    from sacremoses import MosesPunctNormalizer
+
+    other = MosesPunctNormalizer(penn=False, norm_quote_commas=False, norm_numbers=False)
+    kinds = ("P", "S", "Z")
+    characters = [
+        char for char in map(chr, range(0x10000)) if unicodedata.category(char)[0] in kinds
+    ]
+    for char in [*characters, "a", "é", "東", "1"]:
+        for text in (f"a{char}b", f"a {char} b", f"{char}{char}a", f"1{char}"):
+            # Moses makes `''` plain too, after single quotes.
+            expected = "".join(other.normalize(text).split())
+            assert "".join(normalize(text).replace("''", '"').split()) == expected
+
+
+@given(text=st.text() | texts)
+def test_normalization_treats_each_word_by_itself(text: str) -> None:
+    normalized = normalize(text)
+    assert normalize(normalized) == normalized
+    words = "".join(map(normalize, text.split()))
+    assert "".join(words.split()) == "".join(normalized.split())
+    if text.isascii():
+        assert normalized == text
 
 
 @given(text=texts)
@@ -97,15 +169,23 @@ def test_a_paragraph_is_not_split_at_abbreviations() -> None:
     ("name", "language", "settings"),
     [
         ("whitespace", "fr", {}),
-        ("moses", "fr", {"tokenizer": "moses:fr"}),
-        ("moses:de", "fr", {"tokenizer": "moses:de"}),
-        ("moses", None, {"tokenizer": "moses:en"}),
+        ("moses", "fr", {"tokenizer": "moses:fr", "normalization": "moses"}),
+        ("moses:de", "fr", {"tokenizer": "moses:de", "normalization": "moses"}),
+        ("moses", None, {"tokenizer": "moses:en", "normalization": "moses"}),
+        ("moses:verbatim", None, {"tokenizer": "moses:en"}),
     ],
 )
 def test_settings_name_the_tokenizer_with_its_language(
     name: str, language: str | None, settings: dict[str, str]
 ) -> None:
-    assert make_tokenizer(name, language).to_attributes() == settings
+    tokenizer = make_tokenizer(name, language)
+    assert tokenizer.to_attributes() == settings
+    recorded = recorded_tokenizer(settings)
+    assert recorded is None if name == "whitespace" else recorded == tokenizer.name
+
+
+def test_full_width_marks_need_no_word_in_a_recorded_name() -> None:
+    assert recorded_tokenizer({"tokenizer": "spacy:zh:jieba"}) == "spacy:zh:jieba"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +239,12 @@ def test_a_package_that_is_not_installed_is_reported(
         make_tokenizer(name, split_sentences=split)
 
 
-def warnings_of(path: Path, content: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings_of(
+    path: Path, content: str, caplog: pytest.LogCaptureFixture, expected: Expected = UNKNOWN
+) -> list[str]:
     path.write_text(content, encoding="utf-8")
     caplog.clear()
-    opened = open_records(open_input(path))
+    opened = open_records(open_input(path), expected)
     with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, *_):
         assert [record.text for record in records] == content.splitlines()
     return caplog.messages
@@ -191,6 +273,41 @@ def test_tokenized_text_is_not_warned_of(
 ) -> None:
     content = "\n".join(line.strip() for line in content.splitlines())
     assert warnings_of(tmp_path / "text", content, caplog) == []
+
+
+def test_one_warning_counts_the_tokens_with_typographic_marks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = "the café\nHe isn’t here —\n“ never ” … a‘b é\n"
+    warning = (
+        "Warning: {} with typographic marks ({}), which the model hardly knows, the first in line "
+        "{}. Use --tokenizer moses for raw text, which makes them plain. Replace them first in "
+        "text that is tokenized already."
+    )
+    messages = warnings_of(tmp_path / "text", content, caplog, MODEL)
+    assert messages == [warning.format("6 tokens", "isn’t — “", 2)]
+    one = "1\tthe\t_\t_\t_\t_\t0\t_\t_\t_\n2\t’s\t_\t_\t_\t_\t0\t_\t_\t_\n\n"
+    path = tmp_path / "a.conllu"
+    path.write_text(one)
+    caplog.clear()
+    with (
+        caplog.at_level(logging.WARNING, "elmo_cli"),
+        open_records(open_input(path), MODEL) as opened,
+    ):
+        assert [record.tokens for record in opened.records] == [["the", "’s"]]
+    assert caplog.messages == [warning.format("1 token", "’s", 1)]
+
+
+def test_marks_that_a_model_may_know_are_not_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = "He isn’t here —\n"
+    assert warnings_of(tmp_path / "text", content, caplog) == []
+    assert warnings_of(tmp_path / "text", content, caplog, Expected(language="French")) == []
+    opened = open_records(open_input(tmp_path / "text", tokenizer=make_tokenizer("moses")), MODEL)
+    with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, *_):
+        assert [record.tokens for record in records] == [["He", "isn", "'t", "here", "-"]]
+    assert caplog.messages == []
 
 
 def test_a_text_that_is_cut_otherwise_is_not_warned_of(

@@ -29,9 +29,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_model_folder_names_its_tokenizer() -> None:
     training = json.loads(Path("model/options.json").read_text())["training"]
-    assert training == {"state": "zero", "tokenizer": "moses:en"}
+    assert training == {"state": "zero", "tokenizer": "moses:en", "normalization": "moses"}
     assert ElmoEmbedder(model="model").files.tokenizer == "moses:en"
     assert ElmoEmbedder().files.tokenizer is None
+
+
+def test_model_of_an_older_version_keeps_typographic_marks() -> None:
+    content = json.loads(Path("model/options.json").read_text())
+    del content["training"]["normalization"]
+    Path("model/options.json").write_text(json.dumps(content))
+    result = elmo("surprisal", "-", "--model", "model", stdin="isn’t\n")
+    assert "Tokenizer: moses:en:verbatim, as in the training" in result.stderr
+    assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == ["isn", "’", "t"]
+
+
+def test_typographic_marks_do_not_resume_a_run_without_them() -> None:
+    Path("text.txt").write_text("the cat’s “hat”\n" * 8)
+    common = ("train", "text.txt", "--init-from", "model", "--output", "tuned", "--steps")
+    assert elmo(*common, "1", "--tokenizer", "moses:verbatim").exit_code == 0
+    result = elmo(*common, "2", "--tokenizer", "moses")
+    assert "normalization not given (now moses)" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["perplexity", "surprisal"])

@@ -1,0 +1,126 @@
+"""Log frequencies of words: of a file of counts, of ranks, and of words with punctuation."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import InputError
+from elmo_cli.language_model.frequencies import (
+    estimate_frequencies,
+    read_frequencies,
+    sum_frequencies,
+)
+from elmo_cli.model.vocabulary import Vocabulary
+
+
+def test_estimated_frequencies_sum_to_one() -> None:
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat", "sat"])
+    frequencies = estimate_frequencies(vocabulary)
+    assert list(frequencies) == ["the", "cat", "sat"]
+    special = math.log(4 / 1) / math.log(7)  # the share of the ranks 0 to 2
+    assert sum(2**value for value in frequencies.values()) == pytest.approx(1 - special)
+    assert frequencies["the"] == pytest.approx(math.log2(math.log(5 / 4) / math.log(7)))
+    assert frequencies["the"] > frequencies["cat"] > frequencies["sat"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'word\tcount\nthe\t6\n"\t1\nthe\t1\nrare\t0\n',
+        'the 7\n" 1\nrare 0\n',
+        'Word,Count,Per million\nthe,7,9\n"""",1,9\nrare,0,0\n',
+    ],
+)
+def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    path.write_text(content)
+    assert read_frequencies(path) == {"the": math.log2(7 / 8), '"': -3.0}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("the\t7\ncat\tmany\n", "line 2: expected a word and its count, found 'cat\\\\tmany'"),
+        ("word\tcount\nthe\t-1\n", "line 2: expected a word and its count, found 'the\\\\t-1'"),
+        ("word\tcount\n", "expected words with counts, found none"),
+    ],
+)
+def test_a_file_without_counts_is_an_error(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_frequencies(path)
+
+
+FORMS = {
+    "SUBTLEX-US": "Word\tFREQcount\tCDcount\tSUBTLWF\nthe\t4\t9\t9.5\ndog\t3\t8\t7\nill\t1\t1\t2",
+    "SUBTLEX-UK": "Spelling,FreqCount,LogFreq(Zipf)\nthe,4,7.7\ndog,3,5.1\nill,1,3.2",
+    "SUBTLEX-DE": "Word\tWFfreqcount\tspell\nthe\t4,0\t1\ndog\t3,0\t1\nill\t1,0\t1",
+    "COCA lemmas": "rank\tlemma\tPoS\tfreq\n1\tthe\ta\t4\n2\tdog\tn\t3\n3\till\tj\t1\n",
+    "COCA words": "rank,lemma,lemFreq,wordFreq,word\n1,a,9,4,the\n2,b,9,3,dog\n3,c,9,1,ill",
+    "no header": "1\tthe\ta\t4\n2\tdog\tn\t3\n3\till\tj\t1\n",
+    "n-grams": "1.1.word\t1\tthe\t4\n1.2.word\t1\tdog\t3\n1.3.word\t1\till\t1\n",
+    "uniq -c": "      4 the\n      3 dog\n     17\n      1 ill\n",
+    "decimal commas": "the;400000,5\ndog;300000,375\nill;100000,125\n",
+    "European thousands": "the\t4.000.000\ndog\t3.000.000\nill\t1.000.000\n",
+    "thousands": "the\t4,000,000\ndog\t3,000,000.0\nill\t1,000,000\n",
+    "quoted thousands": 'word,count\nthe,"4,000"\ndog,"3,000"\nill,"1,000"\n',
+    "spaces in numbers": "the;4 000\ndog;3\u00a0000\nill;1\u202f000\n",
+    "spaces and decimal commas": "the 4,0\ndog 3,0\nill 1,0\n",
+    "count first": "count;word\n4;the\n3;dog\n1;ill\n",
+    "first of two counts": "the;4000,5;1\ndog;3000,375;2\nill;1000,125;9\n",
+    "marks": "the 4\ndog 3\nill 1\n\u2014 0\n",
+}
+
+
+@pytest.mark.parametrize("content", FORMS.values(), ids=FORMS)
+def test_columns_of_published_lists_are_found(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    path.write_text(content, encoding="utf-8")
+    expected = {"the": math.log2(4 / 8), "dog": math.log2(3 / 8), "ill": math.log2(1 / 8)}
+    assert read_frequencies(path) == pytest.approx(expected, abs=1e-5)
+
+
+def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> None:
+    words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(500)]
+    path = tmp_path / "counts.txt"
+    path.write_text("".join(f"{word}\t{1.234 / (n + 1):.3f}\n" for n, word in enumerate(words)))
+    frequencies = read_frequencies(path)
+    assert list(frequencies) == words
+    assert frequencies["aa"] - frequencies["ab"] == 1
+
+
+COUNTS = {"the": -1.0, "dog": -2.0, "isn't": -3.0, "isn": -4.0, "t": -5.0, "Dr.": -6.0, ",": -7.0}
+
+
+@pytest.mark.parametrize(
+    ("word", "tokens", "expected"),
+    [
+        ("the", "the", -1),
+        ("The", "The", -1),
+        ("dog,", "dog ,", -2),
+        ("“Dog”…", '" Dog " ...', -2),
+        ("dog.", "dog.", -2),
+        ("isn’t", "isn 't", -3),
+        ("ISN'T?", "ISN 'T ?", -3),
+        ("the-dog.", "the - dog .", -3),
+        ("t'isn", "t 'isn", -9),
+        ("(Dr.", "( Dr.", -6),
+        (",", ",", -7),
+        (",,", ", ,", -14),
+        ("—", "-", None),
+        ("cat,", "cat ,", None),
+        ("the-cat", "the - cat", None),
+    ],
+)
+def test_frequency_of_a_word_is_not_that_of_its_punctuation(
+    word: str, tokens: str, expected: float | None
+) -> None:
+    assert sum_frequencies([(word, tokens.split())], COUNTS) == expected
+
+
+def test_frequency_of_a_region_is_that_of_its_words() -> None:
+    words = [("The", ["The"]), ("dog", ["dog"]), ("—", ["-"]), ("isn’t.", ["isn", "'t", "."])]
+    assert sum_frequencies(words, COUNTS) == -6
+    assert sum_frequencies([*words, ("here", ["here"])], COUNTS) is None
