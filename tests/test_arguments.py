@@ -237,6 +237,8 @@ def test_one_argument_is_a_model(kind: Any, models: Models, monkeypatch: Any) ->
         kind("orignal")
     with pytest.raises(InputError, match=r"^model: expected a name or a path, found 3\.$"):
         kind(3)
+    with pytest.raises(InputError, match=r"^name: expected a name or a path, found None\.$"):
+        ElmoEmbedder.from_pretrained(None)  # type: ignore[arg-type]
 
 
 def test_two_arguments_are_the_files_of_a_model(models: Models) -> None:

@@ -12,14 +12,7 @@ from elmo_cli.distributed.inputs import Part, changed_error, read_part
 from elmo_cli.distributed.plan import CorpusSettings, Plan, open_writer, read_column_types
 from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import (
-    ComputationError,
-    InputError,
-    OtherInputError,
-    OutputError,
-    WeightsError,
-    option_names,
-)
+from elmo_cli.errors import ComputationError, InputError, OtherInputError, OutputError, WeightsError
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, Folder, part_name, read_footer
@@ -69,7 +62,6 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-@option_names()
 def embed_part(
     folder: str,
     key: PlanKey,

@@ -171,7 +171,7 @@ class Int8Linear(Linear):
                 f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
             )
         vars(self).update(state)
-        weight = torch.from_numpy(state["weight"])
+        weight = torch.tensor(state["weight"], device="cpu")
         self.weight = torch.ops.onednn.qlinear_prepack(weight, None)
 
 

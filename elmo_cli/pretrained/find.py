@@ -187,7 +187,7 @@ def resolve_model(
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
     else:
-        name = model or options_file or default_model()
+        name = next(each for each in (model, options_file, default_model()) if each is not None)
         published, is_local = published_model(name) if isinstance(name, str) else None, True
     if published is not None:
         return ResolvedModel(published.language_code)
@@ -237,6 +237,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
+    check_type("name", name, (str, os.PathLike), "a name or a path")
     is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
     if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)

@@ -20,7 +20,7 @@ SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 
 
 def work(model: Any) -> Any:
-    """Return what any of the public classes computes."""
+    """Return what a public class or the component for spaCy computes."""
     if isinstance(model, ElmoEmbedder):
         return np.stack(model.embed_batch(SENTENCES))
     if isinstance(model, LanguageModel):
@@ -31,7 +31,7 @@ def work(model: Any) -> Any:
         return model(SENTENCES)["elmo"].detach().numpy()
     if isinstance(model, ElmoVectorizer):
         return model.transform(SENTENCES)
-    return np.stack(model.embedder.embed_batch(SENTENCES))  # of spaCy
+    return np.stack(model.embedder.embed_batch(SENTENCES))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def put_results(models: list[Any], queue: Any) -> None:
-    layer = models[2].engine.encoder._bilm._stacks[0][0].hidden_gates
+    layer: Any = models[2].engine.encoder._bilm._stacks[0][0].hidden_gates
     is_shared = not isinstance(layer, CompiledLinear) or layer.weight.is_shared()
     queue.put((is_shared, [work(model) for model in models]))
 
