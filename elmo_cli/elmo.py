@@ -7,12 +7,13 @@ from typing import Final, TypeAlias, TypedDict
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, ModelError, check_at_least
+from elmo_cli.errors import InputError, ModelError, check_at_least, check_type
 from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
 from elmo_cli.model.bilm import BiLm, ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.model.vocabulary import character_ids
 from elmo_cli.pretrained.find import choose_model, load_bilm
+from elmo_cli.text.records import check_batch, check_sentence
 
 _Path: TypeAlias = str | Path | None
 
@@ -61,7 +62,7 @@ class Elmo(nn.Module):
         """Load a model; the default one if neither files, `module` nor `model` is given.
 
         Args:
-            options_file: Path or URL of options.json; requires `weight_file`.
+            options_file: Path or URL of options.json, with `weight_file`; alone, a `model`.
             weight_file: Path or URL of weights.hdf5.
             num_output_representations: Number of mixes, at least 1, each with its own weights.
             requires_grad: Train the biLM too. A `module` that trains already continues to.
@@ -95,13 +96,14 @@ class Elmo(nn.Module):
                 mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
             self.add_module(f"scalar_mix_{k}", mix)
         self.token_table: TokenTable | None = None
-        if vocab_to_cache:
+        words = [] if vocab_to_cache is None else [*check_batch(vocab_to_cache, "vocab_to_cache")]
+        if check_sentence(words, "vocab_to_cache"):
             if any(parameter.requires_grad for parameter in self.bilm.parameters()):
                 raise InputError(
                     "vocab_to_cache: expected a biLM that does not train, found requires_grad; "
                     "the vectors in the cache would stay as they are, so leave one of them out"
                 )
-            self.token_table = TokenTable(vocab_to_cache, self.bilm.token_encoder)
+            self.token_table = TokenTable(words, self.bilm.token_encoder)
         self._runner = BiLmRunner()
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
 
@@ -144,6 +146,7 @@ class Elmo(nn.Module):
             InputError: The inputs have a wrong shape or contradict each other; or, on the CPU,
                 ids are outside the model's range.
         """
+        check_type("inputs", inputs, Tensor, "a tensor of ids, as batch_to_ids returns")
         if self.token_table is not None and word_inputs is not None:
             inputs = _with_shape_of(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)

@@ -70,7 +70,7 @@ class ElmoEmbedder:
         """Load a model.
 
         Args:
-            options_file: Path or URL of options.json; requires `weight_file`.
+            options_file: Path or URL of options.json, with `weight_file`; alone, a `model`.
             weight_file: Path or URL of weights.hdf5; requires `options_file`.
             cuda_device: Number of a GPU; -1 is the CPU.
             model: Name, folder or files of a model, in place of the two files. Without any of
@@ -458,7 +458,7 @@ class ElmoEmbedder:
                 word_column=word_column,
                 id_column=id_column,
                 paragraphs=paragraphs,
-                keep_columns=tuple(keep_columns),
+                keep_columns=tuple(check_batch(keep_columns, "keep_columns")),
             ),
             trained=self.files.tokenizer,
             language=self.files.language,

@@ -1,18 +1,53 @@
 """Errors that a user can cause, one class per kind of problem.
 
 The message of each is one line that names the thing, the problem and the remedy. The command line
-prints this line and exits with status 1. The functions at the end format values for messages.
+prints this line and exits with status 1. Python shows it with arguments in place of options:
+`overwrite=True` for `--overwrite`. The functions at the end format values for messages.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from errno import ENOENT
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+_FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "use-sentence-keys")
+_OTHER_NAMES: Final = {"format": "file_format", "mean-layers": "layers"}
+_OPTION: Final = re.compile(
+    r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|float16|"
+    r"float32|jsonl|mean|packed|parquet|pca|spacy:\w+|text|tokens|top|tsne|zero)\b)?"
+)
+"""Option in a message, with a value that may follow. Commands in backticks stay as they are."""
+_names_options = False
+
+
+@contextmanager
+def option_names(shown: bool = True) -> Iterator[None]:
+    """Let messages name options, as the command line does, or arguments."""
+    global _names_options
+    before, _names_options = _names_options, shown
+    try:
+        yield
+    finally:
+        _names_options = before
+
+
+def _name_argument(option: re.Match[str]) -> str:
+    name, value = option["name"], option["value"]
+    if name is None:
+        return option[0]
+    argument = _OTHER_NAMES.get(name, name.replace("-", "_"))
+    return f"{argument}=True" if name in _FLAGS else f"{argument}={value!r}" if value else argument
 
 
 class ElmoError(Exception):
     """Root of all errors that this package raises on purpose."""
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if _names_options else _OPTION.sub(_name_argument, message)
 
 
 class InputError(ElmoError, ValueError):
@@ -94,6 +129,12 @@ def check_at_least(name: str, value: int, least: int) -> None:
         raise InputError(f"{name} {value}: expected {least} or more")
 
 
+def check_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+    """Raise an `InputError` for an argument that has another type."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name}: expected {expected}, found {kind_of(value)}.")
+
+
 def load_extra(name: str, package: str, extra: str) -> Any:
     """Import a package of an extra. Raise an `ElmoError` with the remedy if it is missing."""
     try:
@@ -106,6 +147,15 @@ def load_extra(name: str, package: str, extra: str) -> Any:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
     return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
+
+
+def kind_of(value: object) -> str:
+    """Describe a value of a wrong kind for an error message."""
+    if isinstance(value, str):
+        return f"the string {value[:40]!r}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(value)
+    return "bytes" if isinstance(value, bytes) else f"a value of type {type(value).__name__}"
 
 
 def first_line(error: BaseException) -> str:

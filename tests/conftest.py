@@ -18,6 +18,7 @@ from strategies import make_language_model, small_architecture
 from website import Site
 
 from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import option_names
 from elmo_cli.inference.precision import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
@@ -111,6 +112,13 @@ def golden_models_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("engine",):
             patch.setattr(f"elmo_cli.{module}.load_bilm", load)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def messages_name_options() -> Iterator[None]:
+    """Show messages as they are written, with options. `test_arguments.py` tests arguments."""
+    with option_names():
         yield
 
 

@@ -167,7 +167,6 @@ def test_only_one_model_may_be_named(files: ModelFiles) -> None:
         {"options_file": files.options, "weight_file": files.weights, "module": bilm},
         {"options_file": files.options, "weight_file": files.weights, "model": folder},
         {"module": bilm, "model": folder},
-        {"options_file": files.options},
     ):
         with pytest.raises(ElmoError, match=one_of_them):
             Elmo(**arguments)

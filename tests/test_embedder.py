@@ -287,7 +287,6 @@ def test_files_may_be_strings_or_paths_and_a_model_a_folder() -> None:
 @pytest.mark.parametrize(
     "files",
     [
-        {"options_file": OPTIONS},
         {"weight_file": WEIGHTS},
         {"model": "mini", "weight_file": WEIGHTS},
         {"model": "mini", "options_file": OPTIONS, "weight_file": WEIGHTS},

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
-from elmo_cli.errors import InputError, check_choice, load_extra
+from elmo_cli.analysis.targets import check_words
+from elmo_cli.errors import InputError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
@@ -83,6 +84,8 @@ def read_occurrences(
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.
     """
+    if words is not None:
+        check_words(words)
     with (
         open_vectors(old, on_progress=on_progress) as old_files,
         open_vectors(new, on_progress=on_progress) as new_files,
@@ -146,6 +149,8 @@ def measure_change(
         ElmoError: The measure or the correction is unknown; or scikit-learn, which `jsd` needs,
             is missing.
     """
+    for name, vectors in (("old", old), ("new", new)):
+        check_type(name, vectors, Mapping, "a dict of vectors, from read_occurrences")
     check_choice("measure", measure, MEASURES)
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)

@@ -16,7 +16,7 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, check_type
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import normalize
@@ -168,6 +168,8 @@ def open_vectors(
 
 def as_files(files: VectorFiles | Activations) -> VectorFiles:
     """Return open activations as `VectorFiles`."""
+    opened = "the result of open_vectors or open_activations"
+    check_type("files", files, (VectorFiles, Activations), opened)
     return files if isinstance(files, VectorFiles) else VectorFiles([ActivationsSource(files)])
 
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from elmo_cli.analysis.change import Change
 from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import InputError, OutputError, check_choice, counted, load_extra
+from elmo_cli.errors import InputError, OutputError, check_choice, check_type, counted, load_extra
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.settings import Direction
+from elmo_cli.text.records import check_batch
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 _POINTS: Final = "points-"
@@ -175,6 +176,9 @@ def plot_changes(
     """
     check_figure(output, overwrite=overwrite)
     check_choice("measure", measure, tuple(_AXIS_LABELS))
+    changes = list(check_batch(changes, "changes"))
+    for index, change in enumerate(changes):
+        check_type(f"changes[{index}]", change, Change, "a Change, from measure_change")
     # The inverse cosine of orthogonal means is infinite.
     measured = [c for c in changes if c.change is not None and math.isfinite(c.change)]
     if not measured:

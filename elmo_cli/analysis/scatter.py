@@ -9,7 +9,7 @@ import numpy as np
 from elmo_cli.analysis.occurrences import EmbeddedOccurrence, VectorFiles, as_files, find_word
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.errors import InputError, check_choice, counted, load_extra
+from elmo_cli.errors import InputError, check_choice, check_type, counted, load_extra
 from elmo_cli.outputs.reader import Activations
 
 METHODS: Final = ("pca", "tsne")
@@ -66,8 +66,9 @@ def plot_occurrences(
     check_figure(output, overwrite=overwrite)
     check_choice("method", method, METHODS)
     load_extra("plot", "sklearn", "plot")
-    on_step("reading")
+    check_type("word", word, str, "a string")
     files = as_files(files)
+    on_step("reading")
     found = find_word(files, word, layers)
     paths = list(map(str, files.paths))
     _check_number(paths, word, len(found), method, clusters)

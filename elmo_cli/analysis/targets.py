@@ -1,11 +1,11 @@
 """Target words with their forms, and their positions in records."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError, counted, shown
+from elmo_cli.errors import InputError, check_type, counted, shown
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
 from elmo_cli.text.records import Record
@@ -86,6 +86,12 @@ def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[tupl
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)
             yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
+
+
+def check_words(words: object) -> None:
+    """Raise an `InputError` unless an argument maps forms to words, as `read_targets` does."""
+    expected = "a dict from each form to its word, such as {'banks': 'bank'}"
+    check_type("words", words, Mapping, expected)
 
 
 def target_positions(record: Record) -> list[int]:

@@ -21,7 +21,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import POSITIONS, WORDS, target_positions
+from elmo_cli.analysis.targets import POSITIONS, WORDS, check_words, target_positions
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
@@ -221,6 +221,7 @@ def write_usages(
             read.
         ElmoError: The output cannot be written.
     """
+    check_words(words)
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)

@@ -40,7 +40,7 @@ from elmo_cli.pretrained.find import choose_model, load_bilm
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_input, open_records
-from elmo_cli.text.records import Sentence
+from elmo_cli.text.records import Sentence, check_sentence, check_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -246,8 +246,8 @@ def average_vectors(
     selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
-    wanted = None if words is None else set(words)
-    occurrences = _count_occurrences(sentences, wanted, counts, at_most)
+    wanted = None if words is None else set(check_sentence(words, "words", "a list of words"))
+    occurrences = _count_occurrences(check_sentences(sentences), wanted, counts, at_most)
     embed = partial(engine.embed_window, selection=selection)
     for window, embedded in engine.run(occurrences, embed, sentence_of=lambda item: item[0]):
         for (sentence, positions), result in zip(window, embedded, strict=True):

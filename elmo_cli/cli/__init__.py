@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
-from elmo_cli.errors import ElmoError, StoppedError, first_line
+from elmo_cli.errors import ElmoError, StoppedError, first_line, option_names
 from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
@@ -62,6 +62,7 @@ COMMANDS = [*_COMMANDS]
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
+    @option_names()
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command."""
         messages.prepare_streams()

@@ -126,6 +126,10 @@ class Linear:
         """
         return functional.linear(inputs, self.weight, self.bias)
 
+    def unpack(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights, shape (out, in), and the bias."""
+        return self.weight, self.bias
+
 
 class CompiledLinear(Linear):
     """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
@@ -136,17 +140,20 @@ class CompiledLinear(Linear):
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Pack the weights into panels, in the order in which C reads them."""
-        self.n_outputs, self._n_inputs = weight.shape
-        panel = read_constant("tiles_panel" if _uses_tiles(weight.dtype) else "panel")
-        unit = 4 // weight.dtype.itemsize
-        tile = 1 if weight.dtype == torch.float32 else read_constant("tile")
-        missing, self._padding = -len(weight) % panel, -weight.shape[1] % (unit * tile)
-        if missing or self._padding:
-            weight = functional.pad(weight, (0, self._padding, 0, missing))
-        panels = weight.reshape(-1, panel, weight.shape[1] // unit, unit)
-        self.weight = panels.transpose(1, 2).contiguous()  # (panels, units, panel, values per unit)
-        self.bias = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
-        self._product = find_product(weight.dtype)
+        n_outputs, n_inputs = weight.shape
+        n_panels, n_units, panel, unit = _panels_shape(weight.dtype, n_outputs, n_inputs)
+        missing, padding = n_panels * panel - n_outputs, n_units * unit - n_inputs
+        if missing or padding:
+            weight = functional.pad(weight, (0, padding, 0, missing))
+        panels = weight.reshape(n_panels, panel, n_units, unit).transpose(1, 2).contiguous()
+        padded = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
+        self._set_up(panels, padded, n_outputs, n_inputs)
+
+    def _set_up(self, panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int) -> None:
+        self.weight, self.bias = panels, bias  # (panels, units, panel, values per unit), (out,)
+        self.n_outputs, self._n_inputs = n_outputs, n_inputs
+        self._padding = panels.shape[1] * panels.shape[3] - n_inputs
+        self._product = find_product(panels.dtype)
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
@@ -177,8 +184,24 @@ class CompiledLinear(Linear):
         return weight, None if self.bias is None else self.bias[: self.n_outputs].clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the unpacked weights: another processor may have other panels, or no library."""
-        return make_linear, self.unpack()
+        """Pickle the panels. A temporary copy would be gone before a new process can share it."""
+        return _from_panels, (self.weight, self.bias, self.n_outputs, self._n_inputs)
+
+
+def _from_panels(panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int) -> Linear:
+    """Return a pickled layer, repacked if this processor has other panels, or no library."""
+    layer = CompiledLinear.__new__(CompiledLinear)
+    layer._set_up(panels, bias, n_outputs, n_inputs)
+    shape = layer._product and _panels_shape(panels.dtype, n_outputs, n_inputs)
+    return layer if panels.shape == shape else make_linear(*layer.unpack())
+
+
+def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> tuple[int, int, int, int]:
+    """Return the numbers of panels, of units per panel, and of rows and values per unit."""
+    panel = read_constant("tiles_panel" if _uses_tiles(dtype) else "panel")
+    unit = 4 // dtype.itemsize
+    tile = 1 if dtype == torch.float32 else read_constant("tile")
+    return -(-n_outputs // panel), -(-n_inputs // (unit * tile)) * tile, panel, unit
 
 
 def gates_block() -> int:

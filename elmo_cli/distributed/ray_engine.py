@@ -35,6 +35,7 @@ from elmo_cli.errors import (
     first_line,
     install_command,
     load_extra,
+    option_names,
 )
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
@@ -65,7 +66,8 @@ class _Worker:
     def embed(self, part: Part) -> PartResult:
         """Embed a part."""
         torch.set_num_threads(self._n_threads)
-        return self._embed(part, device=self._device)
+        with option_names():
+            return self._embed(part, device=self._device)
 
 
 def embed_on_ray(

@@ -136,25 +136,26 @@ class FastLstm:
         return prepare_linear(arrange(weight), bias, self._types.gate_weights, self._types.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without kernels, blocks and panels, which depend on the processor."""
-        state = {**vars(self), "_steps": None, "_step": None, "_next_cells": None}
-        for name in ("input_gates", "hidden_gates"):
-            if isinstance(layer := state[name], CompiledLinear):
-                weight, bias = layer.unpack()
-                if self._step is not None:
-                    weight = _from_blocks(weight, self._dim)
-                    bias = None if bias is None else _from_blocks(bias, self._dim)
-                state[name] = Linear(weight, bias)
-        return state
+        """Return the state without kernels, with the size of the blocks that the gates have."""
+        block = None if self._step is None else read_constant("block")
+        return {**vars(self), "_steps": None, "_step": None, "_next_cells": None, "block": block}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrange the gates again if this processor has other kernels, and keep them otherwise."""
+        block = state.pop("block")
         vars(self).update(state)
         if type(self._project) is Linear:
             self._project = make_linear(self._project.weight, self._project.bias)
         self._find_kernels()
+        has_equal = block == (None if self._step is None else read_constant("block"))
         for name in ("input_gates", "hidden_gates"):
-            if type(layer := state[name]) is Linear:
-                setattr(self, name, self._prepare_gates(layer.weight, layer.bias))
+            layer = state[name]
+            if type(layer) is Linear or (not has_equal and type(layer) is CompiledLinear):
+                weight, bias = layer.unpack()
+                if block is not None:
+                    weight = _from_blocks(weight, self._dim, block)
+                    bias = None if bias is None else _from_blocks(bias, self._dim, block)
+                setattr(self, name, self._prepare_gates(weight, bias))
 
     def run(
         self, input_gates: Iterator[StepGates], trie: Trie, state: LstmState
@@ -320,7 +321,7 @@ def _to_blocks(values: Tensor) -> Tensor:
     return blocks.flatten(-3).t()
 
 
-def _from_blocks(values: Tensor, dim: int) -> Tensor:
-    """Undo `_to_blocks` for gates of `dim` values each."""
-    blocks = values.reshape(-1, 4, read_constant("block"), *values.shape[1:]).transpose(0, 1)
+def _from_blocks(values: Tensor, dim: int, n: int) -> Tensor:
+    """Undo `_to_blocks` for gates of `dim` values each, in blocks of n."""
+    blocks = values.reshape(-1, 4, n, *values.shape[1:]).transpose(0, 1)
     return blocks.flatten(1, 2)[:, :dim].flatten(0, 1)

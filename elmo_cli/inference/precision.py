@@ -160,8 +160,8 @@ class Int8Linear(Linear):
         return torch.addcmul(self.bias, rows, scales, out=rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the rounded weights unpacked: oneDNN's layout has no pickle."""
-        return {**vars(self), "weight": self.weight.to_dense().t().contiguous()}
+        """Return the state with the rounded weights as an array: oneDNN's layout has no pickle."""
+        return {**vars(self), "weight": self.weight.to_dense().t().contiguous().numpy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Pack the rounded weights again, if this processor can multiply them."""
@@ -171,7 +171,8 @@ class Int8Linear(Linear):
                 f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
             )
         vars(self).update(state)
-        self.weight = torch.ops.onednn.qlinear_prepack(state["weight"], None)
+        weight = torch.tensor(state["weight"], device="cpu")
+        self.weight = torch.ops.onednn.qlinear_prepack(weight, None)
 
 
 def has_int8() -> bool:

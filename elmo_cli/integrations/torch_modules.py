@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from elmo_cli.errors import InputError, ModelError, check_choice
+from elmo_cli.errors import InputError, ModelError, check_choice, kind_of
 from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
 from elmo_cli.model.bilm import BiLm, ScalarMix
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
-from elmo_cli.text.records import Sentence, check_batch, check_sentences, kind_of
+from elmo_cli.text.records import Sentence, check_batch, check_sentences
 
 _Lengths = Sequence[int] | Tensor | None
 

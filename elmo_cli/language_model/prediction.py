@@ -31,7 +31,7 @@ from elmo_cli.model.vocabulary import (
     Vocabulary,
 )
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.records import Sentence, check_sentence, check_sentences
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
@@ -105,7 +105,8 @@ def predict_words(
     check_at_least("top", top, 1)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     predictions = []
-    for batch in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
+    checked = map(check_text, check_sentences(texts, "texts"))
+    for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
         beside = _beside(model, [text for text in batch if GAP not in text], backward)
         for text in batch:
@@ -161,11 +162,10 @@ def substitute_words(
 
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
-    tokens = check_sentence(text, "the text")
-    n_gaps = tokens.count(GAP)
+    n_gaps = text.count(GAP)
     if n_gaps > 1:
-        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(tokens)}")
-    return tokens
+        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
+    return text
 
 
 def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
@@ -234,7 +234,7 @@ def sample_sentences(
         raise InputError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    if GAP in check_sentence(text, "the text"):
+    if GAP in check_sentence(text, "text"):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]

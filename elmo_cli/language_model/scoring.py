@@ -116,6 +116,12 @@ class LanguageModel:
         self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
 
+    def __repr__(self) -> str:
+        return (
+            f"LanguageModel(model={self.files.name!r}, state={self.state!r}, "
+            f"precision={self.engine.settings.precision!r}, device='{self.engine.device}')"
+        )
+
     @property
     def files(self) -> ModelFiles:
         """Files of the model."""
@@ -234,6 +240,7 @@ class LanguageModel:
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise InputError("state 'carry': predictions start from zero or warm")
+        texts = list(check_sentences(texts, "texts"))
         if state is None:
             state = self.engine.encoder.start_state
             first, last = self.engine.encoder.boundaries

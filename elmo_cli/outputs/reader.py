@@ -16,6 +16,7 @@ from elmo_cli.errors import (
     ElmoError,
     InputError,
     MissingInputError,
+    check_type,
     first_line,
     load_extra,
     shown,
@@ -100,6 +101,9 @@ class Activations:
         """True if records have ids."""
         self.has_sentences = all(layout.has_sentences for layout in layouts)
         """True if the file contains sentences."""
+
+    def __repr__(self) -> str:
+        return f"<Activations of {', '.join(map(str, self.paths))}, {len(self)} records>"
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -307,6 +311,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
     matching: list[Path | str] = []
     for path in paths:
+        check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
             continue

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
+from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError, check_type
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.cache import (
@@ -65,7 +65,8 @@ def choose_model(
 
     Args:
         model: Name or path as in `find_model`, or the files of a model.
-        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
+        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP. The
+            first one alone is a `model`.
         vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
             the weights, else next to the softmax.
         softmax_file: Softmax. None is the file next to the weights.
@@ -73,8 +74,9 @@ def choose_model(
     """
     if isinstance(model, ModelFiles):
         files = model
-    elif options_file is None and weight_file is None:
-        files = find_model(model, with_softmax=with_softmax and softmax_file is None)
+    elif weight_file is None and (model is None or options_file is None):
+        name = options_file if model is None else model
+        files = find_model(name, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
     else:
@@ -181,11 +183,11 @@ def resolve_model(
 
     Only a model of the hub is downloaded. `choose_model` reports the errors of a model.
     """
-    if options_file is not None and model is None:
+    if weight_file is not None and options_file is not None and model is None:
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
     else:
-        name = default_model() if model is None else model
+        name = next(each for each in (model, options_file, default_model()) if each is not None)
         published, is_local = published_model(name) if isinstance(name, str) else None, True
     if published is not None:
         return ResolvedModel(published.language_code)
@@ -209,6 +211,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     """
     source = "ELMO_MODEL: " if name is None else ""
     name = default_model() if name is None else name
+    check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
@@ -234,6 +237,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
+    check_type("name", name, (str, os.PathLike), "a name or a path")
     is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
     if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)

@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, kind_of
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
@@ -124,15 +124,6 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
     return batch
-
-
-def kind_of(value: object) -> str:
-    """Describe a value of a wrong kind for an error message."""
-    if isinstance(value, str):
-        return f"the string {value[:40]!r}"
-    if value is None or isinstance(value, (bool, int, float)):
-        return str(value)
-    return "bytes" if isinstance(value, bytes) else f"a value of type {type(value).__name__}"
 
 
 class Shard(NamedTuple):

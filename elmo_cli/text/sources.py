@@ -28,10 +28,10 @@ from elmo_cli.errors import (
     MissingInputError,
     StoppedError,
     first_line,
+    kind_of,
     load_extra,
     missing_if,
 )
-from elmo_cli.text.records import kind_of
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-from elmo_cli.errors import InputError, first_line, load_extra
+from elmo_cli.errors import InputError, check_type, first_line, load_extra
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
@@ -143,13 +143,14 @@ def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -
     `moses` and `spacy` make typographic quotes, dashes and the ellipsis plain first.
 
     Args:
-        text: list[str].
+        text: One sentence.
         tokenizer: `moses`, `spacy` or `whitespace`.
         language: Language code of the sentence; English by default.
 
     Raises:
-        ElmoError: the tokenizer is unknown or not installed.
+        ElmoError: `text` is no string, or the tokenizer is unknown or not installed.
     """
+    check_type("text", text, str, "a string")
     return make_tokenizer(tokenizer, language).tokenize(text)
 
 

@@ -188,7 +188,7 @@ def test_a_step_by_tiles_follows_the_formulas(
     table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
     layer.compute_step(table, hidden, TableRows(cells, parents), after, out)
 
-    input_gates = _from_blocks(gates[tokens].t(), dim).t()
+    input_gates = _from_blocks(gates[tokens].t(), dim, kernels.read_constant("block")).t()
     summed = double(input_gates) + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
     expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
     assert_allclose(double(after), expected, atol=1e-5)

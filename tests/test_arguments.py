@@ -1,0 +1,301 @@
+"""Arguments of public functions: wrong types, models by position, names in messages."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from strategies import make_language_model, small_architecture
+
+import elmo_cli
+from elmo_cli import (
+    Elmo,
+    ElmoEmbedder,
+    HubElmo,
+    LanguageModel,
+    average_vectors,
+    batch_to_ids,
+    measure_change,
+    measure_perplexity,
+    measure_surprisal,
+    neighbours,
+    open_activations,
+    open_vectors,
+    plot_changes,
+    plot_occurrences,
+    predict_words,
+    read_occurrences,
+    read_targets,
+    sample_sentences,
+    substitute_words,
+    tokenize,
+    write_usages,
+)
+from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, option_names
+
+Values = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def messages_name_arguments() -> Iterator[None]:
+    """Show messages as Python users see them."""
+    with option_names(shown=False):
+        yield
+
+
+class Models(NamedTuple):
+    """A small model in each class, and a file of its activations."""
+
+    folder: Path
+    embedder: ElmoEmbedder
+    language_model: LanguageModel
+    elmo: Elmo
+    hub: HubElmo
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 1, folder)
+    embedder = ElmoEmbedder(folder)
+    (folder / "in.txt").write_text("a cat\nthe cat\nsome cat\n", encoding="utf-8")
+    embedder.embed_file(folder / "in.txt", folder / "out.hdf5")
+    return Models(folder, embedder, LanguageModel(folder), Elmo(folder), HubElmo(folder))
+
+
+def table() -> Any:
+    return pytest.importorskip("pandas").DataFrame({"a": ["the cat"]})
+
+
+def not_a_string() -> Values:
+    return {"None": None, "list": ["a"], "series": table()["a"], "bytes": b"a", "number": 3}
+
+
+def not_a_sentence() -> Values:
+    wrong = {"string": "the cat", "None": None, "number": 3, "table": table(), "dict": {"a": "b"}}
+    return {**wrong, "numbers": np.zeros(2), "lists": [["a"]], "with None": ["a", None]}
+
+
+def no_batch() -> Values:
+    wrong = {"string": "the cat", "None": None, "number": 3, "table": table(), "set": {("a",)}}
+    return {**wrong, "dict": {"a": ["b"]}, "numbers": np.zeros((2, 2)), "None in it": [["a"], None]}
+
+
+def no_sentences() -> Values:
+    return {**no_batch(), "strings": ["the cat", "sat"], "series": table()["a"]}
+
+
+def no_mapping() -> Values:
+    return {"string": "cat", "list": ["cat"], "array": np.zeros(2), "series": table()["a"]}
+
+
+CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]] = {
+    "tokenize": (not_a_string, lambda m, x: tokenize(x), "text"),
+    "plot_occurrences": (
+        not_a_string,
+        lambda m, x: plot_occurrences(
+            open_activations(m.folder / "out.hdf5"), x, m.folder / "out.svg"
+        ),
+        "word",
+    ),
+    "read_targets": (not_a_string, lambda m, x: read_targets(x), "the input"),
+    "write_usages, corpus": (
+        not_a_string,
+        lambda m, x: write_usages(m.embedder, x, m.folder / "u.jsonl", {"cat": "cat"}),
+        "the input",
+    ),
+    "embed_file": (
+        not_a_string,
+        lambda m, x: m.embedder.embed_file(x, m.folder / "o.hdf5"),
+        "the input",
+    ),
+    "open_activations": (not_a_string, lambda m, x: open_activations(x), "path"),
+    "open_vectors": (not_a_string, lambda m, x: open_vectors(x), "path"),
+    "read_occurrences, old": (
+        not_a_string,
+        lambda m, x: read_occurrences(x, m.folder / "out.hdf5"),
+        "path",
+    ),
+    "embed_sentence": (not_a_sentence, lambda m, x: m.embedder.embed_sentence(x), "sentence"),
+    "sample_sentences": (
+        not_a_sentence,
+        lambda m, x: sample_sentences(m.language_model, x),
+        "text",
+    ),
+    "average_vectors, words": (
+        lambda: {name: x for name, x in not_a_sentence().items() if x is not None},
+        lambda m, x: average_vectors(m.embedder, [["the"]], x),
+        "words",
+    ),
+    "Elmo": (
+        lambda: {name: x for name, x in not_a_sentence().items() if x is not None},
+        lambda m, x: Elmo(m.folder, vocab_to_cache=x),
+        "vocab_to_cache",
+    ),
+    "embed_batch": (no_sentences, lambda m, x: m.embedder.embed_batch(x), "batch"),
+    "batch_to_embeddings": (no_sentences, lambda m, x: m.embedder.batch_to_embeddings(x), "batch"),
+    "embed_sentences": (no_sentences, lambda m, x: m.embedder.embed_sentences(x), "sentences"),
+    "embed_file, keep_columns": (
+        lambda: {"string": "id", "None": None, "number": 3},
+        lambda m, x: m.embedder.embed_file(
+            m.folder / "in.txt", m.folder / "o.jsonl", keep_columns=x
+        ),
+        "keep_columns",
+    ),
+    "encode": (
+        lambda: {name: x for name, x in no_batch().items() if name != "string"},
+        lambda m, x: m.embedder.encode(x),
+        "texts",
+    ),
+    "ElmoVectorizer": (
+        no_batch,
+        lambda m, x: elmo_cli.ElmoVectorizer(m.folder).transform(x),
+        "texts",
+    ),
+    "batch_to_ids": (no_sentences, lambda m, x: batch_to_ids(x), "batch"),
+    "sentence_ids": (no_sentences, lambda m, x: m.elmo.bilm.sentence_ids(x), "batch"),
+    "HubElmo": (no_batch, lambda m, x: m.hub(x), "inputs"),
+    "Elmo.forward": (lambda: {"lists": [["a"]], "None": None}, lambda m, x: m.elmo(x), "inputs"),
+    "score": (no_sentences, lambda m, x: m.language_model.score(x), "sentences"),
+    "read": (no_sentences, lambda m, x: m.language_model.read(x, backward=False), "texts"),
+    "measure_perplexity": (
+        no_sentences,
+        lambda m, x: measure_perplexity(m.language_model, x),
+        "sentences",
+    ),
+    "measure_surprisal": (
+        no_sentences,
+        lambda m, x: measure_surprisal(m.language_model, x),
+        "sentences",
+    ),
+    "predict_words": (no_sentences, lambda m, x: predict_words(m.language_model, x), "texts"),
+    "substitute_words": (
+        no_sentences,
+        lambda m, x: substitute_words(m.language_model, x),
+        "sentences",
+    ),
+    "average_vectors": (no_sentences, lambda m, x: average_vectors(m.embedder, x), "sentences"),
+    "neighbours": (no_mapping, lambda m, x: neighbours(x, np.zeros((1, 6))), "files"),
+    "plot_occurrences, files": (
+        no_mapping,
+        lambda m, x: plot_occurrences(x, "cat", m.folder / "out.svg"),
+        "files",
+    ),
+    "write_usages": (
+        no_mapping,
+        lambda m, x: write_usages(m.embedder, m.folder / "in.txt", m.folder / "u.jsonl", x),
+        "words",
+    ),
+    "read_occurrences": (
+        no_mapping,
+        lambda m, x: read_occurrences(m.folder / "out.hdf5", m.folder / "out.hdf5", x),
+        "words",
+    ),
+    "measure_change": (no_mapping, lambda m, x: measure_change({}, x), "new"),
+    "plot_changes": (no_mapping, lambda m, x: plot_changes(x, m.folder / "out.svg"), "changes"),
+}
+"""Wrong values of an argument, a call with one of them, and its name in the message."""
+
+
+def finish(result: object) -> None:
+    """Read a stream, whose errors come while it is read."""
+    if isinstance(result, Iterator):
+        list(result)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_arguments_are_named(name: str, models: Models) -> None:
+    values, call, argument = CALLS[name]
+    for kind, value in values().items():
+        with pytest.raises(InputError) as caught:
+            finish(call(models, value))
+        message = str(caught.value)
+        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} ")), kind
+        assert "expected" in message
+        assert "\n" not in message
+
+
+def test_words_to_cache_may_be_an_array(models: Models) -> None:
+    elmo = Elmo(models.folder, vocab_to_cache=np.array(["the", "cat"]))  # type: ignore[arg-type]
+    assert elmo.token_table is not None
+    assert elmo.token_table.words == ["the", "cat"]
+    assert Elmo(models.folder, vocab_to_cache=[]).token_table is None
+
+
+# Models
+
+
+@pytest.mark.parametrize("kind", [ElmoEmbedder, LanguageModel, Elmo, HubElmo])
+def test_one_argument_is_a_model(kind: Any, models: Models, monkeypatch: Any) -> None:
+    for name in (models.folder, str(models.folder), "mini"):
+        model = kind(name)
+        if isinstance(model, (ElmoEmbedder, LanguageModel)):
+            assert model.files.name == str(name)
+            assert repr(model).startswith(f"{kind.__name__}(model={str(name)!r}, state='zero', ")
+    with pytest.raises(ModelError, match=r"^orignal: no such model\. Did you mean original\?"):
+        kind("orignal")
+    with pytest.raises(InputError, match=r"^model: expected a name or a path, found 3\.$"):
+        kind(3)
+    with pytest.raises(InputError, match=r"^name: expected a name or a path, found None\.$"):
+        ElmoEmbedder.from_pretrained(None)  # type: ignore[arg-type]
+
+
+def test_two_arguments_are_the_files_of_a_model(models: Models) -> None:
+    options, weights = models.folder / "options.json", models.folder / "weights.hdf5"
+    expected = models.embedder.embed_sentence(["cat"])
+    assert np.array_equal(ElmoEmbedder(options, weights).embed_sentence(["cat"]), expected)
+    assert np.array_equal(
+        ElmoEmbedder(str(options), str(weights)).embed_sentence(["cat"]), expected
+    )
+    with pytest.raises(ModelError, match=r"found another file\. Give the folder"):
+        ElmoEmbedder(options)
+
+
+# Messages
+
+
+def test_messages_name_arguments_and_on_the_command_line_options(models: Models) -> None:
+    text, output = models.folder / "in.txt", models.folder / "out.hdf5"
+    calls: dict[str, Callable[[], Any]] = {
+        "Use overwrite=True to start over.": lambda: write_usages(
+            models.embedder, text, output, {"cat": "cat"}
+        ),
+        "format npy requires pooling:": lambda: models.embedder.embed_file(
+            text, models.folder / "out.npy"
+        ),
+        "or name a format with file_format.": lambda: models.embedder.embed_file(
+            text, models.folder / "out.csv"
+        ),
+        "keep_columns has no effect with text": lambda: models.embedder.embed_file(
+            text, models.folder / "out.jsonl", keep_columns=["id"]
+        ),
+    }
+    for part, call in calls.items():
+        with pytest.raises(ElmoError) as caught:
+            call()
+        assert part in str(caught.value)
+        assert "--" not in str(caught.value)
+        with option_names():
+            assert "--" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "Use --layout packed, Parquet or JSON lines.",
+            "Use layout='packed', Parquet or JSON lines.",
+        ),
+        ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
+        ("Name the text with --text-column.", "Name the text with text_column."),
+        ("`elmo embed --pooling mean` writes it", "`elmo embed --pooling mean` writes it"),
+        ("a word -- or --- two", "a word -- or --- two"),
+        ("Use --tokenizer spacy:ja.", "Use tokenizer='spacy:ja'."),
+    ],
+)
+def test_options_in_messages_become_arguments(message: str, shown: str) -> None:
+    error = OutputError(message)
+    assert str(error) == shown
+    with option_names():
+        assert str(error) == message
