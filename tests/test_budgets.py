@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 3_370,
     "compiled": 210,
     "distributed": 1_240,
-    "inference": 1_500,
+    "inference": 1_560,
     "integrations": 450,
     "language_model": 1_330,
     "model": 1_800,
