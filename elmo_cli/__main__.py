@@ -1,14 +1,53 @@
 """Entry point of the command `elmo` and of `python -m elmo_cli`."""
 
 import gc
+import math
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 SPIN_COUNT = "20000"
 """Number of turns that an idle thread of GNU OpenMP spins before it sleeps.
 
 By default it spins for milliseconds, and occupies a core that other processes need.
 """
+
+
+def limit_threads() -> None:
+    """Set OMP_NUM_THREADS, if it is not set, where torch would start more threads than can run."""
+    n_started = n_usable = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        n_usable = len(os.sched_getaffinity(0))
+        if os.uname().machine == "x86_64":  # Elsewhere torch ignores the mask before 2.14.
+            n_started = n_usable
+    with suppress(OSError, ValueError, ZeroDivisionError):  # The files are not as described.
+        n_usable = max(1, min([n_usable, *map(math.ceil, read_quotas())]))
+    if n_usable < n_started:
+        os.environ.setdefault("OMP_NUM_THREADS", str(n_usable))
+
+
+def read_quotas(
+    folder: Path = Path("/sys/fs/cgroup"), own_groups: Path = Path("/proc/self/cgroup")
+) -> Iterator[float]:
+    """Yield the number of processors that each control group of this process may use.
+
+    cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In version 1, two
+    files have these numbers, or -1.
+    """
+    for line in own_groups.read_text().splitlines():
+        _, controllers, name = line.split(":", 2)
+        root, files = folder, ["cpu.max"]
+        if "cpu" in controllers.split(","):
+            root, files = folder / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        own = root / name.lstrip("/")
+        # Some containers show the name that the group has outside. Its parents end at the root.
+        for group in (own, *own.parents):
+            with suppress(FileNotFoundError):
+                quota, period = " ".join((group / file).read_text() for file in files).split()
+                if quota not in ("max", "-1"):
+                    yield int(quota) / int(period)
 
 
 def run() -> None:
@@ -18,6 +57,7 @@ def run() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # An import would print a traceback.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # torch reads it when it is imported.
+    limit_threads()
     # Importing torch makes a million objects, none of which is garbage. Searching them takes
     # 0.3 s. `loading.collect_garbage` starts the collector.
     gc.disable()

@@ -80,7 +80,8 @@ class ElmoEmbedder:
                 after a fixed text. "carry": the last state of the sentence in the same slot of
                 the previous batch, as in AllenNLP and bilm-tf. None: "zero", or "warm" for a
                 model that says that it was trained with carried state.
-            precision: Precision of the computation; "int8" needs a processor with AVX-512 VNNI.
+            precision: Precision of the computation; "int8" needs a processor with AVX-512 VNNI,
+                "tf32" an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch.
             device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, in place of `cuda_device`.
 

@@ -96,7 +96,8 @@ class Engine:
         """Second copy of the model, for sentences that are too long for the memory of a GPU."""
         message = "Out of memory on %s for one sentence. Such sentences are computed on the CPU."
         logger.warning(message, self.device)
-        types = compute_types(self.settings.precision, CPU)
+        precision = self.settings.precision
+        types = compute_types("float32" if precision == "tf32" else precision, CPU)
         bilm = load_bilm(self.files) if self.changed is None else _copied(self.changed)
         return make_encoder(bilm, types, self.state)
 
@@ -159,9 +160,13 @@ class Engine:
 
         kind, lengths = self.device.type, list(map(len, distinct))
         on_cpu = None if kind == "cpu" else partial(compute_batch, on_cpu=True)
-        results = compute_window(
-            compute_batch, lengths, self.batch_tokens, kind, carried=carried, compute_on_cpu=on_cpu
+        most = min(self.batch_tokens, self.encoder.fitting_tokens)
+        results, fitted = compute_window(
+            compute_batch, lengths, most, kind, carried=carried, compute_on_cpu=on_cpu
         )
+        if fitted < most:
+            # One very long sentence, or a short lack of memory, must not slow down the whole run.
+            self.encoder.fitting_tokens = max(fitted, self.batch_tokens // 16)
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
         if carried and 0 < len(slots) < len(sentences):
             with torch.inference_mode():

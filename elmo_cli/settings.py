@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
 INITIAL_STATES: Final = get_args(InitialState)
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16", "int8"]
 PRECISIONS: Final = get_args(Precision)
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, the tokens after it, or each in turn."""

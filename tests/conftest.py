@@ -5,6 +5,7 @@ import gc
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
 from strategies import make_language_model, small_architecture
 from website import Site
@@ -97,6 +99,43 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         yield Golden(folder, files, load_bilm(files), options, sentences, expected, with_empty)
 
 
+GPUS = [
+    "fake cuda",
+    "fake mps",
+    pytest.param("cuda", marks=pytest.mark.cuda),
+    pytest.param("mps", marks=pytest.mark.mps),
+]
+"""GPUs that are emulated, and real ones."""
+
+
+@pytest.fixture(params=["cpu", *GPUS])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the name of each device in turn."""
+    with _use_device(request.param, monkeypatch) as name:
+        yield name
+
+
+@pytest.fixture(params=GPUS)
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the name of each GPU in turn."""
+    with _use_device(request.param, monkeypatch) as name:
+        yield name
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
+    """Yield an emulated CUDA GPU."""
+    with fake_device("cuda", monkeypatch.setattr) as fake:
+        yield fake
+
+
+@contextmanager
+def _use_device(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    *is_fake, kind = name.split()
+    with fake_device(kind, monkeypatch.setattr) if is_fake else nullcontext():
+        yield kind
+
+
 @pytest.fixture(scope="session", autouse=True)
 def golden_models_are_read_once() -> Iterator[None]:
     """Copy a golden model where it is loaded again: reading one takes as long as a small test."""
@@ -157,11 +196,11 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests that need a GPU on a machine without one."""
-    if torch.cuda.is_available():
-        return
+    are_available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     for item in items:
-        if item.get_closest_marker("cuda"):
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+        for kind, is_available in are_available.items():
+            if item.get_closest_marker(kind) and not is_available:
+                item.add_marker(pytest.mark.skip(reason=f"needs {kind}"))
 
 
 def pytest_collection_finish() -> None:

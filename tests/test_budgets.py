@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 3_370,
     "compiled": 230,
     "distributed": 1_240,
-    "inference": 1_500,
+    "inference": 1_560,
     "integrations": 450,
     "language_model": 1_420,
     "model": 1_800,

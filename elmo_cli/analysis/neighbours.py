@@ -18,7 +18,7 @@ from elmo_cli.analysis.occurrences import Occurrence, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.precision import Device, choose_device
+from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Selection
 
@@ -139,8 +139,10 @@ def neighbours(
         rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
         rows = rows.to(queries.device).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
-        cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
-        total += (scales @ rows).cpu()
+        with exact_products():
+            cosines, added = queries @ rows.T * scales, scales @ rows  # (Q, N), (W,)
+        cosines = cosines.cpu()
+        total += added.cpu()
         n_tokens += len(rows)
         for query, (best, values) in enumerate(zip(nearest, cosines, strict=True)):
             least = best[-1].cosine if len(best) == top else float("-inf")
@@ -225,7 +227,7 @@ def word_neighbours(
         is_same = is_same or neighbour.word == next(filter(None, words), token)
         return (other_words and is_same) or neighbour.sentence == queries[number].sentence
 
-    vectors, device = _embed(embedder, files, queries, layers), embedder.cuda_device
+    vectors, device = _embed(embedder, files, queries, layers), embedder.device
     return neighbours(files, vectors, top, layers=layers, device=device, is_excluded=is_excluded)
 
 

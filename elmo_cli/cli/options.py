@@ -117,7 +117,8 @@ device_option = partial(
     "device",
     default="cpu",
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
-    help="Device: cpu, cuda:N or N, mps, or auto (a GPU if there is one).",
+    help="Device: cpu, cuda:N or N, mps, or auto (a CUDA GPU if there is one). So far, GPUs were "
+    "tested by emulation only.",
 )
 
 
@@ -168,7 +169,7 @@ precision_option = choice(
     "--precision",
     PRECISIONS,
     default="float32",
-    help="Precision of the computation. int8 requires AVX-512 VNNI.",
+    help="Precision of the computation. int8 requires AVX-512 VNNI, tf32 an NVIDIA GPU.",
 )
 speed_options = option_group("Speed", device_option(), precision_option)
 dtype_option = choice("--dtype", DTYPES, default="float32", help="Data type of the stored values.")

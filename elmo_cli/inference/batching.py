@@ -69,28 +69,31 @@ def compute_window(
     *,
     carried: bool,
     compute_on_cpu: _Compute[_Result] | None = None,
-) -> dict[int, _Result | ComputationError]:
+) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    A batch that does not fit into memory is split in halves, in the end for `compute_on_cpu`. With
-    carried state, which may have changed then, the error is raised. Return the result or the error
-    of each sentence that has tokens, by its index.
+    After a batch that does not fit into memory, all batches have at most half of its tokens. A
+    sentence that does not fit alone is for `compute_on_cpu`. With carried state, which may have
+    changed then, the error is raised. Return the result or the error of each sentence that has
+    tokens, by its index, and the number of tokens per batch that fitted.
     """
     results: dict[int, _Result | ComputationError] = {}
     batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
     while batches:
         batch = batches.pop(0)
         computed = compute(batch) if carried else _compute_or_catch(compute, batch)
-        if isinstance(computed, ComputationError) and len(batch) == 1 and compute_on_cpu:
+        if isinstance(computed, ComputationError) and len(batch) > 1:
+            batch_tokens = sum(lengths[index] for index in batch) // 2
+            left = [0 if index in results else length for index, length in enumerate(lengths)]
+            batches = [*group_by_length(left, batch_tokens, BATCH_SENTENCES[device_type])]
+            continue
+        if isinstance(computed, ComputationError) and compute_on_cpu:
             computed = _compute_or_catch(compute_on_cpu, batch)
-        if not isinstance(computed, ComputationError):
-            results.update(zip(batch, computed, strict=True))
-        elif len(batch) == 1:
+        if isinstance(computed, ComputationError):
             results[batch[0]] = computed
         else:
-            half = len(batch) // 2
-            batches[:0] = batch[:half], batch[half:]
-    return results
+            results.update(zip(batch, computed, strict=True))
+    return results, batch_tokens
 
 
 def _compute_or_catch(
@@ -103,6 +106,8 @@ def _compute_or_catch(
         if not is_out_of_memory(error):
             raise
         reason = first_line(error)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()  # Unlike torch, cuBLAS does not do this before it raises an error.
     # An error created in the handler would hold the traceback, and with it the batch's memory.
     return ComputationError(f"out of memory: {reason}")
 

@@ -7,13 +7,12 @@ the zero or the warm state, `CarriedStateEncoder` from the state in which an ear
 """
 
 import base64
-import os
+import sys
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
-from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from torch.nn import functional
 from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.precision import ComputeTypes, prepare_linear
+from elmo_cli.inference.precision import ComputeTypes, exact_products, prepare_linear
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_in_chunks
 from elmo_cli.settings import InitialState
@@ -168,18 +167,6 @@ class TokenCache:
 
 CACHED_TOKENS = 32_768  # at most
 
-_compute_lock = Lock()  # Threads share the cache of an encoder, and the cores.
-
-
-def _replace_lock() -> None:
-    """Replace the lock in a forked process, where no thread would release it."""
-    global _compute_lock
-    _compute_lock = Lock()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks.
-    os.register_at_fork(after_in_child=_replace_lock)
-
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
 " I have never seen such a thing , " she said , looking out at the rain .
@@ -197,6 +184,8 @@ class SentenceEncoder(ABC):
         token_encoder = prepare_token_encoder(bilm.token_encoder, types)
         self._cache = TokenCache(partial(_encode, token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
+        self._tf32 = types.tf32
+        self.fitting_tokens = sys.maxsize  # maximum per batch, after some did not fit into memory
 
     def run_from(
         self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
@@ -207,7 +196,7 @@ class SentenceEncoder(ABC):
         the states at the ends, or at the start in a direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
-        with _compute_lock:
+        with exact_products(tf32=self._tf32):  # One thread at a time uses the cache.
             return self._bilm.contextualize(self._cache.vectors(tokens), rows, state, directions)
 
     @abstractmethod

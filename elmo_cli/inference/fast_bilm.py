@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from elmo_cli.inference.batching import Trie, build_trie
 from elmo_cli.inference.fast_lstm import FastLstm, StepGates
-from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.precision import ComputeTypes, compute_into
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
 
@@ -127,11 +127,12 @@ class FastBiLm:
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self._types.device)
         shape = self.options.n_layers, len(rows), len(directions), vectors.shape[1]
         layers = vectors.new_empty(shape)
-        torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
+        compute_into(layers[0, :, 0], torch.index_select, vectors, 0, rows)
         layers[0, :, 1:] = layers[0, :, :1]
         # All steps share one workspace, because the pages of new memory have to be mapped first.
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
-        workspace = vectors.new_empty(n_tokens, self._stacks[0][0].input_gates.n_outputs)
+        n_gates = self._stacks[0][0].input_gates.n_outputs if vectors.device.type == "cpu" else 0
+        workspace = vectors.new_empty(n_tokens, n_gates)
         ended = [list(starts) for starts in zip(*state, strict=True)]
         # The directions run one after the other on all cores, so that weights stay in the caches.
         for index, direction in enumerate(directions):
@@ -157,7 +158,7 @@ class FastBiLm:
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             if tokens is None and self.options.lstm.use_skip_connections:
                 outputs += inputs
-            torch.index_select(outputs, 0, trie.nodes, out=result)
+            compute_into(result, torch.index_select, outputs, 0, trie.nodes)
             if len(trie.ends) > 1:
                 ended = LstmState(*(values[trie.by_sentence] for values in ended))
             finals.append(ended)

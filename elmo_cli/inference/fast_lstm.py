@@ -27,7 +27,7 @@ from elmo_cli.compiled.kernels import (
     read_constant,
 )
 from elmo_cli.inference.batching import Trie
-from elmo_cli.inference.precision import ComputeTypes, prepare_linear
+from elmo_cli.inference.precision import ComputeTypes, compute_into, prepare_linear
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
 _FLOAT = torch.float32
@@ -121,7 +121,7 @@ class FastLstm:
         gates = values, torch.int64, values
         name = f"cells_{values}_to_{self._output}"
         self._next_cells = find_kernel(name, int, int, *gates, *_CELLS, self._output)
-        if self._types[1:] == 3 * (values,):
+        if self._types[1:4] == 3 * (values,):
             self._step = _find_step(values, self._hidden_dim)
             if self._project is not None:
                 self._steps = _find_steps(values, self._hidden_dim, self._dim)
@@ -234,15 +234,18 @@ class FastLstm:
         for step, (inputs, parents, ends) in enumerate(parts):
             size, end = len(parents), start + len(parents)
             output, after = buffers.output[:size], buffers.cells[step % 2][:size]
-            from_parents = torch.index_select(hidden, 0, parents, out=buffers.parents[:size])
+            from_parents = compute_into(
+                buffers.parents[:size], torch.index_select, hidden, 0, parents
+            )
             self.compute_step(inputs, from_parents, TableRows(cells, parents), after, output)
             hidden, cells = steps.hidden[start:end], after
             projected = output if self._project is None else self._project(output)
-            torch.clamp(projected, -self._proj_clip, self._proj_clip, out=hidden)
+            compute_into(hidden, torch.clamp, projected, -self._proj_clip, self._proj_clip)
             del projected
             if len(ends):
                 for values, last in zip((hidden, cells), steps.ended, strict=True):
-                    torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
+                    last_rows = last[first : first + len(ends)]
+                    compute_into(last_rows, torch.index_select, values, 0, ends)
             start, first = end, first + len(ends)
 
     def compute_gates(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
@@ -275,7 +278,7 @@ class FastLstm:
             return
         gates = hidden_gates.add_(input_gates.values()).float()
         i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
-        torch.mul(cells.values(), f.sigmoid_(), out=after)
+        compute_into(after, torch.mul, cells.values(), f.sigmoid_())
         after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-self._cell_clip, self._cell_clip)
         out.copy_(after.tanh().mul_(o.sigmoid_()))
 

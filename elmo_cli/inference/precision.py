@@ -6,6 +6,10 @@ torch has their products under private names only. Many servers have VNNI but no
 bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
 """
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -13,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Linear, make_linear, processor_has
-from elmo_cli.errors import ComputationError, DeviceError, InputError
+from elmo_cli.errors import ComputationError, DeviceError, InputError, counted
 from elmo_cli.settings import Precision
 
 Device: TypeAlias = str | int | torch.device
@@ -25,27 +29,43 @@ _SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 def choose_device(device: Device) -> torch.device:
     """Return the device that a name or a number selects. Raise a `DeviceError` if it is missing.
 
-    `cuda` is the first GPU, `auto` a GPU if there is one, else the CPU. -1 is the CPU, N `cuda:N`.
+    `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is the CPU, N `cuda:N`.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
-    available = _list_devices()
-    chosen = available[0] if name == "auto" else _SYNONYMS.get(name, name)
-    if chosen not in available:
-        expected, found = "auto or a device of this machine", ", ".join(available)
-        raise DeviceError(f"device {name!r}: expected {expected}, found only {found}")
-    return torch.device(chosen)
-
-
-def _list_devices() -> list[str]:
-    """Return the names of all devices of this machine. The CPU is the last one."""
+    chosen = _SYNONYMS.get(name, name)
+    if chosen == "cpu":  # To count GPUs starts CUDA, which a process that forks must not do.
+        return torch.device(chosen)
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    mps = ["mps"] if torch.backends.mps.is_available() else []
-    return [*(f"cuda:{number}" for number in range(n_gpus)), *mps, "cpu"]
+    if chosen == "auto":
+        return torch.device("cuda:0" if n_gpus else "cpu")
+    gpus = [f"cuda:{number}" for number in range(n_gpus)]
+    if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
+        return torch.device(chosen)
+    raise DeviceError(f"device {name!r}: {_explain_missing(chosen, n_gpus)}")
+
+
+def _explain_missing(name: str, n_gpus: int) -> str:
+    """Return why a device is missing, and what to do."""
+    if name == "mps":
+        return "torch finds no Apple GPU. Use cpu."
+    if not name.removeprefix("cuda:").isdecimal():
+        return "unknown. Use auto, cpu, cuda, cuda:N or mps."
+    if n_gpus:
+        return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
+    if torch.version.cuda is None and torch.version.hip is None:
+        remedy = "Install a build with CUDA from https://pytorch.org, or use cpu."
+        return f"torch {torch.__version__} was built without CUDA. {remedy}"
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU. Change or unset it."
+    return (
+        f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}. Install a newer "
+        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or use cpu."
+    )
 
 
 _Result = TypeVar("_Result")
-_MESSAGES = ("can't allocate memory", "std::bad_alloc", "out of memory")
-"""Parts of the messages of torch's allocator for the CPU and of oneDNN."""
+_MESSAGES = ("can't allocate memory", "std::bad_alloc", "out of memory", "STATUS_ALLOC_FAILED")
+"""Parts of the messages of torch's allocator for the CPU, of oneDNN, and of cuBLAS."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -64,6 +84,54 @@ def result_or_raise(result: _Result | ComputationError) -> _Result:
     return result
 
 
+_products_lock = RLock()  # Threads share the settings of torch, the cores and caches of tokens.
+
+
+def _replace_lock() -> None:
+    """Replace the lock in a forked process, where no thread would release it."""
+    global _products_lock
+    _products_lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_replace_lock)
+
+
+@contextmanager
+def exact_products(*, tf32: bool = False) -> Iterator[None]:
+    """Multiply float32 as float32 or, if `tf32`, as TF32, and restore torch's settings at the end.
+
+    The program or the environment may have allowed TF32, as NVIDIA's containers do. One thread at a
+    time can be in this context. It is a decorator too.
+    """
+    with _products_lock:
+        before = _set_products(2 * ["tf32" if tf32 else "ieee"])
+        try:
+            yield
+        finally:
+            _set_products(before)
+
+
+def _set_products(settings: Sequence[str]) -> list[str]:
+    """Set how GPUs and oneDNN multiply float32, and return the settings until now."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # torch before 2.9
+        before, names = torch.get_float32_matmul_precision(), {"ieee": "highest", "tf32": "high"}
+        torch.set_float32_matmul_precision(names.get(settings[0], settings[0]))
+        return [before]
+    products = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    old = [product.fp32_precision for product in products]
+    for product, setting in zip(products, settings, strict=True):
+        product.fp32_precision = setting
+    return old
+
+
+def compute_into(out: Tensor, function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Write the result of a function of torch to `out`, which may be a view, and return `out`."""
+    if out.device.type == "mps":  # There, `out` arguments lose their strides and offsets.
+        return out.copy_(function(*arguments))
+    return function(*arguments, out=out)
+
+
 class ComputeTypes(NamedTuple):
     """Device and data types in which a biLM computes. Its cells are float32 in every precision."""
 
@@ -71,15 +139,21 @@ class ComputeTypes(NamedTuple):
     values: torch.dtype  # type of token vectors and hidden states
     weights: torch.dtype  # type in which linear layers multiply, except the gates
     gate_weights: torch.dtype  # type in which the linear layers of the gates multiply
+    tf32: bool = False  # True if a GPU may round the factors of float32 to TF32
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """Return the data types of a precision. Raise an `InputError` if the device lacks it."""
+    if precision == "tf32":
+        if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
+            required = "requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later"
+            raise InputError(f"precision tf32: {required}, and {device} is none. Use float32.")
+        return ComputeTypes(device, torch.float32, torch.float32, torch.float32, tf32=True)
     if precision != "int8":
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise InputError(f"precision int8: expected the CPU, found {device}. Use float16.")
+        raise InputError(f"precision int8: expected the CPU, found {device}. Use bfloat16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(

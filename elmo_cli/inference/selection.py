@@ -33,6 +33,8 @@ def apply_selection(
     """
     values = choose_layers(selection, layers.float())
     if selection.pooling is not None:
+        if values.device.type == "mps":
+            values = values.to("cpu")  # Not all versions of torch can pool on MPS.
         values = pool_tokens(values, lengths, selection.pooling)  # (..., B, W)
     if selection.normalize:
         values = functional.normalize(values, dim=-1)

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import WeightsError
+from elmo_cli.inference.precision import exact_products
 from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
@@ -81,16 +82,18 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 
 
 class FullSoftmax:
-    """Softmax of a file. Logits are float32, and sums are float64."""
+    """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32)."""
 
     def __init__(self, path: Path, n_words: int, dim: int, device: torch.device) -> None:
         """Check the file; on a GPU, load the whole softmax."""
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
+        self._sums = torch.float32 if device.type == "mps" else torch.float64
         self._held: list[Rows] = []
         if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
             self._held = list(self._rows())
 
+    @exact_products()
     def of_targets(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
     ) -> Tensor:
@@ -100,7 +103,7 @@ class FullSoftmax:
         logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
         """
         contexts, targets = contexts.float(), targets.to(self._device)
-        logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
+        logs = torch.full((len(targets),), float("-inf"), dtype=self._sums, device=self._device)
         target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for first, weight, bias in self._rows():
             for start in range(0, len(targets), PREDICTIONS):
@@ -108,16 +111,16 @@ class FullSoftmax:
                 logits = functional.linear(contexts[piece], weight, bias)  # (n, R)
                 columns = targets[piece] - first
                 here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
-                target_logits[start + here] = logits[here, columns[here]].double()
+                target_logits[start + here] = logits[here, columns[here]].to(self._sums)
                 mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
-                before, added = logs[piece], _log_sum_exp_(logits).double()
+                before, added = logs[piece], _log_sum_exp_(logits).to(self._sums)
                 after = torch.logaddexp(before, added)
                 if mean is not None:
                     means[piece] *= (before - after).exp()
                     means[piece] += mean * (added - after).exp()
                 logs[piece] = after
         scores = [target_logits - logs, logs - means][: 1 + with_entropy]
-        return torch.stack(scores).cpu()
+        return torch.stack(scores).cpu().double()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
         """Yield the log probability of every word in each context, float, (N, P), on the device.
@@ -128,7 +131,8 @@ class FullSoftmax:
             shape = len(piece), self._n_words
             logits = torch.empty(shape, dtype=torch.float64, device="cpu")
             for first, weight, bias in self._rows():
-                logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
+                with exact_products():
+                    logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
             yield from logits.log_softmax(dim=1)
 
     def _rows(self) -> Iterator[Rows]:

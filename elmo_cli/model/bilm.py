@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.model.lstm import Lstm, LstmState, pack
+from elmo_cli.model.lstm import Lstm, LstmState, pack, send
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder, pad_ids
 from elmo_cli.model.vocabulary import Vocabulary
@@ -190,7 +190,7 @@ class BiLm(nn.Module):
         """
         packing = pack([length + 2 for length in lengths])
         rows, columns, order, reversal = (
-            torch.from_numpy(indices).to(mask.device, non_blocking=True)
+            send(torch.from_numpy(indices), mask.device)
             for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
         )
         vectors = encode(rows, columns)  # (N, P)
@@ -266,7 +266,7 @@ class BiLm(nn.Module):
             Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
         """
         boundaries = self.token_encoder.token_ids(self.token_encoder.boundaries)
-        start, end = boundaries.to(ids.device, non_blocking=True)
+        start, end = send(boundaries, ids.device)
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
         # Comparing positions, unlike searching them, does not wait for a GPU.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)

@@ -152,6 +152,11 @@ class PackedLstm(Function):
         return *floats, None, None
 
 
+def send(values: Tensor, device: torch.device) -> Tensor:
+    """Move new values to a device. Do not wait for CUDA, which copies the memory at once."""
+    return values.to(device, non_blocking=device.type == "cuda")
+
+
 def autocast_dtype(values: Tensor) -> torch.dtype:
     """Return the data type in which products of these values are computed, also under autocast."""
     kind = values.device.type
@@ -267,8 +272,8 @@ class Lstm(nn.Module):
     ) -> tuple[Tensor, LstmState]:
         """Compute `by_steps` with efficient gradients: see `PackedLstm`."""
         dtype, n = autocast_dtype(inputs), sizes[0]
-        to_forget = self.gates.bias.new_tensor([0.0, 0.0, FORGET_BIAS, 0.0])
-        bias = self.gates.bias + to_forget.repeat_interleave(self.options.dim)
+        i, j, f, o = self.gates.bias.chunk(4)
+        bias = torch.cat([i, j, f + FORGET_BIAS, o])
         outputs, cells = PackedLstm.apply(  # type: ignore[no-untyped-call]
             inputs.to(dtype),
             state.hidden[:n].to(dtype),
@@ -282,7 +287,7 @@ class Lstm(nn.Module):
         # Sequence k runs in each step that has more than k sequences. `rows` are the last of them.
         n_steps = np.searchsorted(-np.asarray(sizes), -np.arange(n), side="left")
         starts = np.cumsum([0, *sizes[:-1]])
-        rows = torch.from_numpy(starts[n_steps - 1] + np.arange(n)).to(inputs.device)
+        rows = send(torch.from_numpy(starts[n_steps - 1] + np.arange(n)), inputs.device)
         hidden = torch.cat([outputs[rows], state.hidden[n:]])
         return outputs, LstmState(hidden, torch.cat([cells[rows], state.cell[n:]]))
 

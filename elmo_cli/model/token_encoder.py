@@ -75,9 +75,11 @@ class CharacterFeatures(nn.Module):
         lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
         order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
+        size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
+        # One transfer for all groups, because it waits for a GPU. Sums are 0 without tokens.
+        ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
         groups = []
-        for rows in torch.split(order, CONVOLVED_TOKENS):
-            longest = int(lengths[rows[-1:]].sum())  # The sum is 0 without tokens.
+        for rows, longest in zip(torch.split(order, size), torch.stack(ends).tolist(), strict=True):
             groups.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
         features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:

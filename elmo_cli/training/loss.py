@@ -170,9 +170,10 @@ def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, excluded: Tenso
 
 def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
     """Return the log of the probability that a word is among the distinct samples."""
-    rank = words.double() + 1
+    exact = words.cpu() if words.device.type == "mps" else words  # MPS has no float64.
+    rank = exact.double() + 1
     probability = torch.log1p(1 / rank) / math.log(n_words + 1)
-    return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float()
+    return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float().to(words.device)
 
 
 class Objective(nn.Module):

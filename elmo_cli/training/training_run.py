@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
@@ -24,7 +25,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.inference.precision import Device, choose_device
+from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import FORMAT, Checkpoint, Identity
@@ -74,11 +75,16 @@ def join_processes(device: Device) -> Iterator[Processes]:
     # This import must come before there is a group, because its default arguments would keep it.
     import torch.distributed.nn
 
+    if missing := {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} - os.environ.keys():
+        problem = f"WORLD_SIZE is {count}, without {', '.join(sorted(missing))}"
+        raise ElmoError(f"{problem}. Start all processes with torchrun, or unset WORLD_SIZE.")
     on_gpu = own_device.type == "cuda"
     if on_gpu:
         own_device = choose_device(int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(own_device)
-    distributed.init_process_group("nccl" if on_gpu else "gloo")
+    # Objects are gathered on the CPU, and wait while the first process measures a long text.
+    backends = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+    distributed.init_process_group(backends, timeout=timedelta(days=1))
     try:
         yield Processes(own_device, distributed.get_rank(), count)
     finally:
@@ -130,6 +136,7 @@ class Run:
             return self.step >= self.options.steps
         return self.progress.epoch >= self.options.epochs
 
+    @exact_products()
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
         """Train on one batch of `corpus.read_batches`, which yields the progress after it too."""
         options, processes = self.options, self.processes

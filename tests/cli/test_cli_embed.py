@@ -14,6 +14,7 @@ import click
 import h5py
 import numpy as np
 import pytest
+import torch
 from commands import (
     LOADED,
     TINY,
@@ -317,10 +318,16 @@ def test_a_device_is_never_replaced() -> None:
 def test_a_device_that_is_not_there_is_an_error(
     option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.inference.precision._list_devices", lambda: ["cpu"])
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.version.cuda", None)
+    monkeypatch.setattr("torch.version.hip", None)
     result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
-    name = "tpu" if option[1] == "tpu" else "cuda:0"
-    message = f"device {name!r}: expected auto or a device of this machine, found only cpu"
+    message = "device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps."
+    if option[1] != "tpu":
+        message = (
+            f"device 'cuda:0': torch {torch.__version__} was built without CUDA. Install a build "
+            "with CUDA from https://pytorch.org, or use cpu."
+        )
     assert_fails(result, message, loads=True)
     assert_no_output()
 

@@ -1,9 +1,24 @@
+"""Devices by their names, and the precision of their products."""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
 import pytest
 import torch
+from commands import TINY
+from conftest import Golden
+from fake_device import allows_tf32
+from numpy.testing import assert_allclose
+from runs import content
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import DeviceError
-from elmo_cli.inference.precision import Device, choose_device
+from elmo_cli.errors import DeviceError, InputError
+from elmo_cli.inference.precision import Device, choose_device, compute_types, exact_products
+from elmo_cli.settings import InitialState, Precision
 
 
 def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:
@@ -28,35 +43,173 @@ def test_a_device_has_a_name_or_a_number(
     assert choose_device(name) == torch.device(expected)
 
 
-def test_auto_takes_an_available_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_cuda_and_not_mps(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, mps=True)
-    assert choose_device("auto") == torch.device("mps")
-    have(monkeypatch)
     assert choose_device("auto") == torch.device("cpu")
+    have(monkeypatch, n_gpus=1, mps=True)
+    assert choose_device("auto") == torch.device("cuda:0")
+
+
+def test_the_cpu_is_chosen_without_asking_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    for function in ("is_available", "device_count", "init", "_lazy_init"):
+        monkeypatch.setattr(torch.cuda, function, Mock(side_effect=AssertionError))
+    for name in ("cpu", -1, "-1", torch.device("cpu")):
+        assert choose_device(name) == torch.device("cpu")
+    ElmoEmbedder(device="cpu").embed_sentence(["a"])
 
 
 @pytest.mark.parametrize(
-    ("name", "n_gpus", "devices"),
+    ("name", "n_gpus", "problem"),
     [
-        *((0, 0, "cpu"), ("cuda", 0, "cpu"), ("mps", 0, "cpu"), ("gpu", 0, "cpu"), ("", 0, "cpu")),
-        *(("cuda:1", 1, "cuda:0, cpu"), (-2, 1, "cuda:0, cpu"), ("cuda:x", 1, "cuda:0, cpu")),
+        ("mps", 1, "torch finds no Apple GPU. Use cpu."),
+        *((name, 1, "unknown. Use auto, cpu, cuda, cuda:N or mps.") for name in ("gpu", "", -2)),
+        ("cuda:x", 1, "unknown. Use auto, cpu, cuda, cuda:N or mps."),
+        ("cuda:1", 1, "torch finds 1 GPU, and numbers start at 0. Use a lower number."),
+        ("cuda:2", 2, "torch finds 2 GPUs, and numbers start at 0. Use a lower number."),
     ],
 )
-def test_a_missing_device_raises_an_error_with_the_others(
-    name: Device, n_gpus: int, devices: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_device_raises_an_error_with_the_reason(
+    name: Device, n_gpus: int, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, n_gpus)
     with pytest.raises(DeviceError) as caught:
         choose_device(name)
-    shown = f"cuda:{name}" if name == 0 else name
-    message = (
-        f"device {str(shown)!r}: expected auto or a device of this machine, found only {devices}"
-    )
-    assert str(caught.value) == message
+    assert str(caught.value) == f"device {str(name)!r}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("build", "visible", "problem"),
+    [
+        (
+            None,
+            None,
+            f"torch {torch.__version__} was built without CUDA. Install a build with CUDA from "
+            "https://pytorch.org, or use cpu.",
+        ),
+        ("13.0", "", "CUDA_VISIBLE_DEVICES is '', which leaves no GPU. Change or unset it."),
+        ("13.0", "7", "CUDA_VISIBLE_DEVICES is '7', which leaves no GPU. Change or unset it."),
+        (
+            "13.0",
+            None,
+            "the NVIDIA driver is missing, or too old for CUDA 13.0. Install a newer driver or an "
+            "older torch (`nvidia-smi` shows the CUDA version of the driver), or use cpu.",
+        ),
+    ],
+)
+def test_a_machine_without_a_gpu_raises_an_error_with_the_cause(
+    build: str | None, visible: str | None, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch)
+    monkeypatch.setattr(torch.version, "cuda", build)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setitem(os.environ, "CUDA_VISIBLE_DEVICES", visible)
+    for name in ("cuda", 0, "cuda:1"):
+        with pytest.raises(DeviceError) as caught:
+            choose_device(name)
+        shown = "cuda:0" if name == 0 else name
+        assert str(caught.value) == f"device {shown!r}: {problem}"
 
 
 def test_an_embedder_takes_a_device_by_its_name() -> None:
     embedder = ElmoEmbedder(device="cpu", cuda_device=7)
     assert embedder.cuda_device == -1
-    with pytest.raises(DeviceError, match="expected auto or a device of this machine"):
+    with pytest.raises(DeviceError, match="unknown"):
         ElmoEmbedder(device="tpu")
+
+
+# TF32
+
+
+def read_setting() -> object:
+    product = torch.backends.cuda.matmul
+    if hasattr(product, "fp32_precision"):
+        return product.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
+    return torch.get_float32_matmul_precision()
+
+
+@pytest.fixture
+def tf32_is_allowed() -> Iterator[None]:
+    """Allow TF32 in the whole process, as NVIDIA's containers do."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("fake_cuda", "tf32_is_allowed")
+def test_float32_is_exact_where_the_environment_allows_tf32(golden: Golden) -> None:
+    before = read_setting()
+
+    def error(precision: Precision) -> float:
+        embedder = ElmoEmbedder(model=golden.folder, precision=precision, device="cuda")
+        (values,) = embedder.embed_batch(golden.sentences[:1])
+        assert read_setting() == before
+        return float(abs(values - golden.expected["stateless/0"][()]).max())
+
+    assert error("float32") < 1e-5
+    assert 1e-5 < error("tf32") < 0.05
+    assert error("tf32") < error("bfloat16")
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+@pytest.mark.parametrize("name", ["highest", "high", "medium"])
+@pytest.mark.parametrize("tf32", [False, True])
+def test_the_settings_of_products_are_restored(name: str, tf32: bool) -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        setting = read_setting()
+        with exact_products(tf32=tf32):
+            assert allows_tf32() is tf32
+            with exact_products():
+                assert not allows_tf32()
+            assert allows_tf32() is tf32
+        with pytest.raises(ZeroDivisionError), exact_products(tf32=tf32):
+            1 / 0  # noqa: B018
+        assert (read_setting(), torch.get_float32_matmul_precision()) == (setting, name)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_tf32_needs_a_gpu_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = (
+        "precision tf32: requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
+        "{} is none. Use float32."
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    for device in (torch.device("cpu"), torch.device("mps"), torch.device("cuda", 1)):
+        with pytest.raises(InputError) as caught:
+            compute_types("tf32", device)
+        assert str(caught.value) == message.format(device)
+
+
+def test_a_lower_precision_on_a_gpu_is_that_of_the_cpu(golden: Golden, gpu: str) -> None:
+    precisions: list[Precision] = ["bfloat16", "float16"]
+    for precision in precisions:
+        here, there = (
+            np.concatenate(
+                ElmoEmbedder(model=golden.folder, precision=precision, device=name).embed_batch(
+                    golden.sentences[:4]
+                ),
+                axis=1,
+            )
+            for name in ("cpu", gpu)
+        )
+        assert np.linalg.norm(here - there) < 0.03 * np.linalg.norm(here)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+def test_a_gpu_computes_a_file_like_the_cpu(state: InitialState, gpu: str, tmp_path: Path) -> None:
+    text = io.StringIO("the cat sat .\n\nthe bank\nthe cat sat .\n" * 3)
+    files = []
+    for name in ("cpu", gpu):
+        embedder = ElmoEmbedder(model=TINY, state=state, device=name)
+        embedder.embed_file(text, tmp_path / f"{name}.hdf5", batch_size=2)
+        files.append(content(tmp_path / f"{name}.hdf5"))
+        text.seek(0)
+    (here, *_, expected), (there, *_, values) = files
+    assert (here, len(expected)) == (there, 12)
+    for key, array in expected.items():
+        assert_allclose(values[key], array, atol=1e-5)

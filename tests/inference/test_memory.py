@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from commands import TINY
+from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -17,9 +19,11 @@ from strategies import make_language_model, small_architecture
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
+from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.settings import InitialState
 
 Array = NDArray[np.float32]
 
@@ -32,7 +36,8 @@ def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
 
-    results = compute_window(compute, sizes, 100, "cpu", carried=False)
+    results, fitted = compute_window(compute, sizes, 100, "cpu", carried=False)
+    assert fitted <= 100
     assert sorted(results) == list(range(len(sizes)))
     for index, size in enumerate(sizes):
         if size <= room:
@@ -58,6 +63,9 @@ def test_is_out_of_memory_recognizes_torch_and_python() -> None:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
     assert is_out_of_memory(MemoryError())
+    full = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+    assert is_out_of_memory(RuntimeError(full))
+    assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
     assert first_line(MemoryError()) == "MemoryError"
     assert not is_out_of_memory(ValueError("out of memory"))
 
@@ -93,6 +101,39 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
 
 
+def test_later_windows_keep_a_batch_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = ElmoEmbedder(model=TINY, batch_tokens=64)
+    sentences = [["a", "b", str(number)] for number in range(200)]
+    expected = list(embedder.embed_sentences(sentences))
+    limit_memory(monkeypatch, 20)
+    run, n_tokens = SentenceEncoder.run_from, list[int]()
+
+    def note(self: SentenceEncoder, sentences: list[list[str]], *rest: Any) -> Any:
+        n_tokens.append(sum(map(len, sentences)))
+        return run(self, sentences, *rest)
+
+    monkeypatch.setattr(SentenceEncoder, "run_from", note)
+    assert_close(list(embedder.embed_sentences(sentences)), expected)
+    assert n_tokens[:3] == [63, 30, 15]  # two halvings
+    assert set(n_tokens[2:-1]) <= {15, 9, 12}
+    assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
+    limit_memory(monkeypatch, 3)
+    assert_close(list(embedder.embed_sentences(sentences)), expected)
+    assert embedder.engine.encoder.fitting_tokens == 64 // 16
+
+
+@pytest.mark.parametrize("state", ["zero", "warm"])
+def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice, state: InitialState) -> None:
+    sentences = [["the", "cat"] * n for n in range(1, 30)]
+    expected = ElmoEmbedder(model=TINY, state=state).embed_batch(sentences)
+    embedder = ElmoEmbedder(model=TINY, state=state, device="cuda")
+    fake_cuda.max_bytes = 20_000
+    assert_close(embedder.embed_batch(sentences), expected, 1e-5)
+    assert embedder.engine.encoder.fitting_tokens < embedder.batch_tokens
+    fake_cuda.max_bytes = 100
+    assert_close(embedder.embed_batch(sentences), expected, 1e-5)  # on the CPU
+
+
 def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     def compute(batch: object) -> list[int]:
         raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -100,14 +141,17 @@ def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     def elsewhere(batch: object) -> list[int]:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
 
-    results = compute_window(compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere)
+    results, fitted = compute_window(
+        compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere
+    )
+    assert fitted == 100  # One sentence says nothing about batches.
     assert type(results[0]) is ComputationError
     assert str(results[0]) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
 
 
-def assert_close(arrays: list[Array], expected: list[Array]) -> None:
+def assert_close(arrays: list[Array], expected: list[Array], atol: float = 1e-6) -> None:
     for values, others in zip(arrays, expected, strict=True):
-        assert abs(values - others).max() < 1e-6
+        assert abs(values - others).max() < atol
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from conftest import needs_int8
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.precision import ComputeTypes, compute_types
 
 CPU = torch.device("cpu")
 
@@ -44,7 +44,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 
 def test_int8_is_for_the_cpu() -> None:
-    message = "precision int8: expected the CPU, found cuda:1. Use float16."
+    message = "precision int8: expected the CPU, found cuda:1. Use bfloat16."
     with pytest.raises(InputError, match=f"^{message}$"):
         compute_types("int8", torch.device("cuda", 1))
 
@@ -55,4 +55,4 @@ def test_without_bfloat16_the_other_products_of_int8_are_float32(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
     types = compute_types("int8", CPU)
-    assert types == (CPU, torch.float32, torch.float32, torch.int8)
+    assert types == ComputeTypes(CPU, torch.float32, torch.float32, torch.int8)

@@ -93,12 +93,12 @@ import os
 import pytest
 import torch
 from elmo_cli import ElmoEmbedder
-from elmo_cli.inference import encoder as sentence_states
+from elmo_cli.inference import precision
 torch.set_num_threads(2)
-embedders = [ElmoEmbedder(precision=precision) for precision in ("float32", "bfloat16")]
+embedders = [ElmoEmbedder(precision=name) for name in ("float32", "bfloat16")]
 sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
 expected = [embedder.embed_batch(sentences) for embedder in embedders]
-with sentence_states._compute_lock:  # as a thread that the child will not have
+with precision._products_lock:  # as a thread that the child will not have
     child = os.fork()
 if not child:
     for embedder, activations in zip(embedders, expected):
