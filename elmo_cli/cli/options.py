@@ -79,6 +79,11 @@ def words_option(default: str = "", **settings: Any) -> Decorator:
     return path_option("--words FILE", help=text, **settings)
 
 
+ignore_case_option = partial(
+    flag, "--ignore-case", help="Compare the words with the text without regard to case."
+)
+
+
 def figure_options(what: str, **settings: Any) -> Decorator:
     """Add --plot and --overwrite."""
     text = f"Draw {what} to OUT: .svg, .png, .pdf or .html."

@@ -41,6 +41,8 @@ class Record(NamedTuple):
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
+    lemmas: Sequence[str] = ()
+    """Lemma of each token in CoNLL-U; empty in other formats."""
 
 
 def id_value(identifier: str | None) -> str | int | None:
