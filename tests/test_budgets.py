@@ -13,8 +13,8 @@ import elmo_cli
 PACKAGE = Path(elmo_cli.__file__).parent
 
 BUDGETS = {
-    "analysis": 2_340,
-    "cli": 3_370,
+    "analysis": 2_450,
+    "cli": 3_470,
     "compiled": 210,
     "distributed": 1_240,
     "inference": 1_500,

@@ -20,7 +20,7 @@ from elmo_cli.analysis.vector_sources import (
 )
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
-from elmo_cli.text.records import Sentence
+from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import tokenize
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def find_occurrence(
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    sentence = tokenize(sentence) if isinstance(sentence, str) else sentence
+    sentence = tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
     positions = [index for index, token in enumerate(sentence) if token == word]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:

@@ -119,31 +119,28 @@ def target_words(record: Record, positions: Sequence[int], forms: Mapping[str, s
 
 
 class TargetFinder:
-    """Finder of target words in texts: tokens, or lemmas. It counts texts in another case."""
+    """Finder of target words in tokens or lemmas. It counts the texts in another case."""
 
     def __init__(self, words: Mapping[str, str], *, ignore_case: bool = False) -> None:
         """Find the words of these forms."""
-        self._words, self._ignore_case = words, ignore_case
-        self._folded: dict[str, str] = {}
-        for form, word in words.items():
-            other = self._folded.setdefault(form.casefold(), word)
-            if ignore_case and other != word:
-                words_of = f"{form!r} is a form of {other!r} and of {word!r}"
-                raise InputError(f"--ignore-case: {words_of}. Remove one of them.")
+        self._folded = {form.casefold(): word for form, word in words.items()}
+        self._words, self._ignore_case = self._folded if ignore_case else words, ignore_case
         self.other_case: Counter[str] = Counter()
+        for form, word in words.items():
+            other = self._words[form.casefold()] if ignore_case else word
+            if other != word:
+                words_of = f"{form!r} is a form of {word!r} and of {other!r}"
+                raise InputError(f"--ignore-case: {words_of}. Remove one of them.")
 
     def find(self, texts: Sequence[str]) -> dict[int, str]:
         """Return the target word of each text that has one, by its index."""
-        if self._folded.keys().isdisjoint(map(str.casefold, texts)):
+        folded = [text.casefold() for text in texts]
+        if self._folded.keys().isdisjoint(folded):
             return {}
-        found: dict[int, str] = {}
-        for index, text in enumerate(texts):
-            folded_word = self._folded.get(text.casefold())
-            word = folded_word if self._ignore_case else self._words.get(text)
-            if word is not None:
-                found[index] = word
-            elif folded_word is not None:
-                self.other_case[text] += 1
+        compared = enumerate(folded if self._ignore_case else texts)
+        found = {index: self._words[text] for index, text in compared if text in self._words}
+        others = (index for index, text in enumerate(folded) if text in self._folded)
+        self.other_case.update(texts[index] for index in others if index not in found)
         return found
 
     def warning(self) -> str:

@@ -281,7 +281,7 @@ def _parsed_rows(
 
 
 def _column(columns: Mapping[str, object], name: str) -> object:
-    """Return the value in a column. Raise an `InputError` if there is no such column."""
+    """Return the value in a column. Raise an `InputError` if the column is missing."""
     if name not in columns:
         others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
         raise InputError(f"no column {name!r}.{others}")

@@ -124,12 +124,7 @@ def _name_of(output_file: str) -> str:
 @option_group(
     "Input",
     options.words_option(required=True),
-    choice(
-        "--match",
-        ("form", "lemma"),
-        default="form",
-        help="Compare the words with the forms in TEXT, or with the lemmas of CoNLL-U.",
-    ),
+    choice("--match", ["form", "lemma"], default="form", help="Find forms, or lemmas of CoNLL-U."),
     options.ignore_case_option(),
     options.input_options,
 )

@@ -68,6 +68,7 @@ format_option = partial(
     help="Print rows with a header as tsv or csv, or an object per row as json.",
 )
 overwrite_option = partial(flag, "--overwrite", help="Replace OUT if it exists.")
+ignore_case_option = partial(flag, "--ignore-case", help="Find words in any case.")
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:
@@ -77,11 +78,6 @@ def words_option(default: str = "", **settings: Any) -> Decorator:
         f"columns word and form.{default}"
     )
     return path_option("--words FILE", help=text, **settings)
-
-
-ignore_case_option = partial(
-    flag, "--ignore-case", help="Compare the words with the text without regard to case."
-)
 
 
 def figure_options(what: str, **settings: Any) -> Decorator:

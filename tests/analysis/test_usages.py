@@ -324,7 +324,7 @@ def test_two_words_in_other_cases_contradict() -> None:
     with pytest.raises(ElmoError) as error:
         usages("text.txt", "u.npz", {"Polish": "Polish", "polish": "polish"}, ignore_case=True)
     assert str(error.value) == (
-        "--ignore-case: 'polish' is a form of 'Polish' and of 'polish'. Remove one of them."
+        "--ignore-case: 'Polish' is a form of 'Polish' and of 'polish'. Remove one of them."
     )
 
 
