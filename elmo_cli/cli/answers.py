@@ -245,7 +245,7 @@ def read_pair_table(
         start, end = (_number(columns, f"{name}{side}", 0) for name in ("start", "end"))
         if None not in (start, end):
             text = str(columns[names[side - 1]])
-            word = text[start:end]
+            word = " ".join(tokenizer.tokenize(text[start:end]))
             number = tokenizer.tokenize(text[:start]).count(word) + 1
         return find_occurrence(tokens, word, number, option=f"a column `occurrence{side}`")
 
