@@ -3,6 +3,9 @@
 from elmo_cli.analysis.change import measure_change as measure_change
 from elmo_cli.analysis.change import read_occurrences as read_occurrences
 from elmo_cli.analysis.neighbours import neighbours as neighbours
+from elmo_cli.analysis.neighbours import similarities as similarities
+from elmo_cli.analysis.neighbours import word_neighbours as word_neighbours
+from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
 from elmo_cli.analysis.occurrences import open_vectors as open_vectors
 from elmo_cli.analysis.pictures import plot_changes as plot_changes
 from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences

@@ -13,8 +13,8 @@ import elmo_cli
 PACKAGE = Path(elmo_cli.__file__).parent
 
 BUDGETS = {
-    "analysis": 2_350,
-    "cli": 3_370,
+    "analysis": 2_480,
+    "cli": 3_480,
     "compiled": 230,
     "distributed": 1_240,
     "inference": 1_560,

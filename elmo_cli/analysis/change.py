@@ -24,7 +24,10 @@ from elmo_cli.errors import InputError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
-_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "normalization")
+_SAME: Final = (
+    *("model_sha256", "state", "layers", "mix", "gamma"),
+    *("tokenizer", "normalization", "match"),
+)
 """Attributes in which the files of both corpora agree, as far as they have attributes."""
 CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
@@ -69,6 +72,7 @@ def read_occurrences(
     words: Mapping[str, str] | None = None,
     layers: str | None = None,
     *,
+    ignore_case: bool = False,
     on_progress: OnProgress = lambda n_records: None,
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
@@ -79,6 +83,7 @@ def read_occurrences(
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.
+        ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last call.
 
     Raises:
@@ -93,7 +98,10 @@ def read_occurrences(
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
                 check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
-        first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
+        first, second = (
+            _read_matrices(files, words, layers, ignore_case=ignore_case)
+            for files in (old_files, new_files)
+        )
     named = [*first.items(), *second.items()]
     for word, matrix in named:
         if not np.isfinite(matrix).all():
@@ -109,7 +117,7 @@ def read_occurrences(
 
 
 def _read_matrices(
-    files: VectorFiles, words: Mapping[str, str] | None, layers: str | None
+    files: VectorFiles, words: Mapping[str, str] | None, layers: str | None, *, ignore_case: bool
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
@@ -119,7 +127,7 @@ def _read_matrices(
         )
     return {
         word: np.stack([each.vector for each in found]) if found else np.empty((0, 0))
-        for word, found in find_occurrences(files, words, layers).items()
+        for word, found in find_occurrences(files, words, layers, ignore_case=ignore_case).items()
     }
 
 

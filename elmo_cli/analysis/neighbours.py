@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.analysis.occurrences import Occurrence, VectorFiles, as_files
+from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
@@ -39,10 +39,8 @@ class Similarity:
     """Cosine of the averages of all layers."""
 
 
-def similarities(
-    embedder: ElmoEmbedder, pairs: Sequence[tuple[Occurrence, Occurrence]]
-) -> list[Similarity]:
-    """Compare pairs of occurrences. All sentences are embedded together."""
+def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
+    """Compare pairs of occurrences, from `find_occurrence`. All sentences are embedded together."""
     embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
     results = []
     for (first, second), one, other in zip(pairs, embedded[::2], embedded[1::2], strict=True):
@@ -190,8 +188,9 @@ def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neig
     for row in rows[order].tolist():
         number = int(np.searchsorted(ends, row, "right"))
         item = block[number]
-        position = item.positions[row - int(ends[number]) + len(item.vectors)]
-        tokens, location, word = item.record.tokens, item.location, item.word(position)
+        index = row - int(ends[number]) + len(item.vectors)
+        position, word = item.positions[index], item.words[index]
+        tokens, location = item.record.tokens, item.location
         yield Neighbour(tokens, position, float(cosines[row]), item.record_number, location, word)
 
 
@@ -206,9 +205,16 @@ def word_neighbours(
 ) -> Neighbours:
     """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
 
-    Tokens of the same sentence as the query are excluded; with `other_words` also the same word, in
-    lower or upper case or another form. Any word of a sentence represents it where tokens are
-    pooled. JSON lines and npz do not say which layer they have, and `layers` names it.
+    Args:
+        embedder: Model of the files, from the same initial state.
+        files: Files of `open_vectors` or `open_activations`.
+        queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
+            Any word of a sentence represents it where tokens are pooled.
+        top, layers: As in `neighbours`. JSON lines and npz do not say which layer they have.
+        other_words: Exclude the same word, in lower or upper case or another form, too.
+
+    Raises:
+        InputError: Another model made a file, or as in `neighbours`.
     """
     files = as_files(files)
     for source in files.sources:
@@ -222,7 +228,7 @@ def word_neighbours(
     def is_excluded(number: int, neighbour: Neighbour) -> bool:
         token = queries[number].token
         is_same = neighbour.token.casefold() == token.casefold()
-        # JSON lines fill the forms while they are read.
+        # Some files fill the forms while they are read.
         words = (source.forms.get(token) for source in files.sources)
         is_same = is_same or neighbour.word == next(filter(None, words), token)
         return (other_words and is_same) or neighbour.sentence == queries[number].sentence

@@ -1,5 +1,6 @@
 """Occurrences of words: a token of a sentence, typed by a user or found in files of vectors."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.analysis.targets import TargetFinder
 from elmo_cli.analysis.vector_sources import (
     ActivationsSource,
     Array,
@@ -18,12 +20,12 @@ from elmo_cli.analysis.vector_sources import (
 )
 from elmo_cli.errors import InputError, check_type
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
-from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import normalize
+from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.tokenizers import normalize, tokenize
+
+logger = logging.getLogger(__name__)
 
 OnProgress = Callable[[int], object]
-
-"""Attributes that must be equal in files that are read together, if the files have attributes."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Occurrence:
         return " ".join([*before, f"[{self.token}]", *after])
 
 
+Pair = tuple[Occurrence, Occurrence]
+
+
 @dataclass(frozen=True)
 class EmbeddedOccurrence(Occurrence):
     """Occurrence in a file, with its vector."""
@@ -56,9 +61,20 @@ class EmbeddedOccurrence(Occurrence):
 
 
 def find_occurrence(
-    sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
+    sentence: Sentence | str, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word in a sentence, by the number of its occurrence: `option` in messages."""
+    """Find a word in a sentence.
+
+    Args:
+        sentence: List of tokens, or a raw English sentence; see `tokenize` for other languages.
+        word: Token of the sentence, as it is written.
+        number: Number of its occurrence, from 1; required if the word occurs several times.
+        option: Name of the number in messages.
+
+    Raises:
+        InputError: The word does not occur, or occurs several times and has no number.
+    """
+    sentence = tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
     forms = (word, normalize(word))
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
@@ -188,24 +204,29 @@ def find_occurrences(
     files: VectorFiles | Activations,
     words: Mapping[str, str] | None = None,
     layers: str | None = None,
+    *,
+    ignore_case: bool = False,
 ) -> dict[str, list[EmbeddedOccurrence]]:
     """Find the occurrences of words in files of tokens, in the order of the files.
 
-    `words` has the target word of each form, as it is written; in npz, which has no forms, words
-    are compared. None is all target words of the files.
+    `words` has the target word of each form, which is compared with the tokens; or with the target
+    words of the files, if these were not found by their forms. None is all target words.
     """
     files = as_files(files)
     names = files.words if words is None else words.values()
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
-    own_words = dict(zip(occurrences, occurrences, strict=True))
+    finder = TargetFinder(words or {}, ignore_case=ignore_case)
     files.check_pooling(pooled=False)
     for vectors in files.read(layers):
-        targets = words if words is None or vectors.source.has_forms else own_words
-        for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
-            token = vectors.record.tokens[position]
-            name = vectors.word(position) if targets is None else targets.get(token)
-            if name is not None:
-                occurrences.setdefault(name, []).append(_embedded(vectors, position, vector))
+        source, found = vectors.source, dict(enumerate(vectors.words))
+        if words is not None and source.has_forms and "match" not in source.attributes:
+            found = finder.find([vectors.record.tokens[each] for each in vectors.positions])
+        for index, name in found.items():
+            if words is None or name in occurrences:
+                embedded = _embedded(vectors, vectors.positions[index], vectors.vectors[index])
+                occurrences.setdefault(name, []).append(embedded)
+    if warning := finder.warning():
+        logger.warning("Warning: %s: %s", files.paths[0], warning)
     return occurrences
 
 
@@ -219,8 +240,9 @@ def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[
     files.check_pooling(pooled=False)
     forms = (word, normalize(word))
     for vectors in files.read(layers):
-        for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
-            if vectors.word(position) == word:
+        places = zip(vectors.positions, vectors.words, vectors.vectors, strict=True)
+        for position, own_word, vector in places:
+            if own_word == word:
                 by_word.append(_embedded(vectors, position, vector))
             elif vectors.record.tokens[position] in forms:
                 by_form.append(_embedded(vectors, position, vector))

@@ -111,6 +111,8 @@ def _check_number(
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
+        if "," in word and not n_occurrences:
+            advice = ". Name one word. A target word of `elmo usages` has all its forms."
         raise InputError(
             f"{word!r}: expected {minimum} or more occurrences, found {number} in {files}{advice}"
         )

@@ -1,11 +1,13 @@
 """Target words with their forms, and their positions in records."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, check_type, counted, shown
+from elmo_cli.json_form import parse_json
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
 from elmo_cli.text.records import Record
@@ -14,7 +16,8 @@ from elmo_cli.text.tables import column_types
 from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"
-"""Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it."""
+"""Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it. It
+is also an attribute of a record, with the target word at each position, if not by its form."""
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
@@ -108,3 +111,50 @@ def target_positions(record: Record) -> list[int]:
             f"found {shown(str(text))!r}"
         )
     return positions
+
+
+def target_words(record: Record, positions: Sequence[int], forms: Mapping[str, str]) -> list[str]:
+    """Return the target word at each position of a record. A token that is no form is its own."""
+    tokens = [record.tokens[position] for position in positions]
+    stored = record.attributes.get(WORDS)
+    if stored is None or not tokens:
+        return [forms.get(token, token) for token in tokens] if forms else tokens
+    words = parse_json(str(stored), list[str], WORDS)
+    if len(words) != len(tokens):
+        number = counted(len(words), "target word")
+        raise InputError(f"the file is damaged: it has {number} for {len(tokens):,} positions")
+    return words
+
+
+class TargetFinder:
+    """Finder of target words in tokens or lemmas. It counts the texts in another case."""
+
+    def __init__(self, words: Mapping[str, str], *, ignore_case: bool = False) -> None:
+        """Find the words of these forms."""
+        self._folded = {form.casefold(): word for form, word in words.items()}
+        self._words, self._ignore_case = self._folded if ignore_case else words, ignore_case
+        self.other_case: Counter[str] = Counter()
+        for form, word in words.items():
+            other = self._words[form.casefold()] if ignore_case else word
+            if other != word:
+                words_of = f"{form!r} is a form of {word!r} and of {other!r}"
+                raise InputError(f"--ignore-case: {words_of}. Remove one of them.")
+
+    def find(self, texts: Sequence[str]) -> dict[int, str]:
+        """Return the target word of each text that has one, by its index."""
+        folded = [text.casefold() for text in texts]
+        if self._folded.keys().isdisjoint(folded):
+            return {}
+        compared = enumerate(folded if self._ignore_case else texts)
+        found = {index: self._words[text] for index, text in compared if text in self._words}
+        others = (index for index, text in enumerate(folded) if text in self._folded)
+        self.other_case.update(texts[index] for index in others if index not in found)
+        return found
+
+    def warning(self) -> str:
+        """Return a warning about the texts in another case, or an empty text without any."""
+        if not self.other_case:
+            return ""
+        n_found, [(example, _)] = self.other_case.total(), self.other_case.most_common(1)
+        found = f"{counted(n_found, 'occurrence')} in another case, such as {example!r},"
+        return f"{found} {'is' if n_found == 1 else 'are'} not counted. Use --ignore-case."

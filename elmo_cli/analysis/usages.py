@@ -12,6 +12,7 @@ the order of the text:
 """
 
 import json
+import logging
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +22,18 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import POSITIONS, WORDS, check_words, target_positions
+from elmo_cli.analysis.targets import (
+    POSITIONS,
+    WORDS,
+    TargetFinder,
+    check_words,
+    target_positions,
+    target_words,
+)
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, counted
+from elmo_cli.errors import InputError, check_choice, counted
 from elmo_cli.outputs.output_formats import (
     Attributes,
     FormatWriter,
@@ -35,8 +43,10 @@ from elmo_cli.outputs.output_formats import (
 )
 from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
 from elmo_cli.settings import FilePlan, InitialState, Selection, TextSettings, plan_file
-from elmo_cli.text.input_formats import FASTA, TextInput, open_input
+from elmo_cli.text.input_formats import CONLLU, FASTA, TextInput, open_input
 from elmo_cli.text.records import Record
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
@@ -59,8 +69,9 @@ class _NpzUsagesWriter(FormatWriter):
         rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
         self._no_rows = rows[:0].copy()
         positions = [] if record.error is not None else target_positions(record)
-        for position, row in zip(positions, rows, strict=True):
-            self._rows[self._words[record.tokens[position]]].append(row.copy())
+        words = target_words(record, positions, self._words)
+        for word, row in zip(words, rows, strict=True):
+            self._rows[word].append(row.copy())
 
     def finish(self, attributes: Attributes) -> None:
         with zipfile.ZipFile(self._file, "w") as archive:
@@ -84,7 +95,7 @@ class _UsageRows(TokenRows):
         forms = [record.tokens[position] for position in positions]
         tokens = {"tokens": [record.tokens] * len(forms)} if self.keeps_tokens else {}
         return {
-            "word": [self._words[form] for form in forms],
+            "word": target_words(record, positions, self._words),
             "form": forms,
             **self.origin(number, record, positions),
             "sentence": [record.text] * len(forms),
@@ -118,22 +129,30 @@ class Usages(NamedTuple):
 class _TargetFilter(RecordFilter):
     """Filter that keeps the target words of each record, and counts them."""
 
-    def __init__(self, words: Mapping[str, str], plan: FilePlan) -> None:
+    def __init__(
+        self, words: Mapping[str, str], plan: FilePlan, match: str, *, ignore_case: bool
+    ) -> None:
         self._words, self._source = words, plan.text.source.name
+        self._by_lemma, self._ignore_case = match == "lemma", ignore_case
         self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
+        if self._by_lemma or ignore_case:
+            self.attributes["match"] = f"{match}, ignore case" if ignore_case else match
         self.writer_type = _WRITERS.get(plan.output_format.name)
         self.begin()
 
     def begin(self) -> None:
         self.counts = Counter(dict.fromkeys(self._words.values(), 0))
+        self._finder = TargetFinder(self._words, ignore_case=self._ignore_case)
 
     def prepare(self, record: Record) -> Record:
         """Return a record with the positions of its target words. Without any, it is blank."""
-        positions = [place for place, token in enumerate(record.tokens) if token in self._words]
-        if not positions:
+        found = self._finder.find(record.lemmas if self._by_lemma else record.tokens)
+        if not found:
             return record._replace(text="", tokens=[])
-        self.counts.update(self._words[record.tokens[position]] for position in positions)
-        attributes = {**record.attributes, POSITIONS: ",".join(map(str, positions))}
+        self.counts.update(found.values())
+        attributes = {**record.attributes, POSITIONS: ",".join(map(str, found))}
+        if "match" in self.attributes:
+            attributes[WORDS] = json.dumps([*found.values()], ensure_ascii=False)
         return record._replace(attributes=attributes)
 
     def select(self, record: Record, activations: Array) -> Array:
@@ -141,13 +160,13 @@ class _TargetFilter(RecordFilter):
         return activations[..., target_positions(record), :]
 
     def finish(self) -> None:
+        warning = self._finder.warning()
         if not self.counts.total():
             words = counted(len(self.counts), "word")
-            raise InputError(
-                f"{self._source}: no target word occurs, of {words}. Forms and tokens are "
-                "compared as they are written, also in upper and lower case. Check the forms and "
-                "the tokenizer."
-            )
+            advice = warning or "Check the words and the tokenizer."
+            raise InputError(f"{self._source}: no target word occurs, of {words}. {advice}")
+        if warning:
+            logger.warning("Warning: %s", warning)
 
 
 def plan_usages(
@@ -157,6 +176,7 @@ def plan_usages(
     written: OutputSettings,
     *,
     state: InitialState | None = None,
+    match: str = "form",
 ) -> FilePlan:
     """Choose the formats of a run over a file; see `plan_file`."""
     name = written.file_format or Path(output).suffix.lower().removeprefix(".")
@@ -177,6 +197,9 @@ def plan_usages(
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise InputError(f"{text.source.name}: FASTA has no words. Choose another input.")
+    check_choice("match", match, ("form", "lemma"))
+    if match == "lemma" and text.format.name != CONLLU.name:
+        raise InputError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan
 
 
@@ -186,9 +209,12 @@ def embed_usages(
     words: Mapping[str, str],
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
+    *,
+    match: str = "form",
+    ignore_case: bool = False,
 ) -> Usages:
     """Embed the occurrences of target words, each given by form, into the output of a plan."""
-    target_filter = _TargetFilter(words, plan)
+    target_filter = _TargetFilter(words, plan, match, ignore_case=ignore_case)
     summary = embed_file(
         engine, plan, on_progress=on_progress, should_stop=should_stop, record_filter=target_filter
     )
@@ -203,6 +229,8 @@ def write_usages(
     *,
     layers: str = DEFAULT_LAYERS,
     tokenizer: str | None = None,
+    match: str = "form",
+    ignore_case: bool = False,
     overwrite: bool = False,
 ) -> Usages:
     """Write the vectors of the occurrences of target words in a text.
@@ -214,6 +242,8 @@ def write_usages(
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
         tokenizer: As in `ElmoEmbedder.embed_file`.
+        match: `form` compares the words with the tokens, and `lemma` with the lemmas of CoNLL-U.
+        ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.
 
     Raises:
@@ -225,5 +255,5 @@ def write_usages(
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)
-    plan = plan_usages(text, output, Selection(layers), written, state=embedder.state)
-    return embed_usages(embedder.engine, plan, words)
+    plan = plan_usages(text, output, Selection(layers), written, state=embedder.state, match=match)
+    return embed_usages(embedder.engine, plan, words, match=match, ignore_case=ignore_case)

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import WORDS, target_positions
+from elmo_cli.analysis.targets import WORDS, target_positions, target_words
 from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
@@ -65,6 +65,8 @@ class Vectors(NamedTuple):
     record: Record
     positions: Sequence[int]
     """Positions of the tokens that have a vector: of all tokens, or of target words."""
+    words: Sequence[str]
+    """Target word at each position. A token that is no form of a target word is its own."""
     vectors: Array
     """float, shape (n, W), or (1, W) if all tokens are pooled."""
 
@@ -73,11 +75,6 @@ class Vectors(NamedTuple):
         """Location of the record."""
         path, number = self.source.origin(self.record_number)
         return Location(path, number + 1, self.record.id)
-
-    def word(self, position: int) -> str:
-        """Return the target word of the token at a position. A token that is no form is its own."""
-        token = self.record.tokens[position]
-        return self.source.forms.get(token, token)
 
 
 class VectorSource:
@@ -89,7 +86,7 @@ class VectorSource:
     words: list[str]
     """Target words that are known before the file is read."""
     forms: dict[str, str]
-    """Target word of each form. JSON lines fill it while they are read."""
+    """Target word of each form. Tables, and files of lemmas, fill it while they are read."""
     has_targets = True
     """False in a file with the vectors of all tokens."""
     has_forms = True
@@ -198,10 +195,14 @@ class ActivationsSource(VectorSource):
             vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
             try:
                 positions = [0] if is_pooled and record.tokens else target_positions(record)
+                words = target_words(record, positions, self.forms)
             except InputError as error:
                 raise InputError(f"{line}: {error}") from None
             if len(positions) == len(vectors):
-                yield Vectors(self, index, record, positions, vectors)
+                if WORDS in record.attributes:
+                    forms = map(record.tokens.__getitem__, positions)
+                    self.forms.update(zip(forms, words, strict=True))
+                yield Vectors(self, index, record, positions, words, vectors)
             elif record.tokens:
                 raise InputError(
                     f"{line}: the sentence has {len(positions):,} tokens, but {len(vectors):,} "
@@ -214,8 +215,9 @@ class ActivationsSource(VectorSource):
                 )
 
 
-_Row = tuple[int, Record, int, Array]
-"""Number of a record from 0, the record, a position, and its vectors: (L, W) or (W,)."""
+_Row = tuple[int, Record, int, str, Array]
+"""Number of a record from 0, the record, a position, its target word, and its vectors: (L, W) or
+(W,)."""
 
 
 class _UsagesFile(VectorSource):
@@ -236,8 +238,9 @@ class _UsagesFile(VectorSource):
         """Yield one record per occurrence; see `VectorSource.read`."""
         rows = self.layer_rows(layers)
         with self._reporting_damage():
-            for number, record, position, values in self._read_rows():
-                yield Vectors(self, number, record, [position], mean_of(values, rows)[np.newaxis])
+            for number, record, position, word, values in self._read_rows():
+                vectors = mean_of(values, rows)[np.newaxis]
+                yield Vectors(self, number, record, [position], [word], vectors)
 
     def _read_header(self) -> None:
         raise NotImplementedError
@@ -298,7 +301,7 @@ class _Table(_UsagesFile):
             )
         self.forms[str(form)] = word
         values = vectors if self.layer_numbers else vectors[0]
-        return line - 1, Record("", sentence, record_id), position, values
+        return line - 1, Record("", sentence, record_id), position, word, values
 
 
 class _JsonlUsages(_Table):
@@ -406,7 +409,7 @@ class _NpzUsages(_UsagesFile):
                         "`elmo usages --layers top` writes matrices."
                     )
                 for number, row in enumerate(matrix):
-                    yield number, Record("", [word]), 0, row
+                    yield number, Record("", [word]), 0, word, row
 
 
 _USAGES: Final[dict[str, type[_UsagesFile]]] = {

@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -23,13 +23,13 @@ import click
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import InputError, counted
-from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import Record, renamed_columns
+from elmo_cli.settings import ALL_COLUMNS, TextSettings
+from elmo_cli.text.records import Record, Sentence, renamed_columns
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, Pair
 
 _Item = TypeVar("_Item")
 _Query = TypeVar("_Query")
@@ -205,27 +205,96 @@ def read_query_table(
 ) -> "Iterator[list[Occurrence]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
-    A row has a sentence, and in the column `word` the word to search for. Where tokens are
-    pooled, the sentence itself is the query.
+    A row has a sentence, in the column `word` the word to search for, and optionally in the column
+    `occurrence` its number in the sentence. Where tokens are pooled, the sentence is the query.
     """
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
-    from elmo_cli.text.input_formats import open_input, open_records
-
-    settings = replace(settings, keep_columns=() if pooled else ("word",))
-    text = open_input(path, settings, tokenizer)
-    if not text.format.has_columns:
-        raise InputError(
-            f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
-            "--input-format, or pipe lines of a word, a tab and a sentence into "
-            "`elmo neighbours -`."
-        )
 
     def parse(record: Record) -> Occurrence:
         if not record.tokens:
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        return find_occurrence(record.tokens, str(record.columns["word"] or ""))
+        word, number = _column(record.columns, "word"), _number(record.columns, "occurrence", 1)
+        option = "a column `occurrence`"
+        return find_occurrence(record.tokens, str(word or ""), number, option=option)
 
+    settings = replace(settings, keep_columns=() if pooled else ALL_COLUMNS)
+    yield from _parsed_rows(path, settings, tokenizer, parse)
+
+
+def read_pair_table(
+    path: str, settings: TextSettings, tokenizer: Tokenizer
+) -> "Iterator[list[tuple[Mapping[str, object], Pair | InputError]]]":
+    """Yield all columns and the two occurrences of each row of a table, in lists of rows.
+
+    `settings.text_column` names the two sentences, separated by a comma. The columns `word1` and
+    `word2`, or `word`, have the words, `occurrence1` and `occurrence2` their numbers in the
+    sentences; or `start1`, `end1` and so on have their characters. A row without such words has
+    the error in place of its occurrences.
+    """
+    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+
+    names = (settings.text_column or "sentence1,sentence2").split(",")
+    if len(names) != 2:
+        raise InputError(f"--text-column {names[0]}: expected the columns of two sentences.")
+
+    def find(columns: Mapping[str, object], side: int, tokens: Sentence) -> Occurrence:
+        word = str(columns.get(f"word{side}", columns.get("word")) or "")
+        number = _number(columns, f"occurrence{side}", 1)
+        start, end = (_number(columns, f"{name}{side}", 0) for name in ("start", "end"))
+        if None not in (start, end):
+            text = str(columns[names[side - 1]])
+            word = " ".join(tokenizer.tokenize(text[start:end]))
+            number = tokenizer.tokenize(text[:start]).count(word) + 1
+        return find_occurrence(tokens, word, number, option=f"a column `occurrence{side}`")
+
+    def parse(record: Record) -> "tuple[Mapping[str, object], Pair | InputError]":
+        columns = {names[0]: record.text, **record.columns}
+        other = _column(columns, names[1])
+        if columns.keys().isdisjoint(("word1", "start1")):
+            _column(columns, "word")
+        tokens = other if isinstance(other, list) else tokenizer.tokenize(str(other or ""))
+        try:
+            return columns, (find(columns, 1, record.tokens), find(columns, 2, tokens))
+        except InputError as error:
+            return columns, error
+
+    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
+    yield from _parsed_rows(path, settings, tokenizer, parse)
+
+
+def _parsed_rows(
+    path: str, settings: TextSettings, tokenizer: Tokenizer, parse: Callable[[Record], _Query]
+) -> Iterator[list[_Query]]:
+    """Yield the parsed rows of a table, in lists of rows that are ready together."""
+    from elmo_cli.text.input_formats import open_input, open_records
+
+    text = open_input(path, settings, tokenizer)
+    if not text.format.has_columns:
+        raise InputError(
+            f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
+            "--input-format, or pipe lines into the command in place of a table."
+        )
     with open_records(text, ids="none") as (records, is_ready, _):
         yield from in_chunks(records, parse, is_ready, f"{text.source.name}, {text.format.unit}")
+
+
+def _column(columns: Mapping[str, object], name: str) -> object:
+    """Return the value in a column. Raise an `InputError` if the column is missing."""
+    if name not in columns:
+        others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
+        raise InputError(f"no column {name!r}.{others}")
+    return columns[name]
+
+
+def _number(columns: Mapping[str, object], name: str, least: int) -> int | None:
+    """Return a number in a column; None if the cell is empty, or the column is missing."""
+    value = columns.get(name)
+    if value in (None, "") or value != value:
+        return None
+    with suppress(ValueError):
+        number = float(str(value))  # pandas writes 2.0 if there are empty cells.
+        if number.is_integer() and number >= least:
+            return int(number)
+    raise InputError(f"{name}: expected a number from {least}, found {str(value)[:60]!r}")

@@ -121,7 +121,13 @@ def _name_of(output_file: str) -> str:
 @command()
 @click.argument("text", metavar="TEXT", type=options.PATH)
 @click.argument("output_file", metavar="OUT", type=options.PATH)
-@option_group("Input", options.words_option(required=True), options.input_options)
+@option_group(
+    "Input",
+    options.words_option(required=True),
+    choice("--match", ["form", "lemma"], default="form", help="Find forms, or lemmas of CoNLL-U."),
+    options.ignore_case_option(),
+    options.input_options,
+)
 @options.model_options
 @option_group(
     "Output",
@@ -134,6 +140,8 @@ def usages(
     text: str,
     output_file: str,
     words: str,
+    match: str,
+    ignore_case: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
     selection: Selection,
@@ -164,12 +172,16 @@ def usages(
     with usage_errors():
         opened = open_text(text, text_settings, model_settings)
         state = model_settings.state
-        plan = plan_usages(opened, output_file, selection, output_settings, state=state)
+        plan = plan_usages(
+            opened, output_file, selection, output_settings, state=state, match=match
+        )
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
     with messages.stop_on_signal() as should_stop, messages.progress_bar(source=text) as bar:
         on_progress = partial(messages.show_summary, bar)
-        counts, summary = embed_usages(engine, plan, targets, on_progress, should_stop)
+        counts, summary = embed_usages(
+            engine, plan, targets, on_progress, should_stop, match=match, ignore_case=ignore_case
+        )
     for word, count in counts.items():
         if count:
             messages.say(f"{word}: {counted(count, 'occurrence')}")

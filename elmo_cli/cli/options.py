@@ -68,6 +68,7 @@ format_option = partial(
     help="Print rows with a header as tsv or csv, or an object per row as json.",
 )
 overwrite_option = partial(flag, "--overwrite", help="Replace OUT if it exists.")
+ignore_case_option = partial(flag, "--ignore-case", help="Find words in any case.")
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:

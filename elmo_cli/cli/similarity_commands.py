@@ -1,34 +1,43 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries, read_query_table
+from elmo_cli.cli import answers, loading, messages, options
+from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries
 from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError, ModelError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour, Similarity
-    from elmo_cli.analysis.occurrences import Occurrence, VectorFiles
+    from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
 @command()
-@click.argument("word")
-@click.argument("sentence1")
-@click.argument("sentence2", required=False)
+@click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
+@options.path_option(
+    "--pairs TABLE",
+    excludes="--word2 or --occurrence1 or --occurrence2",
+    help="Table of pairs in place of the arguments, with the columns word (or word1 and word2), "
+    "sentence1 and sentence2. Optional columns: occurrence1 and occurrence2, or start1, end1, "
+    "start2 and end2, the characters of the word from 0. Prints all columns and the cosines.",
+)
+@options.input_format_options(
+    "TABLE", "sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs"
+)
 @options.tokenizer_options("moses")
 @options.option(
     "--layer N|average",
@@ -36,17 +45,18 @@ if TYPE_CHECKING:
     excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
+@options.format_option(requires="--pairs")
 @options.json_option("one object per pair")
 @options.model_options
 @options.speed_options
 def cosine(
-    word: str,
-    sentence1: str,
-    sentence2: str | None,
+    arguments: tuple[str, ...],
     word2: str | None,
     occurrence1: int | None,
     occurrence2: int | None,
+    pairs: str | None,
     layer: str | None,
+    row_format: str | None,
     as_json: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
@@ -57,39 +67,79 @@ def cosine(
     on the sentence) and for the average of all layers. With - in place of the sentences,
     reads pairs from standard input, two sentences per line separated by a tab, and prints
     one line per pair: the cosine of each layer and of the average, separated by tabs.
+    --pairs reads a table such as WiC's, and prints a table.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
     $ elmo cosine bank - --layer 2 < pairs.tsv
+    $ elmo cosine --pairs wic.csv --layer 2 --format csv > cosines.csv
     """
-    if (sentence1 == "-") == (sentence2 is not None):
-        raise click.UsageError("expected two sentences, or - for pairs from standard input")
+    is_one = arguments[1:2] != (STANDARD_INPUT,)
+    if len(arguments) != (2 + is_one if pairs is None else 0):
+        raise click.UsageError("expected WORD SENTENCE1 SENTENCE2, or WORD -, or --pairs TABLE")
 
     from elmo_cli.analysis.neighbours import similarities
     from elmo_cli.analysis.occurrences import find_occurrence
 
-    tokenize = loading.load_tokenizer(text_settings, model_settings).tokenize
+    tokenizer = loading.load_tokenizer(text_settings, model_settings)
 
-    def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
+    def find(sentences: Sequence[str]) -> "Pair":
         if len(sentences) != 2:
             raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
-        first, second = map(tokenize, sentences)
+        (first, second), word = map(tokenizer.tokenize, sentences), arguments[0]
         return (
             find_occurrence(first, word, occurrence1, option="--occurrence1"),
             find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
         )
 
     # Find a wrong word on the command line before loading the model.
-    pair = None if sentence2 is None else find([sentence1, sentence2])
+    pair = find(arguments[1:]) if pairs is None and is_one else None
     embedder = loading.load_embedder(model_settings)
     layers = [*map(str, range(embedder.options.n_layers)), "average"]
     if layer not in (None, *layers):
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
-    pairs = read_queries(lambda line: find(line.split("\t")))
-    for chunk in pairs if pair is None else [[pair]]:
+    if pairs is not None:
+        names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
+        with print_rows(row_format, ["line", *names], as_json=as_json) as rows:
+            chunks = answers.read_pair_table(pairs, text_settings, tokenizer)
+            _write_pairs(embedder, chunks, layer, rows, [None] * len(names))
+        return
+    lines = read_queries(lambda line: find(line.split("\t")))
+    for chunk in lines if pair is None else [[pair]]:
         for similarity in similarities(embedder, chunk):
             click.echo(_shown(similarity, layer, as_json, as_table=pair is not None))
+
+
+def _write_pairs(
+    embedder: "ElmoEmbedder",
+    chunks: "Iterable[list[tuple[Mapping[str, object], Pair | InputError]]]",
+    layer: str | None,
+    rows: answers.RowWriter,
+    empty: Sequence[None],
+) -> None:
+    """Write a row per pair of a table. The cosines are empty where a word was not found."""
+    from elmo_cli.analysis.neighbours import similarities
+
+    numbers, errors = count(1), list[str]()
+    for chunk in chunks:
+        pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
+        found = iter(similarities(embedder, pairs))
+        for (columns, pair), number in zip(chunk, numbers, strict=False):
+            is_found = not isinstance(pair, InputError)
+            errors += [] if is_found else [f"row {number}: {pair}"]
+            rows.write([[number, *(_cosines(next(found), layer) if is_found else empty)]], columns)
+    if errors:
+        n_rows = counted(len(errors), "row")
+        messages.say(f"Warning: {n_rows} without cosines. The first is {errors[0]}")
+
+
+def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
+    """Return the cosine of a layer, or of each layer and of the average."""
+    cosines = [*similarity.layers, similarity.average]
+    if layer is None:
+        return cosines
+    return [cosines[-1 if layer == "average" else int(layer)]]
 
 
 def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
@@ -97,10 +147,8 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     if as_json:
         pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
         return json_line({**pair, "layers": similarity.layers, "average": similarity.average})
-    if layer is not None:
-        return cell(similarity.average if layer == "average" else similarity.layers[int(layer)])
-    if not as_table:
-        return "\t".join(map(cell, [*similarity.layers, similarity.average]))
+    if layer is not None or not as_table:
+        return "\t".join(map(cell, _cosines(similarity, layer)))
     lines = [similarity.first.marked, similarity.second.marked, ""]
     lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
     return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
@@ -130,8 +178,8 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
 @options.path_option(
     "--queries TABLE",
     excludes="--sentence or --occurrence",
-    help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
-    "only text, if FILE has one vector per sentence.",
+    help="Table of queries in place of WORD and SENTENCE, with the columns word and text, and "
+    "optionally occurrence (from 1); with only text, if FILE has one vector per sentence.",
 )
 @options.input_format_options("TABLE", requires="--queries")
 @options.mean_layers_option()
@@ -196,14 +244,14 @@ def neighbours(
         if queries is None:
             chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
         else:
-            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            chunks = answers.read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
         is_one = n_before == 2 or sentence is not None
         as_rows = row_format is not None or not (is_one or as_json)
         columns = neighbour_columns(pooled=pooled)
         with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
-            answers = _search(embedder, files, chunks, top, layers, other_words=other_words)
-            for number, (query, nearest, mean) in enumerate(answers, start=1):
+            results = _search(embedder, files, chunks, top, layers, other_words=other_words)
+            for number, (query, nearest, mean) in enumerate(results, start=1):
                 if rows is not None:
                     rows.write(neighbour_rows(number, nearest, pooled=pooled))
                 elif as_json:

@@ -201,6 +201,7 @@ _LEVEL = 0.05
 )
 @options.words_option(" [default: the target words of OLD and NEW]")
 @options.input_format_options("the words", "words", "word", requires="--words")
+@options.ignore_case_option(requires="--words")
 @options.mean_layers_option()
 @options.figure_options("the list")
 @options.format_option()
@@ -214,6 +215,7 @@ def change(
     words: str | None,
     input_format: str | None,
     text_column: str | None,
+    ignore_case: bool,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
@@ -245,7 +247,9 @@ def change(
         check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
-        occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
+        occurrences = read_occurrences(
+            old, new, targets, layers, ignore_case=ignore_case, on_progress=bar.update
+        )
     with messages.progress_bar(" words", leave=False) as bar:
         changes = measure_change(
             *occurrences,

@@ -8,7 +8,7 @@ conllu   one sentence per record; its words are the tokens and its `sent_id` is 
 
     # sent_id = fr-1
     1-2    Du    _    ...      a multiword token, which is ignored: its words follow
-    1      De    de   ADP      fields are separated by tabs; the first two are read
+    1      De    de   ADP      fields are separated by tabs; the first three are read
     2.1    _     _    ...      an empty node, which is ignored
 
 jsonl    one object per line, with its text or its tokens, and optionally an id
@@ -142,6 +142,7 @@ def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedL
 def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
     """Yield the entry of numbered lines. Comments alone have none."""
     tokens: Sentence = []
+    lemmas: Sentence = []
     identifier = unreadable = wrong = None
     for number, line in lines:
         if isinstance(line, InvalidLine):
@@ -155,10 +156,12 @@ def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
             wrong = (number, error) if error else None
             if not error and columns[0].isdecimal():
                 tokens.append(columns[1])
+                lemmas.append(columns[2] if len(columns) > 2 else "_")
     number, error = wrong or (lines[0][0], None)
     if tokens or error or unreadable:
-        text = " ".join(tokens)
-        record = Record(text, [] if unreadable else tokens, identifier, error=unreadable)
+        record = Record(" ".join(tokens), tokens, identifier, lemmas=lemmas)
+        if unreadable:
+            record = record._replace(tokens=[], lemmas=[], error=unreadable)
         yield Entry(number, record, error)
 
 

@@ -54,6 +54,8 @@ class Record(NamedTuple):
     """Words that the input gives, each tokenized by itself."""
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each is a row of the input."""
+    lemmas: Sequence[str] = ()
+    """Lemma of each token in CoNLL-U; empty in other formats."""
 
     def split(self) -> list[Sentence]:
         """Return the tokens of each sentence; at least one list."""

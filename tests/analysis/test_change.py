@@ -120,6 +120,18 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
         assert len(matrices["fish"]) == 0
 
 
+def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "old.hdf5"
+    write(corpus(0), path, "packed")
+    words = {"BANK": "bank", "bank": "bank", "Banks": "bank"}
+    (one, _), (both, _) = (
+        read_occurrences(path, path, words, ignore_case=ignored) for ignored in (False, True)
+    )
+    assert (len(one["bank"]), len(both["bank"])) == (2, 3)
+    warning = "1 occurrence in another case, such as 'banks', is not counted. Use --ignore-case."
+    assert [record.getMessage() for record in caplog.records] == [f"Warning: {path}: {warning}"] * 2
+
+
 def test_npz_with_one_matrix_per_word_is_read(tmp_path: Path) -> None:
     old, new = tmp_path / "old.npz", tmp_path / "new.npz"
     np.savez(old, mouse=matrix(4), house=matrix(5))

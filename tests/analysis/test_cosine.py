@@ -59,6 +59,10 @@ def test_find_occurrence_returns_the_position() -> None:
     assert [find_occurrence(TWICE, "bank", number).index for number in (1, 2)] == [0, 2]
 
 
+def test_a_raw_sentence_is_tokenized() -> None:
+    assert find_occurrence("We sat by the river bank.", "bank") == Occurrence(RIVER, 5)
+
+
 @pytest.mark.parametrize(
     ("sentence", "word", "number", "message"),
     [

@@ -214,6 +214,11 @@ def test_the_command() -> None:
         "'Bank': expected 3 or more occurrences, found none in few.hdf5 and the other files",
     )
     refused(
+        "bank,banks few.hdf5 x.svg",
+        "'bank,banks': expected 3 or more occurrences, found none in few.hdf5. Name one word. A "
+        "target word of `elmo usages` has all its forms.",
+    )
+    refused(
         "river few.hdf5 x.svg --clusters 6",
         "'river': expected 6 or more occurrences, found 5 occurrences in few.hdf5",
     )

@@ -45,14 +45,17 @@ def usages(
     layers: str = "all",
     should_stop: Callable[[], bool] = lambda: False,
     text: TextSettings | None = None,
+    match: str = "form",
+    ignore_case: bool = False,
     **written: Any,
 ) -> Usages:
     """Write the occurrences with small windows, and checkpoints between them."""
     embedder = ElmoEmbedder(model=TINY, batch_tokens=8)
     opened = open_input(source, text or TextSettings())
-    plan = plan_usages(opened, output, Selection(layers), OutputSettings(**written))
+    plan = plan_usages(opened, output, Selection(layers), OutputSettings(**written), match=match)
+    matching: Any = {"match": match, "ignore_case": ignore_case}
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
-        return embed_usages(embedder.engine, plan, words, should_stop=should_stop)
+        return embed_usages(embedder.engine, plan, words, should_stop=should_stop, **matching)
 
 
 def rows_of(path: str) -> list[dict[str, Any]]:
@@ -243,6 +246,86 @@ def test_a_file_of_other_words_is_refused() -> None:
     usages("text.txt", "usages.hdf5")
     with pytest.raises(ElmoError, match=r"differs in words \("):
         usages("text.txt", "usages.hdf5", {"bank": "bank"})
+    with pytest.raises(ElmoError, match=r"differs in match \(none there, form, ignore case here\)"):
+        usages("text.txt", "usages.hdf5", ignore_case=True)
+
+
+# Case and lemmas
+
+CASES = "The Bank lent\nBANKS and a bank\nhe Saw\n"
+LEMMAS = "1\tThe\tthe\n2\tmice\tmouse\n3\tsaw\tsee\n\n1\tA\ta\n2\tsaw\tsaw\n3\tMice\tMouse\n"
+ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
+
+
+def found_in(name: str) -> dict[str, list[tuple[int, int]]]:
+    """Return the line and position of each occurrence; in npz, which has none, their number."""
+    with open_vectors(name) as files:
+        found = find_occurrences(files)
+    if name.endswith("npz"):
+        return {word: [(len(found[word]), 0)] for word in found}
+    return {word: [(e.location.number, e.index) for e in found[word]] for word in found}
+
+
+@FORMATS
+def test_words_are_found_in_every_case(name: str) -> None:
+    Path("cases.txt").write_text(CASES)
+    result = usages("cases.txt", name, layers="top", ignore_case=True)
+    assert result.counts == {"bank": 3, "see": 1, "fish": 0}
+    expected = {"bank": [(1, 1), (2, 0), (2, 3)], "see": [(3, 1)]}
+    if name.endswith("npz"):
+        assert found_in(name) == {"bank": [(3, 0)], "see": [(1, 0)], "fish": [(0, 0)]}
+    else:
+        assert {word: at for word, at in found_in(name).items() if at} == expected
+
+
+@FORMATS
+def test_lemmas_are_found_in_conllu(name: str) -> None:
+    Path("t.conllu").write_text(LEMMAS)
+    result = usages("t.conllu", name, ANIMALS, layers="top", match="lemma")
+    assert result.counts == {"mouse": 1, "see": 1, "saw": 1}
+    # One form may have two lemmas.
+    at = {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]}
+    assert found_in(name) == ({word: [(1, 0)] for word in at} if name.endswith("npz") else at)
+    with open_vectors(name) as files:
+        vectors = {word: found[0].vector for word, found in find_occurrences(files).items()}
+    top = list(ElmoEmbedder(model=TINY).embed_sentences([["The", "mice", "saw"]], layers="top"))
+    assert_allclose([vectors["mouse"], vectors["see"]], top[0][1:], atol=2e-6)
+    both = usages("t.conllu", name, ANIMALS, match="lemma", ignore_case=True, overwrite=True)
+    assert both.counts == {"mouse": 2, "see": 1, "saw": 1}
+
+
+@pytest.mark.parametrize("name", ["u.hdf5", "u.parquet"])
+def test_words_of_lemmas_are_compared(name: str) -> None:
+    Path("t.conllu").write_text(LEMMAS)
+    usages("t.conllu", name, ANIMALS, layers="top", match="lemma")
+    with open_vectors(name) as files:
+        found = find_occurrences(files, {"mouse": "mouse"})
+    assert [each.token for each in found["mouse"]] == ["mice"]
+
+
+def test_a_warning_counts_the_words_in_another_case() -> None:
+    Path("cases.txt").write_text(CASES)
+    command = ("usages", "cases.txt", "u.jsonl", "--words", "targets.txt", "--model", TINY)
+    warning = "3 occurrences in another case, such as 'Bank', are not counted. Use --ignore-case."
+    assert f"\nWarning: {warning}\nbank: 1 occurrence\n" in elmo(*command).stderr
+    result = elmo(*command, "--ignore-case", "--overwrite")
+    assert "another case" not in result.stderr
+    assert "\nbank: 3 occurrences\nsee: 1 occurrence\n" in result.stderr
+    Path("targets.txt").write_text("LENT\n")
+    assert_fails(
+        elmo(*command, "--overwrite"),
+        "cases.txt: no target word occurs, of 1 word. 1 occurrence in another case, such as "
+        "'lent', is not counted. Use --ignore-case.",
+        loads=True,
+    )
+
+
+def test_two_words_in_other_cases_contradict() -> None:
+    with pytest.raises(ElmoError) as error:
+        usages("text.txt", "u.npz", {"Polish": "Polish", "polish": "polish"}, ignore_case=True)
+    assert str(error.value) == (
+        "--ignore-case: 'Polish' is a form of 'Polish' and of 'polish'. Remove one of them."
+    )
 
 
 @FORMATS
@@ -317,8 +400,7 @@ def test_words_that_never_occur_leave_no_output(name: str) -> None:
         )
         assert_fails(
             result,
-            "text.txt: no target word occurs, of 2 words. Forms and tokens are compared as they "
-            "are written, also in upper and lower case. Check the forms and the tokenizer.",
+            "text.txt: no target word occurs, of 2 words. Check the words and the tokenizer.",
             loads=True,
         )
         assert not Path(name).exists()
@@ -342,6 +424,9 @@ def test_misuse_is_refused_before_a_model_is_loaded() -> None:
     Path("p.fasta").write_text(">a\nMK\n")
     fasta = elmo("usages", "p.fasta", "o.npz", "--words", "targets.txt", "--model", TINY)
     assert_misused(fasta, "p.fasta: FASTA has no words. Choose another input.")
+    assert_misused(
+        elmo(*command, "--match", "lemma"), "--match lemma requires CoNLL-U, found text."
+    )
     assert not Path("out.hdf5").exists()
 
 

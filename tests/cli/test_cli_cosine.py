@@ -1,5 +1,8 @@
+import csv
+import io
 import json
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ def vectors(tokens: list[str], index: int) -> np.ndarray[tuple[int, int], np.dty
     return np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
 
 
-def cosines(
+def cosines_of(
     one: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     other: np.ndarray[tuple[int, int], np.dtype[np.float64]],
 ) -> list[float]:
@@ -31,7 +34,7 @@ def cosines(
     return [float(a @ b / np.sqrt((a @ a) * (b @ b))) for a, b in zip(one, other, strict=True)]
 
 
-EXPECTED = cosines(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 1))
+EXPECTED = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 1))
 
 
 # One pair
@@ -79,7 +82,7 @@ def test_json_holds_everything() -> None:
 def test_another_word_may_be_named_for_the_second_sentence() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, "--word2", "money", "--json", *MODEL)
     answer = json.loads(result.stdout)
-    expected = cosines(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 4))
+    expected = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 4))
     assert (answer["first"]["word"], answer["second"]["word"]) == ("bank", "money")
     assert_allclose([*answer["layers"], answer["average"]], expected, atol=2e-6)
 
@@ -87,7 +90,7 @@ def test_another_word_may_be_named_for_the_second_sentence() -> None:
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
-MORE = cosines(vectors(["Naïve", "bank"], 1), vectors(["bank", "Zürich"], 0))
+MORE = cosines_of(vectors(["Naïve", "bank"], 1), vectors(["bank", "Zürich"], 0))
 ANSWERS = [EXPECTED, [1.0] * 4, MORE]
 
 
@@ -119,6 +122,109 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
         process.stdin.flush()
         assert len(process.stdout.readline().split()) == 4
     assert process.communicate(timeout=60) == (b"", b"")
+
+
+# Pairs from a table
+
+WIC = [
+    {"word": "bank", "sentence1": RIVER, "sentence2": MONEY, "label": "F"},
+    {"word": "lend", "sentence1": MONEY, "sentence2": "To lend, she lends.", "label": "T"},
+]
+
+
+def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
+    """Return the rows that the command prints for a table of pairs."""
+    result = elmo("cosine", "--pairs", table, "--format", "csv", *MODEL, *arguments)
+    assert result.exit_code == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def write_table(rows: list[dict[str, str]], name: str = "wic.csv") -> None:
+    with open(name, "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, rows[0], delimiter="\t" if name.endswith("tsv") else ",")
+        table.writeheader()
+        table.writerows(rows)
+
+
+@pytest.mark.parametrize("name", ["wic.csv", "wic.tsv", "wic.jsonl", "wic.parquet"])
+def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
+    write_table(WIC, "wic.tsv" if name.endswith("tsv") else "wic.csv")
+    if name == "wic.jsonl":
+        Path(name).write_text("".join(json.dumps(row) + "\n" for row in WIC))
+    if name == "wic.parquet":
+        table = pytest.importorskip("pyarrow.csv").read_csv("wic.csv")
+        pytest.importorskip("pyarrow.parquet").write_table(table, name)
+    result = elmo("cosine", "--pairs", name, *MODEL)
+    warning = (
+        "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
+        "'The bank lent us money .'. Did you mean 'lent'?\n"
+    )
+    assert (result.exit_code, result.stderr) == (0, LOADED + warning)
+    first, second = csv.DictReader(io.StringIO(result.stdout), delimiter="\t")
+    names = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
+    assert [*first] == ["line", *names, "sentence1", "word", "sentence2", "label"]
+    assert_allclose([float(first[each]) for each in names], EXPECTED, atol=2e-6)
+    assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
+    assert {second[each] for each in names} == {""}
+    assert (second["line"], second["word"]) == ("2", "lend")
+
+
+def test_words_occurrences_and_characters_choose_tokens() -> None:
+    sentence = "A bank, a bank."
+    columns = {"word": "bank", "word2": "", "occurrence1": "", "start1": "", "end1": ""}
+    pair = columns | {"sentence1": sentence, "sentence2": RIVER}
+    chosen = [
+        pair | {"word2": "bank", "occurrence1": "1"},
+        pair | {"word2": "bank", "occurrence1": "2.0"},
+        pair | {"word2": "sat", "start1": "10", "end1": "14"},
+        pair | {"word2": "sat", "start1": "0", "end1": "1"},
+    ]
+    write_table(chosen)
+    cosines = [float(row["cosine"]) for row in rows_of("--layer", "2")]
+    one, other = vectors(["A", "bank", ",", "a", "bank", "."], 0), vectors(RIVER_TOKENS, 1)
+    assert cosines[3] == pytest.approx(cosines_of(one, other)[2], abs=2e-6)
+    for row, position, index in [(0, 1, 4), (1, 4, 4), (2, 4, 1)]:
+        one = vectors(["A", "bank", ",", "a", "bank", "."], position)
+        expected = cosines_of(one, vectors(RIVER_TOKENS, index))[2]
+        assert cosines[row] == pytest.approx(expected, abs=2e-6)
+
+
+def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
+    write_table([WIC[0]] * 150)
+    rows = rows_of("--layer", "average")
+    assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
+    assert {row["cosine"] for row in rows} == {f"{EXPECTED[3]:.6f}"}
+
+
+def test_lists_of_tokens_are_not_tokenized() -> None:
+    pair = {"word": "b", "text1": ["a", "b"], "text2": ["b", "c d"]}
+    Path("p.jsonl").write_text(json.dumps(pair) + "\n")
+    options = ("--text-column", "text1,text2", "--json")
+    answer = json.loads(elmo("cosine", "--pairs", "p.jsonl", *options, *MODEL).stdout)
+    expected = cosines_of(vectors(["a", "b"], 1), vectors(["b", "c d"], 0))
+    assert_allclose([answer[f"cosine_{k}"] for k in (0, 1, 2, "average")], expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("word,sentence1\na,b\n", (), "row 1: no column 'sentence2'. The others are 'sentence1', "),
+        ("sentence1,sentence2\na,b\n", (), "row 1: no column 'word'. The others are 'sentence1', "),
+        ("word,text\na,b\n", (), "no column 'sentence1'. The columns are 'word', 'text'."),
+        (
+            "a,b\n",
+            ("--text-column", "a"),
+            "--text-column a: expected the columns of two ",
+        ),
+    ],
+)
+def test_a_table_without_pairs_is_an_error(
+    content: str, options: tuple[str, ...], message: str
+) -> None:
+    Path("wic.csv").write_text(content)
+    result = elmo("cosine", "--pairs", "wic.csv", *options, *MODEL)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 2)
+    assert message in result.stderr
 
 
 # Errors
@@ -167,7 +273,9 @@ def test_a_line_that_is_no_pair_is_an_error_with_its_number(
 
 
 def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
-    message = "expected two sentences, or - for pairs from standard input"
+    message = "expected WORD SENTENCE1 SENTENCE2, or WORD -, or --pairs TABLE"
+    assert_misused(elmo("cosine", *MODEL), message)
+    assert_misused(elmo("cosine", "bank", "--pairs", "p.csv", *MODEL), message)
     assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)
     assert_misused(elmo("cosine", "bank", "-", MONEY, *MODEL), message)
 

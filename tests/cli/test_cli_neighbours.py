@@ -154,10 +154,29 @@ def test_queries_of_pooled_sentences_need_no_word() -> None:
     assert json.loads(result.stdout) == json.loads(one.stdout)
 
 
+def test_a_table_of_queries_chooses_occurrences() -> None:
+    sentence = "The bank , a bank ."
+    Path("q.csv").write_text(f'word,occurrence,text\nbank,2,"{sentence}"\ncat,,A cat\n')
+    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5", "--json", "--top", "1")
+    queries = [json.loads(line)["query"] for line in result.stdout.splitlines()]
+    assert [query["index"] for query in queries] == [4, 1]
+    for number, message in [
+        (
+            "",
+            "'bank' occurs 2 times in 'a bank bank'. Choose one with a column `occurrence`",
+        ),
+        ("3", "'bank' occurs 2 times in 'a bank bank', not 3 times."),
+        ("x", "occurrence: expected a number from 1, found 'x'"),
+    ]:
+        Path("q.csv").write_text(f"word,occurrence,text\nbank,{number},a bank bank\n")
+        result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
+        assert f"Error: q.csv, row 1: {message}" in result.stderr
+
+
 def test_a_wrong_table_of_queries_is_named() -> None:
     Path("q.csv").write_text("text\na\n")
     result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv: no column 'word'. The columns are 'text'.\n" in result.stderr
+    assert "Error: q.csv, row 1: no column 'word'.\n" in result.stderr
     Path("q.csv").write_text("word,text\ndog,a cat\n")
     result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
     assert "Error: q.csv, row 1: 'dog' is not a token of 'a cat'" in result.stderr

@@ -53,6 +53,11 @@ def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: boo
     assert [record.id for record in records] == keys
 
 
+def test_conllu_has_a_lemma_per_word() -> None:
+    (record,) = read("conllu", "1-2\tDu\t_\n1\tDe\tde\n2\tle\n3\tchat\tchat\tNOUN\n")
+    assert (record.tokens, record.lemmas) == (["De", "le", "chat"], ["de", "_", "chat"])
+
+
 texts = st.text(max_size=8)
 
 
