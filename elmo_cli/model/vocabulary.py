@@ -81,6 +81,12 @@ class Vocabulary:
         return np.fromiter((lookup(token, unknown) for token in tokens), np.int64, len(tokens))
 
 
+def is_vocabulary_line(word: str) -> bool:
+    """Return whether a word of a text can be a line of a vocabulary, as `read_words` reads it."""
+    is_special = word in (*SPECIAL_TOKENS, MAX_TERM_ID, "")
+    return word == word.strip() and "\n" not in word and not is_special
+
+
 def read_vocabulary(path: str | Path) -> Vocabulary:
     """Read a vocabulary file. Raise an `InputError` for another file."""
     words = read_words(path)
