@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 _METADATA: Final = ".metadata.tsv"
+# White space, and empty words, that a format cannot store.
 _WHITE_SPACE: Final = dict.fromkeys((*TEXT_SUFFIXES, ".bin"), r"\s|^$") | {".tsv": r"[^\S ]"}
-"""Pattern of white space, and of empty words, that a format cannot store."""
 
 Array = NDArray[np.float32]
 Counts = Sequence[int] | None

@@ -3,9 +3,8 @@
 A published model is stored in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
 of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
 $XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
-A file is downloaded from the first URL that works, and checked before it gets its name. Each
-address of a redirect is checked before it is followed. A download has a maximum size, and ends if
-the server is silent or very slow.
+A file is downloaded from the first URL that works, and checked before it gets its name. Downloads
+have a maximum size and a minimum speed. Each step of a redirect is checked before it is followed.
 
 The environment variable ELMO_MIRROR is the address of a mirror, which is tried first. It has the
 layout of the cache folder, so a copy of a cache folder is a mirror.
@@ -67,8 +66,7 @@ _MAX_BYTES: Final = 1 << 32
 """Maximum size of a download, and of an unpacked model, whose size is unknown."""
 _MAX_RATIO: Final = 2
 """Maximum size of a download, and of an unpacked model, per byte of its size in the registry."""
-_MAX_MEMBERS: Final = 100
-"""Maximum number of files that are unpacked. A model has up to six."""
+_MAX_MEMBERS: Final = 100  # files that are unpacked; a model has up to six
 
 
 def download_file(
@@ -125,7 +123,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follower of redirects, which checks each address before it is opened."""
 
     def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
-        """Check the new URL, which is the last argument."""
         _check_scheme(arguments[-1], allow_file=False)
         return super().redirect_request(*arguments)
 
@@ -166,11 +163,9 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
 
 def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:
     """Return the maximum size of a model's file with a role, or of its archive or lexicon."""
-    if role in ("options", "vocabulary"):
-        return MAX_OPTIONS_BYTES if role == "options" else MAX_TEXT_BYTES
-    if role == "softmax" or model is None or model.download_bytes is None:
-        return _MAX_BYTES
-    return _MAX_RATIO * model.download_bytes
+    limit = _MAX_RATIO * model.download_bytes if model and model.download_bytes else _MAX_BYTES
+    limits = {"options": MAX_OPTIONS_BYTES, "vocabulary": MAX_TEXT_BYTES, "softmax": _MAX_BYTES}
+    return limits.get(role or "", limit)
 
 
 def cache_folder() -> Path:

@@ -60,7 +60,6 @@ _OTHER_KINDS: Final = {
     "TF-Hub's elmo.",
 }
 """Files of other programs, with remedies, by patterns of their names and first bytes."""
-_KIND_BYTES: Final = 1000
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -131,26 +130,19 @@ def only_file(folder: Path, role: str) -> Path | None:
     return paths[0] if len(paths) == 1 else None
 
 
-def other_kind(path: Path) -> str | None:
-    """Describe a file of another program, with the remedy. Return None for other files.
+def check_kind(path: Path, start: str | None = None) -> None:
+    """Raise a `WeightsError` for a file of another program, whose message begins with `start`.
 
     The name of a TensorFlow checkpoint is the beginning of its files' names.
     """
-    if not os.path.isfile(path) and not os.path.exists(f"{path}.index"):
-        return None
-    head = ""
-    with suppress(OSError), open(path, encoding="latin-1", newline="") as file:
-        head = file.read(_KIND_BYTES)
-    kinds = _OTHER_KINDS.items()
-    text = f"{path.name}\n{head}"
-    matches = (kind for pattern, kind in kinds if re.match(pattern, text))
-    return next(matches, None)
-
-
-def check_kind(path: Path) -> None:
-    """Raise a `WeightsError` for a file of another program."""
-    if kind := other_kind(path):
-        raise WeightsError(f"{path}: {kind}")
+    is_checkpoint = os.path.exists(f"{path}.index")
+    if (os.path.isfile(path) or is_checkpoint) and role_of(path.name) != "vocabulary":
+        head = ""
+        with suppress(OSError), open(path, encoding="latin-1", newline="") as file:
+            head = file.read(1000)
+        for pattern, kind in _OTHER_KINDS.items():
+            if re.match(pattern, f"{path.name}\n{head}"):
+                raise WeightsError(f"{start or f'{path}:'} {kind}")
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
@@ -166,12 +158,10 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     if errors:
         kind = ModelError if all(by_role.values()) else MissingModelError
         found = " and ".join(errors)
-        others = (path for path in sorted(folder.glob("*")) if role_of(path.name) != "vocabulary")
-        kinds = (f". {path.name} is {text}" for path in others if (text := other_kind(path)))
-        raise kind(
-            f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
-            + next(kinds, "")
-        )
+        problem = f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
+        for path in sorted(folder.glob("*")):
+            check_kind(path, f"{problem}. {path.name} is")
+        raise kind(problem)
     (options,), (weights,) = by_role.values()
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     paths = [options, weights, *filter(None, (vocabulary, softmax))]
@@ -180,7 +170,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     for path in paths:
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
-        if path in (options, softmax) or (path == weights and path.suffix != ".pkl"):
+        if path.suffix != ".pkl":
             check_kind(path)
     return ModelFiles(name, options, weights, vocabulary, softmax)
 

@@ -83,8 +83,8 @@ def choose_model(
     if vocabulary_file is not None:
         files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
     if softmax_file is not None:
-        files = replace(files, softmax=local_file(softmax_file, "softmax"))
-        check_kind(files.softmax)
+        check_kind(softmax := local_file(softmax_file, "softmax"))
+        files = replace(files, softmax=softmax)
     if with_softmax:
         return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:

@@ -44,10 +44,7 @@ class PublishedModel:
     `archive` is a zip file with the options and the weights, which is tried first."""
 
     def known_sha256(self, name: str) -> str | None:
-        """Return the SHA-256 of the file with a name, or None if it is unknown.
-
-        Weights in another format have another SHA-256, so that they do not replace known ones.
-        """
+        """Return the SHA-256 that a file with a name must have, also in another format, or None."""
         return self.weights_sha256 if role_of(name) == "weights" else None
 
 

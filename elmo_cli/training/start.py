@@ -14,13 +14,7 @@ from elmo_cli.errors import InputError, ModelError, OptionsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ManyLangsOptions, parse_options, read_json, read_options
-from elmo_cli.model.vocabulary import (
-    SPECIAL_TOKENS,
-    Vocabulary,
-    is_vocabulary_line,
-    read_vocabulary,
-    read_words,
-)
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words
 from elmo_cli.model.weights import WEIGHTS_SUFFIXES
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
@@ -169,7 +163,7 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[i
         write_lines(folder / text.validation_name, validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    most_common = [word for word, _ in words.most_common(n_words) if is_vocabulary_line(word)]
+    most_common = [word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)]
     frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
     return words.total(), frequent
 

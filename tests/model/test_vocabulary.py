@@ -6,7 +6,6 @@ import pytest
 from elmo_cli.errors import InputError
 from elmo_cli.model.vocabulary import (
     Vocabulary,
-    is_vocabulary_line,
     read_vocabulary,
     read_words,
 )
@@ -64,7 +63,7 @@ def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
 def test_words_that_are_no_lines_are_known(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     words = ["the", "New York", "a\tb", "c\nd", " e", "f\u3000", "", "!!!MAXTERMID", "g\rh", "<S>"]
-    lines = [word for word in words if is_vocabulary_line(word)]
+    lines = [word for word in words if Vocabulary.has_line_for(word)]
     assert lines == ["the", "New York", "a\tb", "g\rh"]
     path.write_bytes("".join(f"{word}\n" for word in lines).encode())
     assert read_words(path) == lines

@@ -124,8 +124,7 @@ def test_known_weights_are_not_replaced_in_another_format(
     with pytest.raises(ModelError, match=r"cannot download weights\.hdf5"):
         find_model("tiny")
     source = mirror / "tiny" / name
-    arguments = ["--from", TINY / "options.json", "--from", source]
-    result = elmo("download", "tiny", *arguments)
+    result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
     assert result.exit_code == 1
     assert "expected the sha256" in result.stderr or "no token_embedder" in result.stderr
     assert not [path for path in (cache / "tiny").iterdir() if path.name != "options.json"]
