@@ -15,6 +15,7 @@ The suffix of a file chooses its format:
 import gzip
 import io
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -46,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 _METADATA: Final = ".metadata.tsv"
+# White space, and empty words, that a format cannot store.
+_WHITE_SPACE: Final = dict.fromkeys((*TEXT_SUFFIXES, ".bin"), r"\s|^$") | {".tsv": r"[^\S ]"}
 
 Array = NDArray[np.float32]
 Counts = Sequence[int] | None
@@ -286,9 +289,8 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
     """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
         raise OutputError(
-            f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "
-            f"{', '.join(TEXT_SUFFIXES)} for word2vec's text (.gz may follow), in .bin for its "
-            "binary format, in .npz, or in .tsv for the Embedding Projector"
+            f"{path}: unknown suffix {path.suffix!r}. Choose .vec, .txt or .w2v (.gz "
+            "may follow), .bin, .npz, .tsv, .hdf5 or .h5."
         )
     metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
     for file in (path, *metadata):
@@ -313,7 +315,17 @@ def _write(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> 
             counted(int((~finite).sum()), "word"),
             words[int(finite.argmin())],
         )
-    _WRITERS[_suffix(path)](path, words, vectors, counts)
+    _WRITERS[_suffix(path)](path, _as_lines(path, words), vectors, counts)
+
+
+def _as_lines(path: Path, words: Sequence[str]) -> Sequence[str]:
+    """Replace white space in words, as in New_York, if the format cannot store it."""
+    pattern = _WHITE_SPACE.get(_suffix(path), "(?!)")
+    changed = [word[:60] for word in words if re.search(pattern, word)]
+    if changed:
+        shown = f"{counted(len(changed), 'word')} is written as _, the first in {changed[0]!r}"
+        logger.warning("Warning: %s: white space in %s. npz and HDF5 keep it.", path, shown)
+    return [re.sub(pattern, "_", word) for word in words] if changed else words
 
 
 def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:

@@ -106,8 +106,9 @@ def _text(description: dict[str, Any]) -> str:
     if description["parameters"] is not None:
         lines += _lines({"parameters": f"{description['parameters']:>13,}"})
     lines += _lines({f"  {part}": f"{n:>13,}" for part, n in description.get("parts", {}).items()})
-    for section in ("lstm", "char_cnn"):
-        lines += _lines(description.get("options", {}).get(section) or {})
+    for section, start in (("lstm", "LSTM_"), ("char_cnn", "")):
+        values = description.get("options", {}).get(section) or {}
+        lines += _lines({f"{start}{key.removeprefix('use_')}": values[key] for key in values})
     for role, file in description.get("files", {}).items():
         lines += _lines({role: file["path"], "": f"{file['bytes']:,} bytes"})
         lines += _lines({" ": f"sha256 {file['sha256']}"})
@@ -120,10 +121,17 @@ def _text(description: dict[str, Any]) -> str:
 
 def _lines(values: dict[str, Any]) -> list[str]:
     return [
-        f"  {key.replace('_', ' '):<24}  {value}"
+        f"  {key.replace('_', ' '):<24}  {_shown(value)}"
         for key, value in values.items()
         if value is not None
     ]
+
+
+def _shown(value: Any) -> str:
+    """Format a value: filters as `1 x 32` (width and count), and numbers with commas."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{width} x {count}" for width, count in value)
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 @command()

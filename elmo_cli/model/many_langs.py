@@ -26,6 +26,7 @@ The weights are PyTorch state dicts, matrices (out, in):
 The files are pickles. Only tensors are read from them.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -206,7 +207,9 @@ def _reorder_gates(values: Tensor) -> Tensor:
 def _open_tensors(path: Path) -> ReadTensor:
     """Load a file of tensors. Return a function that returns one of them, in float32."""
     try:  # `weights_only` never runs code that a pickle names.
-        tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
+        with warnings.catch_warnings():  # An error may follow.
+            warnings.simplefilter("ignore")
+            tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         kind = missing_if(error, WeightsError, MissingWeightsError)
         raise kind(f"{path}: cannot read the weights: {error.strerror}") from None

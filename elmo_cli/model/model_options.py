@@ -17,6 +17,8 @@ from elmo_cli.text.report import TokenLimit
 from elmo_cli.text.sources import read_text
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
+MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
+
 
 @dataclass(frozen=True)
 class CharacterOptions:
@@ -114,7 +116,7 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a file with a JSON object."""
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
         kind = missing_if(error, OptionsError, MissingOptionsError)
         raise kind(f"{path}: cannot read the options: {error.strerror}") from None

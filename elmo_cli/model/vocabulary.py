@@ -75,6 +75,12 @@ class Vocabulary:
     def __contains__(self, word: object) -> bool:
         return word in self._index
 
+    @staticmethod
+    def has_line_for(word: str) -> bool:
+        """Return whether a word of a text can be a line of the file, as `read_words` reads it."""
+        is_special = word in (*SPECIAL_TOKENS, MAX_TERM_ID, "")
+        return word == word.strip() and "\n" not in word and not is_special
+
     def indices(self, tokens: Sequence[str]) -> NDArray[np.int64]:
         """Return the index of each token, from 0: int64, (N,). Unknown tokens count as `<UNK>`."""
         lookup, unknown = self._index.get, self._unknown

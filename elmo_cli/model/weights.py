@@ -25,6 +25,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, NamedTuple
@@ -61,6 +62,9 @@ SOFTMAX: Final = "a softmax"
 
 MIN_MAPPED_BYTES = 1 << 20
 """Minimum size of a mapped tensor: a mapping takes whole pages and a file descriptor."""
+
+_MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
+_MAX_DEPTH: Final = 10  # groups around a dataset
 
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """Errors that h5py raises for a damaged file."""
@@ -168,9 +172,14 @@ def _find_tensors(file: Any) -> dict[str, Any]:
     """Return all tensors of a file, without links and external data."""
     if not isinstance(file, h5py.File):
         return {name: file.get_slice(name) for name in sorted(file.keys())}
-    datasets = {}
+    datasets, numbers = {}, count(1)
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
+        if next(numbers) > _MAX_ITEMS or name.count("/") > _MAX_DEPTH:
+            raise WeightsError(
+                f"{file.filename}: not a model's weights: it has more than {_MAX_ITEMS:,} datasets "
+                f"and groups, as activations may have, or more than {_MAX_DEPTH} nested groups"
+            )
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
             datasets[name] = item
 
@@ -183,6 +192,8 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
     """Convert errors of h5py and safetensors, which can only mean damage, to a `WeightsError`."""
     try:
         yield
+    except WeightsError:
+        raise
     except errors as error:
         number = error.errno if isinstance(error, OSError) else None
         if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
@@ -191,6 +202,9 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
+        if "signature not found" in str(error) and path.stat().st_size:
+            remedy = "Give the file of the weights, such as weights.hdf5."
+            raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None
         reason = f"not a valid weights file: {first_line(error)}"
         raise WeightsError(f"{path}: {reason}. Download it again.") from None
 

@@ -52,6 +52,7 @@ MANY_RECORDS: Final = 2_000_000
 BLOCK_BYTES: Final = 1 << 22
 """Bytes that are written together, and read together in order, about."""
 BLOCK_RECORDS: Final = 1024
+MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
 _ARRAY_BYTES: Final = 150
 """Bytes of an array in memory in addition to its values, about."""
 PREFIXES: Final = {
@@ -267,6 +268,8 @@ class AllenNlpFile:
         names: list[str] = []
 
         def note(name: str, item: object) -> None:
+            if name.count("/") > MAX_NESTED:
+                raise DamagedError(f"more than {MAX_NESTED} nested groups")
             if isinstance(item, h5py.Dataset):
                 names.append(name)
 

@@ -73,6 +73,9 @@ def open_location(location: str) -> tuple[Any, str]:
     check_name(location)
     if "://" not in location:
         return LocalFileSystem(), os.path.abspath(location)
+    if location.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in location:
+        # Without a network it would try for 15 minutes.
+        location += f"{'&' if '?' in location else '?'}retry_limit_seconds=10"
     try:
         file_system, path = FileSystem.from_uri(location)
     except (ValueError, OSError, ImportError) as error:

@@ -24,6 +24,7 @@ from elmo_cli.errors import (
 )
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
+    MAX_NESTED,
     SENTENCE_TO_INDEX,
     AllenNlpFile,
     DamagedError,
@@ -344,9 +345,13 @@ def _holds_activations(file: h5py.File) -> bool:
     """Return whether an HDF5 file contains activations, in either layout."""
     if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
+
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
-    first = file.visititems(lambda _, item: item if isinstance(item, h5py.Dataset) else None)
-    return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
+    def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
+        return item if isinstance(item, h5py.Dataset) or name.count("/") > MAX_NESTED else None
+
+    first = file.visititems(dataset_or_deep)
+    return isinstance(first, h5py.Dataset) and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
 def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]) -> None:

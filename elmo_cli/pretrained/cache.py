@@ -3,7 +3,8 @@
 A published model is stored in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
 of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
 $XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
-A file is downloaded from the first URL that works, and checked before it gets its name.
+A file is downloaded from the first URL that works, and checked before it gets its name. Downloads
+have a maximum size and a minimum speed. Each step of a redirect is checked before it is followed.
 
 The environment variable ELMO_MIRROR is the address of a mirror, which is tried first. It has the
 layout of the cache folder, so a copy of a cache folder is a mirror.
@@ -15,6 +16,7 @@ import http.client
 import logging
 import os
 import shutil
+import time
 import urllib.request
 import zipfile
 import zlib
@@ -24,12 +26,13 @@ from dataclasses import replace
 from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from elmo_cli.atomic import LOCK_FILE, locked_folder, renamed
-from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, size_text
+from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, shown, size_text
+from elmo_cli.model.model_options import MAX_OPTIONS_BYTES
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
     ModelFiles,
@@ -41,6 +44,7 @@ from elmo_cli.pretrained.files import (
     role_of,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
+from elmo_cli.text.sources import MAX_TEXT_BYTES
 from elmo_cli.version import __version__
 
 # Users set the level of this logger. It decides whether bars are shown, too.
@@ -49,7 +53,8 @@ logger = logging.getLogger("elmo_cli.pretrained.cache")
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
-_TIMEOUT_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 30.0  # without a byte
+_MIN_BYTES: Final = 30_000  # in this time
 
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 HUB_PREFIX: Final = "hf:"
@@ -57,10 +62,11 @@ HUB_PREFIX: Final = "hf:"
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
 _UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 """Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
-_MAX_UNPACKED_BYTES: Final = 1 << 32
-"""Maximum size of an unpacked model whose size is unknown."""
+_MAX_BYTES: Final = 1 << 32
+"""Maximum size of a download, and of an unpacked model, whose size is unknown."""
 _MAX_RATIO: Final = 2
-"""Maximum size of an unpacked model of the registry, per byte of its download."""
+"""Maximum size of a download, and of an unpacked model, per byte of its size in the registry."""
+_MAX_MEMBERS: Final = 100  # files that are unpacked; a model has up to six
 
 
 def download_file(
@@ -69,6 +75,7 @@ def download_file(
     check: Callable[[Path], object],
     *,
     advice: str | None = None,
+    max_bytes: int = _MAX_BYTES,
     allow_file: bool = False,
 ) -> None:
     """Download a file from the first URL that works, into a folder that is locked.
@@ -80,22 +87,23 @@ def download_file(
     unfinished = destination.with_name(f".partial.{destination.name}")
     errors: list[str] = []
     for url in urls:
+        host = urlsplit(url).netloc or url
         if errors:
-            logger.info("cannot download %s; trying %s", errors[-1], urlsplit(url).netloc)
+            logger.info("cannot download %s: %s", destination.name, errors[-1])
+        logger.info("Downloading %s from %s", destination.name, host)
         try:
             with renamed(destination, unfinished):
-                _receive(url, unfinished, destination.name, allow_file=allow_file)
+                _receive(url, unfinished, destination.name, max_bytes, allow_file=allow_file)
                 check(unfinished)
             return
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise not_written(destination, error) from None
             reason = str(error.reason) if type(error) is URLError else first_line(error)
-            errors.append(f"{url} ({reason.removeprefix(f'{unfinished}: ')})")
-    raise ModelError(
-        f"cannot download {destination.name}, tried {', '.join(errors)}. "
-        + (advice or f"If you can get it elsewhere, save it as {destination}.")
-    )
+            reason = reason.removeprefix(f"{unfinished}: ").removesuffix(".")
+            errors.append(f"{reason.removeprefix(f'{destination.name}: ')} ({host})")
+    advice = advice or "If you can get the file elsewhere, give its path in place of the URL."
+    raise ModelError(f"cannot download {destination.name}: {'; '.join(errors)}. {advice}")
 
 
 def not_written(path: Path, error: OSError) -> ModelError:
@@ -111,28 +119,53 @@ def hides_bars() -> bool | None:
     return None if logger.isEnabledFor(logging.INFO) else True
 
 
-def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follower of redirects, which checks each address before it is opened."""
+
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        _check_scheme(arguments[-1], allow_file=False)
+        return super().redirect_request(*arguments)
+
+
+def _receive(url: str, path: Path, name: str, max_bytes: int, *, allow_file: bool) -> None:
     """Write the content of a URL to a file, through the proxies of the environment."""
     from tqdm import tqdm
 
     _check_scheme(url, allow_file=allow_file)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-        _check_scheme(response.url, allow_file=allow_file)  # Redirects may have changed it.
-        total = int(response.headers.get("Content-Length", 0))
+    opener = urllib.request.build_opener(_Redirects)
+    with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+        length = response.headers.get("Content-Length") or ""
+        n_bytes, total = 0, int(length) if length.isdecimal() else 0
+        least, ends = _MIN_BYTES, time.monotonic() + _TIMEOUT_SECONDS
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
-        with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
-            shutil.copyfileobj(body, file, _PIECE_BYTES)
-    if total and (n_bytes := path.stat().st_size) != total:
+        with open(path, "wb") as file, tqdm.wrapattr(file, "write", **bar) as body:
+            while max(n_bytes, total) <= max_bytes and (piece := response.read1(_PIECE_BYTES)):
+                n_bytes += body.write(piece)
+                if time.monotonic() > ends:
+                    if n_bytes < least:
+                        raise ModelError("the server sends less than 1 kB per second")
+                    least, ends = n_bytes + _MIN_BYTES, time.monotonic() + _TIMEOUT_SECONDS
+    if max(n_bytes, total) > max_bytes:
+        raise ModelError(f"it is larger than {size_text(max_bytes)}, the limit for this file")
+    if total and n_bytes != total:
         raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
 
 
 def _check_scheme(url: str, *, allow_file: bool) -> None:
-    """Raise a `ModelError` for an insecure URL, unless the user allows http."""
+    """Raise a `ModelError` for an insecure URL, unless it has http and the user allows that."""
     scheme = url.lower().partition(":")[0]
-    is_safe = scheme == "https" or (scheme == "file" and allow_file)
-    if not is_safe and os.environ.get("ELMO_ALLOW_HTTP") != "1":
-        raise ModelError("expected an https URL; set ELMO_ALLOW_HTTP=1 to allow http")
+    is_allowed = scheme == "http" and os.environ.get("ELMO_ALLOW_HTTP") == "1"
+    if not (is_allowed or scheme == "https" or (scheme == "file" and allow_file)):
+        advice = "; set ELMO_ALLOW_HTTP=1 to allow http" if scheme == "http" else ""
+        raise ModelError(f"expected an https URL, found {shown(url)}{advice}")
+
+
+def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:
+    """Return the maximum size of a model's file with a role, or of its archive or lexicon."""
+    limit = _MAX_RATIO * model.download_bytes if model and model.download_bytes else _MAX_BYTES
+    limits = {"options": MAX_OPTIONS_BYTES, "vocabulary": MAX_TEXT_BYTES, "softmax": _MAX_BYTES}
+    return limits.get(role or "", limit)
 
 
 def cache_folder() -> Path:
@@ -191,7 +224,8 @@ def local_file(file: str | Path, role: str) -> Path:
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
     path = cache_folder() / "urls" / _cache_key(url) / name
     check = partial(check_file, role=role)
-    _fill(path.parent, path.exists, lambda: download_file([url], path, check))
+    limit = _max_bytes(role)
+    _fill(path.parent, path.exists, lambda: download_file([url], path, check, max_bytes=limit))
     return path
 
 
@@ -230,7 +264,8 @@ def _published_file(model: PublishedModel, role: str) -> Path:
     folder = published_folder(model)
     target, urls = folder / FILE_NAMES[role], model.urls.get(role, ())
     check = partial(check_file, role=role, expected_sha256=model.known_sha256(target.name))
-    get = partial(download_file, urls, target, check, advice=_advice(model, target))
+    advice, limit = _advice(model), _max_bytes(role, model)
+    get = partial(download_file, urls, target, check, advice=advice, max_bytes=limit)
     _fill(folder, lambda: candidates(folder, role), get)
     return candidates(folder, role)[0]
 
@@ -241,7 +276,8 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
     try:
         # Unpacking checks the archive. After a damaged archive, the next URL is tried.
         check = partial(unpack, folder=folder, model=model)
-        download_file(model.urls["archive"], archive, check, advice=_advice(model, archive))
+        urls, limit = model.urls["archive"], _max_bytes("archive", model)
+        download_file(urls, archive, check, advice=_advice(model), max_bytes=limit)
         archive.unlink()
     except ModelError as error:
         if "weights" not in model.urls:
@@ -249,11 +285,11 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
         logger.info("%s Trying its single files.", error)
 
 
-def _advice(model: PublishedModel, target: Path) -> str:
+def _advice(model: PublishedModel) -> str:
     """Return the advice of the message when all addresses of a file fail."""
     return (
-        f"Try again later, set ELMO_MIRROR to a mirror, or get {target.name} elsewhere and run "
-        f"`elmo download {model.name} --from FILE`."
+        "Try again later, set ELMO_MIRROR to a mirror, or get the model elsewhere and run "
+        f"`elmo download {model.name} --from FOLDER`."
     )
 
 
@@ -294,7 +330,8 @@ def _get_from_mirror(
         if not (candidates(folder, role) if role else (folder / name).exists()):
             check = partial(check_file, role=role, expected_sha256=model.known_sha256(name))
             advice = f"Make sure that {url} exists, or unset ELMO_MIRROR"
-            download_file([url], folder / name, check, advice=advice, allow_file=True)
+            settings: dict[str, Any] = {"advice": advice, "max_bytes": _max_bytes(role, model)}
+            download_file([url], folder / name, check, allow_file=True, **settings)
 
 
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
@@ -312,6 +349,9 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
                 if (name := PurePosixPath(member.filename).name).endswith(_UNPACKED)
                 and not name.startswith(".")
             ]
+            if len(members) > _MAX_MEMBERS:
+                found = f"{len(members):,} files. Unpack it, and give the folder of one model."
+                raise ModelError(f"{archive}: expected the files of one model, found {found}")
             # A member never has more bytes than it says.
             _check_size(archive, sum(member.file_size for _, member in members), model)
             for name, member in members:
@@ -321,7 +361,8 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
             if not (weights and candidates(temporary, "options")):
                 names = ", ".join(file.namelist()[:5]) or "no files"
                 raise ModelError(
-                    f"{archive}: expected options.json and a .hdf5 file, found {names}"
+                    f"{archive}: expected options.json and a .hdf5 file, found {names}. Give the "
+                    "zip file or folder of an ELMo model, or a name of `elmo models`."
                 )
             if model is not None:
                 check_sha256(weights[0], model.known_sha256(weights[0].name))
@@ -340,12 +381,10 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
 
 def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
     """Raise a `ModelError` for an archive that is too large when it is unpacked."""
-    download_bytes = model.download_bytes if model is not None else None
-    limit = _MAX_UNPACKED_BYTES if download_bytes is None else _MAX_RATIO * download_bytes
-    if n_bytes > limit:
+    if n_bytes > (limit := _max_bytes("archive", model)):
         raise ModelError(
             f"{archive}: expected at most {size_text(limit)} when it is unpacked, found "
-            f"{size_text(n_bytes)}. Unpack it, and name the folder, if you trust it."
+            f"{size_text(n_bytes)}. If you trust it, unpack it, and give the folder."
         )
 
 

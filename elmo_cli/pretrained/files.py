@@ -7,6 +7,7 @@ bilm-tf, NLPL and ELMoForManyLangs can be used unchanged.
 import hashlib
 import json
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from elmo_cli.errors import MissingModelError, ModelError
+from elmo_cli.errors import MissingModelError, ModelError, WeightsError
 from elmo_cli.model.model_options import (
     ManyLangsOptions,
     ModelOptions,
@@ -38,6 +39,27 @@ TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
 MANY_LANGS_FILES: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
 """Files next to the weights of a model of ELMoForManyLangs."""
+
+_DUMP: Final = "`python bin/dump_weights.py --save_dir FOLDER --outfile weights.hdf5`"
+_NAME: Final = "Give a name of `elmo models`, or the folder of an ELMo model."
+_OTHER_KINDS: Final = {
+    r"(encoder|token_embedder)\.pkl\n": "a part of an ELMoForManyLangs model. Give the "
+    "folder with all its files, including config.json, as the model.",
+    r"checkpoint\.pt\n": "the checkpoint of a run of `elmo train`. Run its command again.",
+    r".*\n(PK\x03\x04(?s:.{26})[^/]*/data\.pkl|\x80[\x02-\x05])": "a pickle or a file of PyTorch. "
+    "Give ELMo's HDF5 weights and options, which AllenNLP names in the config.json next to it.",
+    r".*\nversion https://git-lfs": "a pointer of git-lfs. Get the file with `git lfs pull`.",
+    r".*\n\s*<(?i:!doctype|html)": "a web page. Download the file itself.",
+    r".*\n(\d+ \d+\s|\xba\x16\x4f\x2f)": f"a file of word vectors. {_NAME}",
+    r'config\.json\n(?s:.*)"(architectures|model_type)"': f"part of a transformers model. {_NAME}",
+    r".*\n(\x1f\x8b|BZh|\xfd7zXZ|7z\xbc|Rar!|(?s:.{257})ustar)": "a packed file. Unpack it, and "
+    "give what is in it.",
+    r"(.*\.ckpt.*|checkpoint)\n": f"a checkpoint of TensorFlow. Write HDF5 from its folder with "
+    f"bilm-tf: {_DUMP}.",
+    r"(saved_model|tfhub_module)\.pb\n": "a module of TensorFlow. Use the model `original` for "
+    "TF-Hub's elmo.",
+}
+"""Files of other programs, with remedies, by patterns of their names and first bytes."""
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -108,6 +130,21 @@ def only_file(folder: Path, role: str) -> Path | None:
     return paths[0] if len(paths) == 1 else None
 
 
+def check_kind(path: Path, start: str | None = None) -> None:
+    """Raise a `WeightsError` for a file of another program, whose message begins with `start`.
+
+    The name of a TensorFlow checkpoint is the beginning of its files' names.
+    """
+    is_checkpoint = os.path.exists(f"{path}.index")
+    if (os.path.isfile(path) or is_checkpoint) and role_of(path.name) != "vocabulary":
+        head = ""
+        with suppress(OSError), open(path, encoding="latin-1", newline="") as file:
+            head = file.read(1000)
+        for pattern, kind in _OTHER_KINDS.items():
+            if re.match(pattern, f"{path.name}\n{head}"):
+                raise WeightsError(f"{start or f'{path}:'} {kind}")
+
+
 def read_folder(folder: Path, name: str) -> ModelFiles:
     """Return the files of the model in a folder. `name` is the model's name as the user gave it."""
     errors = []
@@ -121,7 +158,10 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     if errors:
         kind = ModelError if all(by_role.values()) else MissingModelError
         found = " and ".join(errors)
-        raise kind(f"{folder}: expected a model (options.json and weights.hdf5), found {found}")
+        problem = f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
+        for path in sorted(folder.glob("*")):
+            check_kind(path, f"{problem}. {path.name} is")
+        raise kind(problem)
     (options,), (weights,) = by_role.values()
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     paths = [options, weights, *filter(None, (vocabulary, softmax))]
@@ -130,6 +170,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     for path in paths:
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
+        if path.suffix != ".pkl":
+            check_kind(path)
     return ModelFiles(name, options, weights, vocabulary, softmax)
 
 
@@ -174,6 +216,7 @@ def check_file(path: Path, role: str | None, expected_sha256: str | None = None)
     elif role == "vocabulary":
         read_vocabulary(path)
     elif role is not None and path.suffix != ".pkl":
+        check_kind(path)
         from elmo_cli.model.weights import open_tensors
 
         with open_tensors(path):

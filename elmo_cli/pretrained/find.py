@@ -31,6 +31,7 @@ from elmo_cli.pretrained.files import (
     FILE_NAMES,
     TOKEN_ENCODER,
     ModelFiles,
+    check_kind,
     has_tensor,
     only_file,
     read_folder,
@@ -84,7 +85,8 @@ def choose_model(
     if vocabulary_file is not None:
         files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
     if softmax_file is not None:
-        files = replace(files, softmax=local_file(softmax_file, "softmax"))
+        check_kind(softmax := local_file(softmax_file, "softmax"))
+        files = replace(files, softmax=softmax)
     if with_softmax:
         return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
@@ -98,6 +100,8 @@ def choose_model(
 def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     """Return the model of two files, with the vocabulary and softmax next to the weights."""
     options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
+    if weights.suffix != ".pkl":
+        check_kind(weights)
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
     model = models[0] if models[0] == models[1] else None
     return ModelFiles(
@@ -225,6 +229,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
     if os.path.isdir(path):
         return read_folder(path, str(name))
+    check_kind(path)
     if not os.path.isfile(path):
         raise no_such_model(name, source)
     if not zipfile.is_zipfile(path):

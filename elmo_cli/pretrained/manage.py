@@ -39,6 +39,7 @@ from elmo_cli.pretrained.files import (
     ModelFiles,
     candidates,
     check_file,
+    check_kind,
     read_folder,
     role_of,
     sha256,
@@ -65,6 +66,7 @@ def convert_weights(
     if target.suffix not in WEIGHTS_SUFFIXES:
         raise OutputError(f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
+    check_kind(source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
         dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")

@@ -44,9 +44,8 @@ class PublishedModel:
     `archive` is a zip file with the options and the weights, which is tried first."""
 
     def known_sha256(self, name: str) -> str | None:
-        """Return the SHA-256 of the file with a name, or None if it is unknown."""
-        is_weights = role_of(name) == "weights" and name.endswith(".hdf5")
-        return self.weights_sha256 if is_weights else None
+        """Return the SHA-256 that a file with a name must have, also in another format, or None."""
+        return self.weights_sha256 if role_of(name) == "weights" else None
 
 
 MODELS: Final = tuple(

@@ -471,20 +471,21 @@ def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
             yield line
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, max_bytes: int | None = None) -> str:
     """Read a whole UTF-8 file, decompressed, without its byte order mark, and with LF for CR.
 
-    An error of the file is an `OSError`, also for more than `MAX_TEXT_BYTES`.
+    An error of the file is an `OSError`, also for more than `max_bytes`, or `MAX_TEXT_BYTES`.
     """
+    max_bytes = max_bytes or MAX_TEXT_BYTES
     with open(path, "rb") as file:
         try:
-            content = _decompressed(file).read(MAX_TEXT_BYTES + 1)
+            content = _decompressed(file).read(max_bytes + 1)
         except Exception as error:
             if not _is_damage(error) or (isinstance(error, OSError) and error.errno):
                 raise
             raise OSError(errno.EIO, f"damaged data: {error}", str(path)) from None
-    if len(content) > MAX_TEXT_BYTES:
-        raise OSError(errno.EFBIG, f"more than {MAX_TEXT_BYTES:,} bytes", str(path))
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"more than {max_bytes:,} bytes", str(path))
     text = content.decode("utf-8-sig")
     return text if "\n" in text else text.replace("\r", "\n")
 

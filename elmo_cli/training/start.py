@@ -163,7 +163,7 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[i
         write_lines(folder / text.validation_name, validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    most_common = [word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS]
+    most_common = [word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)]
     frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
     return words.total(), frequent
 

@@ -128,9 +128,8 @@ def test_errors_are_one_line(folder: Path) -> None:
     suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
     assert_fails(
         suffix,
-        "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, in .txt, .vec, .w2v for "
-        "word2vec's text (.gz may follow), in .bin for its binary format, in .npz, or in .tsv for "
-        "the Embedding Projector",
+        "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, "
+        ".tsv, .hdf5 or .h5.",
     )
     assert_fails(
         elmo("word-vectors", "-q", words, words, *MODEL),
@@ -184,6 +183,55 @@ def test_npz_stores_any_word() -> None:
     write_token_vectors(words_file("New York"), "york.npz", model="model")
     with np.load("york.npz") as arrays:
         assert arrays["words"].tolist() == ["New York"]
+
+
+TOKENS = ["in", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
+
+
+@pytest.mark.parametrize("name", ["out.vec", "out.txt.gz", "out.bin", "out.tsv", "out.npz"])
+def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path("corpus.jsonl").write_text(json.dumps({"tokens": TOKENS}) + "\n", encoding="utf-8")
+    embedder = ElmoEmbedder(model="model")
+    assert write_average_vectors(embedder, "corpus.jsonl", "out.hdf5") == len(TOKENS)
+    write_average_vectors(embedder, "corpus.jsonl", name)
+    joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
+    message = f"Warning: {name}: white space in 5 words is written as _, the first in 'New York'."
+    if name.endswith(".npz"):
+        with np.load(name) as arrays:
+            assert arrays["words"].tolist() == TOKENS
+        assert caplog.messages == []
+        return
+    if name.endswith(".tsv"):
+        joined[1] = "New York"
+        rows = Path("out.metadata.tsv").read_text(encoding="utf-8").split("\n")
+        assert [row.split("\t")[0] for row in rows[1:-1]] == joined
+        message = f"Warning: {name}: white space in 4 words is written as _, the first in 'a\\tb'."
+    else:
+        words, values = read_word2vec(Path(name))
+        assert words == joined
+        assert_allclose(values, read("out.hdf5"), rtol=1e-5)
+    assert caplog.messages == [f"{message} npz and HDF5 keep it."]
+
+
+def read_word2vec(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """Read a file as gensim does: a word ends at the first space."""
+    raw = path.read_bytes()
+    header, rest = (gzip.decompress(raw) if path.suffix == ".gz" else raw).split(b"\n", 1)
+    n_words, width = map(int, header.split())
+    words, rows = [], []
+    for _ in range(n_words):
+        word, rest = rest.split(b" ", 1)
+        words.append(word.lstrip(b"\n").decode())
+        if path.suffix == ".bin":
+            rows.append(np.frombuffer(rest, np.float32, width))
+            rest = rest[4 * width :]
+        else:
+            line, rest = rest.split(b"\n", 1)
+            rows.append(np.array(line.split(b" "), np.float32))
+            assert len(rows[-1]) == width
+    return words, np.stack(rows)
 
 
 def test_the_projector_gets_a_pair_of_files_without_headers() -> None:

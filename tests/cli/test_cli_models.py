@@ -144,7 +144,7 @@ def test_info_for_people(tmp_path: Path) -> None:
     assert lines[0] == "mini"
     assert lines[-1] == "A small model."
     assert f"sha256 {sha256(tmp_path / 'mini' / 'weights.hdf5')}" in result.stdout
-    assert any(line.split() == ["projection", "dim", "4"] for line in lines)
+    assert any(line.split() == ["LSTM", "projection", "dim", "4"] for line in lines)
 
 
 def test_info_of_a_folder(tmp_path: Path) -> None:

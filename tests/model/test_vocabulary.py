@@ -4,7 +4,11 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary, read_words
+from elmo_cli.model.vocabulary import (
+    Vocabulary,
+    read_vocabulary,
+    read_words,
+)
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 
@@ -54,6 +58,15 @@ def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("\nthe\n\ncat\n", encoding="utf-8")
     assert read_words(path) == ["", "the", "", "cat"]
+
+
+def test_words_that_are_no_lines_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    words = ["the", "New York", "a\tb", "c\nd", " e", "f\u3000", "", "!!!MAXTERMID", "g\rh", "<S>"]
+    lines = [word for word in words if Vocabulary.has_line_for(word)]
+    assert lines == ["the", "New York", "a\tb", "g\rh"]
+    path.write_bytes("".join(f"{word}\n" for word in lines).encode())
+    assert read_words(path) == lines
 
 
 def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

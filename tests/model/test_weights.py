@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import WORDS, RandomModel, make_model, models, small_architecture
 
-from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ModelError, OutputError, WeightsError
+from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.errors import InputError, ModelError, OutputError, WeightsError
+from elmo_cli.model import weights
 from elmo_cli.model.model_options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
@@ -117,11 +118,38 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
 # Files that are no weights
 
 
+@pytest.mark.parametrize("shape", ["deep", "wide", "activations"])
+def test_absurd_numbers_of_groups_are_refused(
+    tmp_path: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "_MAX_ITEMS", 400)
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path, "w", libver="latest") as file:
+        group = file.id
+        for number in range(600):
+            if shape == "activations":
+                file.create_dataset(str(number), (1, 2), "f4")
+            else:
+                made = h5py.h5g.create(group, b"g%d" % number)
+                group = made if shape == "deep" else group
+    assert message_of(path).startswith(": not a model's weights: it has more than 400 datasets")
+    if shape == "deep":  # No activations either.
+        with pytest.raises(InputError, match=r"weights.hdf5: expected activations"):
+            open_activations(path)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ((MODEL / "weights.hdf5").read_bytes()[:-1], "truncated file: "),
-        (b"<html>404</html>", "file signature not found"),
+        (
+            (MODEL / "weights.hdf5").read_bytes()[:-1],
+            "not a valid weights file: .*truncated file: .* Download it again",
+        ),
+        (b"", "not a valid weights file: .* Download it again"),
+        (
+            b"some text",
+            "not HDF5, nor named .safetensors. Give the file of the weights, such as .*",
+        ),
     ],
 )
 def test_truncated_and_other_files_are_reported(
@@ -131,7 +159,7 @@ def test_truncated_and_other_files_are_reported(
     assert message_of(path) == ": cannot read the weights: No such file or directory"
     path.write_bytes(content)
     assert re.fullmatch(
-        rf": not a valid weights file: [^\n]*{reason}[^\n]*. Download it again.",
+        rf": {reason}.",
         message_of(path),
     )
 

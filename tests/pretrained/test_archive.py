@@ -1,3 +1,4 @@
+import hashlib
 import os
 import stat
 import struct
@@ -76,7 +77,10 @@ def test_a_zip_file_without_a_model_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         find_model(path)
     names = "options.json, text.doc"
-    assert str(caught.value) == f"{path}: expected options.json and a .hdf5 file, found {names}"
+    assert str(caught.value) == (
+        f"{path}: expected options.json and a .hdf5 file, found {names}. Give the zip file or "
+        "folder of an ELMo model, or a name of `elmo models`."
+    )
     path.write_bytes(OPTIONS)
     with pytest.raises(ModelError, match=r"expected a name, a folder or a zip file, found another"):
         find_model(path)
@@ -109,7 +113,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     content = (tmp_path / "bomb.zip").read_bytes()
     # The sizes in the second archive are too small: 1,000 bytes.
     sizes = content.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))
-    monkeypatch.setattr(download, "_MAX_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(download, "_MAX_BYTES", 1 << 20)
     for name, data, error in (
         ("bomb.zip", content, "expected at most 1.0 MB when it is unpacked, found 17 MB"),
         ("liar.zip", sizes, "cannot unpack the zip file: Bad CRC-32"),
@@ -118,6 +122,27 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
         with pytest.raises(ModelError, match=f"{name}: {error}"):
             find_model(tmp_path / name)
     assert not cache.exists()
+
+
+def test_an_archive_of_many_files_is_refused(tmp_path: Path, cache: Path, weights: bytes) -> None:
+    members = {f"{number}.txt": b"" for number in range(2000)}
+    path = zip_with(
+        tmp_path / "many.zip", members | {"options.json": OPTIONS, "model.hdf5": weights}
+    )
+    with pytest.raises(ModelError, match=r"many.zip: .* one model, found 2,002 files\. Unpack it"):
+        find_model(path)
+    assert not cache.exists()
+
+
+def test_an_archive_of_a_known_model_has_the_known_weights(tmp_path: Path, weights: bytes) -> None:
+    model = PublishedModel("a", weights_sha256=hashlib.sha256(weights).hexdigest())
+    members = {"options.json": OPTIONS, "model.hdf5": weights}
+    unpack(zip_with(tmp_path / "a.zip", members), tmp_path, model)
+    # Both would be preferred to model.hdf5.
+    for name in ("encoder.pkl", "model.hdf5"):
+        path = zip_with(tmp_path / "b.zip", members | {name: b"other"})
+        with pytest.raises(ModelError, match=rf"{name}: expected the sha256"):
+            unpack(path, tmp_path, model)
 
 
 def test_the_registry_limits_what_an_archive_of_a_model_unpacks(

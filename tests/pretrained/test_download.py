@@ -1,13 +1,17 @@
 """Downloads from a server on this machine, good and bad."""
 
+import http.client
 import io
 import logging
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from commands import Terminal
@@ -25,7 +29,7 @@ from website import (
 from elmo_cli.errors import ModelError
 from elmo_cli.model.model_options import read_options
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.pretrained.cache import download_file
+from elmo_cli.pretrained.cache import download_file, local_file
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -83,7 +87,7 @@ def test_progress_is_shown_on_terminals_with_other_messages(
     [
         (status(403), "HTTP Error 403: Forbidden"),
         (breaks_off(1000), "the connection ended after 1,000 of"),
-        (lambda handler, _: handler.send(200, b"<html>Sorry</html>"), "signature not found"),
+        (lambda handler, _: handler.send(200, b"<html>Sorry</html>"), "not HDF5"),
     ],
 )
 def test_the_next_mirror_is_tried(
@@ -100,14 +104,15 @@ def test_the_next_mirror_is_tried(
     assert_nothing_left(destination)
 
 
-def test_the_error_names_every_url_and_the_path(site: Site, destination: Path) -> None:
+def test_the_error_names_every_host_and_the_remedy(site: Site, destination: Path) -> None:
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
+    host = urlsplit(first).netloc
     with pytest.raises(ModelError) as caught:
         download_file([first, second], destination, read_options)
     assert str(caught.value) == (
-        f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
-        "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)). "
-        f"If you can get it elsewhere, save it as {destination}."
+        f"cannot download weights.hdf5: HTTP Error 403: Forbidden ({host}); expected JSON, found "
+        f"an error: Expecting value: line 1 column 1 (char 0) ({host}). If you can get the file "
+        "elsewhere, give its path in place of the URL."
     )
 
 
@@ -116,7 +121,7 @@ def test_redirects_are_followed_on_the_web_only(site: Site, destination: Path) -
     download_file([site.put("/file", b"", redirects(target))], destination, no_check)
     assert destination.read_bytes() == CONTENT
     url = site.put("/file", b"", redirects("file:///etc/passwd"))
-    with pytest.raises(ModelError, match=r"^cannot download other, tried http://127"):
+    with pytest.raises(ModelError, match=r"^cannot download other: HTTP Error 302"):
         download_file([url], destination.with_name("other"), no_check)
 
 
@@ -124,14 +129,107 @@ def test_http_must_be_allowed(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
-    with pytest.raises(ModelError, match=r"expected an https URL; set ELMO_ALLOW_HTTP=1"):
+    with pytest.raises(
+        ModelError, match=r"expected an https URL, found http.*; set ELMO_ALLOW_HTTP=1"
+    ):
         download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
 
+def test_each_step_of_a_redirect_is_checked(
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the server answer for https too, by a connection without encryption."""
+    monkeypatch.setattr(
+        urllib.request.HTTPSHandler,
+        "https_open",
+        lambda self, request: self.do_open(http.client.HTTPConnection, request),
+        raising=False,
+    )
+    https = site.url.replace("http:", "https:")
+    site.put("/target", CONTENT)
+    site.put("/good", b"", redirects(f"{https}/target"))
+    monkeypatch.delenv("ELMO_ALLOW_HTTP")
+    download_file([f"{https}/good"], destination, no_check)
+    destination.unlink()
+    for allowed, step in (
+        ("0", f"{site.url}/http"),
+        ("1", f"ftp://{urlsplit(https).netloc}/ftp"),
+        ("1", "file:///etc/hostname"),
+        ("1", "data:,text"),
+    ):
+        monkeypatch.setenv("ELMO_ALLOW_HTTP", allowed)
+        site.put("/first", b"", redirects(step))
+        site.put("/http", b"", redirects(f"{https}/target"))
+        site.requests.clear()
+        with pytest.raises(ModelError, match=r"^cannot download weights.hdf5: "):
+            download_file([f"{https}/first"], destination, no_check)
+        assert [path for path, _ in site.requests] == ["/first"]
+        assert_nothing_left(destination)
+
+
+def endless(handler: _Handler, content: bytes) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(CONTENT)
+
+
+def dripping(handler: _Handler, content: bytes) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b".")
+            time.sleep(0.05)
+
+
+def silent(handler: _Handler, content: bytes) -> None:
+    time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (endless, r"it is larger than 10 MB, the limit for this file"),
+        (
+            lambda handler, _: handler.send(200, b"", Content_Length=10**21),
+            r"it is larger than 10 MB, the limit for this file",
+        ),
+        (dripping, r"the server sends less than 1 kB per second"),
+        (silent, r"(The read operation )?timed out"),
+        (
+            lambda handler, content: handler.send(200, content[:9], Content_Length="9x"),
+            r"not a valid weights file|not HDF5",
+        ),
+    ],
+)
+def test_downloads_have_limits_of_size_and_of_silence(
+    site: Site,
+    destination: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Answer,
+    problem: str,
+) -> None:
+    monkeypatch.setattr("elmo_cli.pretrained.cache._TIMEOUT_SECONDS", 0.3)
+    url = site.put("/file", CONTENT, answer)
+    with pytest.raises(ModelError, match=rf"^cannot download weights.hdf5: ({problem})"):
+        download_file([url], destination, open_weights, max_bytes=10_000_000)
+    assert_nothing_left(destination)
+
+
+def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
+    for role, limit in (("options", "1.0 MB"), ("vocabulary", "268 MB"), ("weights", "4.3 GB")):
+        url = site.put(f"/{role}", b"", lambda it, body: it.send(200, body, Content_Length=10**10))
+        with pytest.raises(ModelError, match=f"it is larger than {limit}"):
+            local_file(url, role)
+    assert not cache.exists()
+
+
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
-    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, tried [^<>\n]*$"):
+    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5: [^<>\n]*$"):
         download_file([url], destination, no_check)
 
 

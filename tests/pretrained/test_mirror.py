@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import mirror_address
 from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.manage import import_model
+from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 TINY = GOLDEN / "relu"
@@ -85,7 +86,9 @@ def test_a_damaged_mirror_is_reported_and_leaves_no_file(
 ) -> None:
     (mirror / "tiny" / "weights.hdf5").write_bytes(b"changed")
     monkeypatch.setenv("ELMO_MIRROR", str(mirror))
-    with pytest.raises(ModelError, match=r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FILE"):
+    with pytest.raises(
+        ModelError, match=r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
+    ):
         find_model("tiny")
     assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
     assert not (cache / "tiny" / "weights.hdf5").exists()
@@ -102,6 +105,29 @@ def test_other_weights_of_a_mirror_are_refused(
     with pytest.raises(ModelError):
         find_model("tiny")
     assert "weights.hdf5: expected the sha256" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
+def test_known_weights_are_not_replaced_in_another_format(
+    published: PublishedModel,
+    mirror: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    pytest.importorskip("safetensors")
+    convert_weights(TINY / "weights.hdf5", mirror / "tiny" / "weights.safetensors")
+    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
+    files = replace(published, files=("options.json", name))
+    monkeypatch.setattr(registry, "MODELS", (*MODELS, files))
+    (mirror / "tiny" / "weights.safetensors").rename(mirror / "tiny" / name)
+    with pytest.raises(ModelError, match=r"cannot download weights\.hdf5"):
+        find_model("tiny")
+    source = mirror / "tiny" / name
+    result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
+    assert result.exit_code == 1
+    assert "expected the sha256" in result.stderr or "no token_embedder" in result.stderr
+    assert not [path for path in (cache / "tiny").iterdir() if path.name != "options.json"]
 
 
 def test_a_mirror_has_all_files_of_many_langs(
