@@ -13,7 +13,10 @@ from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
+from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import FORMATS
+from elmo_cli.text.records import QUOTES
+from elmo_cli.text.tables import parse_delimiter
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
@@ -224,7 +227,7 @@ def text_column_option(
     **settings: Any,
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
-    text = f"Column or field with the {content}. [default: {default}]"
+    text = f"Column or field with the {content}; data.text is a nested field. [default: {default}]"
     return option("--text-column NAME", help=text, **settings)
 
 
@@ -243,8 +246,15 @@ keep_columns_option = option(
 )
 
 
+def _delimiter(text: str) -> str:
+    try:
+        return parse_delimiter(text)
+    except InputError as error:
+        raise click.BadParameter(str(error).removeprefix("--delimiter: ")) from None
+
+
 def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:
-    """Add --input-format, of a source, and --text-column, with the content of the column."""
+    """Add the options of the format of a source, and --text-column, with its content."""
     suffixes = [
         f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
     ]
@@ -258,6 +268,19 @@ def input_format_options(source: str = "the text", *column: str, **settings: Any
             **settings,
         ),
         text_column_option(*column, **settings),
+        option(
+            "--delimiter CHARACTER",
+            type=_delimiter,
+            help="Character between the cells of csv or tsv, or tab. [default: by the header]",
+            **settings,
+        ),
+        choice(
+            "--quotes",
+            QUOTES,
+            help="Quotes in csv or tsv: none reads them as text, and csv as the ends of cells. "
+            "[default: csv, but a cell of tsv ends in its line]",
+            **settings,
+        ),
     )
 
 

@@ -124,11 +124,14 @@ class ColumnTypes:
 
 
 def _type_of_ids(id_type: Any) -> Any:
-    """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
+    """Return the type of ids from a column of Parquet: an integer of 64 bits, or text.
+
+    Ids that are floats have to be integers; see `normal_row`.
+    """
     import pyarrow
 
     id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
-    if not pyarrow.types.is_integer(id_type):
+    if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
     return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
 

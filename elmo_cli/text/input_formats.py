@@ -56,7 +56,7 @@ class InputFormat:
     number_unit: str = "line"
     """Unit that the numbers of records count in messages."""
     delimiter: str | None = None
-    """Character between the fields of CSV or TSV."""
+    """Usual character between the fields of CSV or TSV."""
     keeps_ends: bool = False
     """True if lines are parsed with the whitespace at their ends."""
     splits_at_cr: bool = False
@@ -275,6 +275,7 @@ def open_records(
     is_text = input_format.name == TEXT.name and not settings.paragraphs
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
+    sample.is_table = input_format.has_columns and text.tokenizer.splits_by is None
     with text.source:
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
         records = checked_records(
@@ -341,14 +342,14 @@ def _has_integer_ids(text: TextInput) -> bool:
     if text.format.delimiter is None:
         return False
     lines, _ = text.source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
-    are_integers = has_integer_ids(lines, text.format.delimiter, text.settings.id_name)
+    are_integers = has_integer_ids(lines, text.settings, text.format.delimiter)
     text.source.rewind()
     return are_integers
 
 
 def _with_integer_id(entry: Entry) -> Entry:
     identifier = entry.record.id
-    numeric = None if identifier is None else NumericId(identifier)
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
     return entry._replace(record=entry.record._replace(id=numeric))
 
 

@@ -45,6 +45,9 @@ _COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.tx
 TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
+NAME_THE_TEXT: Final = "Name the text with --text-column."
+_MAX_FLOAT: Final = 1 << 53
+"""Bound of the floats that are ids: each integer below is a float of its own."""
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -224,6 +227,7 @@ def row_record(
     row: Mapping[str, Any], settings: TextSettings, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error."""
+    row, name = normal_row(row, settings)
     id_name = settings.id_name
     identifier = None if id_name is None else row.get(id_name)
     if type(identifier) is int:
@@ -233,10 +237,9 @@ def row_record(
         return Record("", []), error
     if identifier is None and settings.id_column:
         return Record("", []), f"field {id_name!r}: expected an id, found none"
-    name = next((name for name in settings.text_columns if name in row), None)
     if name is None:
         names = " or ".join(map(repr, settings.text_columns))
-        error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
+        error = f"expected a field {names}, found {_shown_fields(row)}. {NAME_THE_TEXT}"
         return Record("", [], identifier), error
     text = row[name]
     if text is None or _is_text(text):
@@ -252,6 +255,47 @@ def row_record(
     if settings.keep_columns == ALL_COLUMNS:
         columns = [each for each in row if each not in (name, id_name)]
     return record._replace(columns={each: row.get(each) for each in columns}), None
+
+
+def normal_row(
+    row: Mapping[str, Any], settings: TextSettings
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return a row with its nested fields under their paths, and the name of its text, if any.
+
+    The column `tokens` is read if it is a list; the tokens of Prodigy are objects with a `text`.
+    An id such as 1.0 is an integer: pandas writes it where another id is missing.
+    """
+    changed = {
+        path: value
+        for path in settings.paths
+        if path not in row
+        for value in _nested_fields(row, path)
+    }
+    row = {**row, **changed}
+    names = [name for name in settings.text_columns if name in row]
+    name = next((each for each in names if isinstance(row[each], list)), (names or [None])[-1])
+    identifier, text = row.get(settings.id_name), row.get(name)
+    if isinstance(identifier, float) and abs(identifier) < _MAX_FLOAT and identifier.is_integer():
+        row[settings.id_name] = int(identifier)
+    if isinstance(text, list) and all(isinstance(each, dict) and "text" in each for each in text):
+        row[name] = [each["text"] for each in text]
+    return row, name
+
+
+def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
+    """Return the value of a nested field, or an empty list if there is no such field."""
+    value: Any = row
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return []
+        value = value[name]
+    return [value]
+
+
+def _shown_fields(row: Mapping[str, Any]) -> str:
+    """Return the names of the fields of a row, with the paths of nested fields, for an error."""
+    nested = (f"{name}.{key}" for name in row if isinstance(row[name], dict) for key in row[name])
+    return ", ".join(map(repr, [*row, *nested]))[:60] or "none"
 
 
 def _is_text(value: object) -> bool:

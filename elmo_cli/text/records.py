@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
@@ -159,8 +159,12 @@ DEFAULT_ID: Final = "id"
 """Usual name of the column with the ids."""
 NO_ID: Final = ""
 """Value of `TextSettings.id_column` if no ids are read."""
-_TEXT_COLUMNS: Final = ("tokens", "text")
-"""Usual names of the column with the text. The first one that a row has is read."""
+Quotes = Literal["csv", "none"]
+"""Meaning of quotes in CSV and TSV: they enclose cells, or they are text."""
+QUOTES: Final = get_args(Quotes)
+TOKENS_COLUMN: Final = "tokens"
+TEXT_COLUMN: Final = "text"
+"""Usual names of the column with the tokens, and of the column with the text."""
 
 
 @dataclass(frozen=True)
@@ -186,11 +190,22 @@ class TextSettings:
     """Join the lines of a text until a blank line, before sentences are split."""
     keep_columns: tuple[str, ...] = ()
     """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
+    delimiter: str | None = None
+    """Character between the cells of CSV or TSV, or `tab`. None goes by the header."""
+    quotes: Quotes | None = None
+    """None is `csv`, but a cell of TSV ends in its line."""
 
     @cached_property
     def text_columns(self) -> tuple[str, ...]:
         """Columns with a text or a list of tokens. The first one that a row has is read."""
-        return _TEXT_COLUMNS if self.text_column is None else (self.text_column,)
+        usual = (TOKENS_COLUMN, TEXT_COLUMN)
+        return usual if self.text_column is None else (self.text_column,)
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Named columns that may be paths of nested fields, such as `data.text`."""
+        names = (self.text_column, self.id_column, *self.keep_columns)
+        return tuple(name for name in names if name and "." in name)
 
     @cached_property
     def id_name(self) -> str | None:
@@ -221,7 +236,12 @@ class TextSettings:
             "--keep-columns": self.keep_columns != (),
         }
         if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            raise InputError(f"{option} has no effect with {name}: it has no columns")
+            advice = "If it is a table, use --input-format csv, or tsv with tabs."
+            error = f"{option} has no effect with {name}: it has no columns"
+            raise InputError(f"{error}. {advice}" if name == "text" else error)
+        if name not in ("csv", "tsv") and (self.delimiter or self.quotes):
+            option = "--delimiter" if self.delimiter else "--quotes"
+            raise InputError(f"{option} requires --input-format csv or tsv, found {name}")
         if self.paragraphs and name != "text":
             raise InputError(f"--paragraphs requires text, found {name}")
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
+from elmo_cli.errors import counted
 from elmo_cli.text.parsers import ORIGINAL_ID, Entry
 from elmo_cli.text.records import Sentence
+from elmo_cli.text.sources import BYTE_ORDER_MARK
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +55,15 @@ class Sample:
     tokens: Sentence = field(default_factory=list)
     """Tokens of the first records, at least `_SAMPLE_TOKENS` if there are as many."""
     lines: dict[int, str] = field(default_factory=dict)
-    """Lines of a text by their numbers, from 1. Blank lines may be missing."""
+    """Lines of a text by their numbers, from 1. Blank lines may be missing. A table has texts."""
     is_fasta: bool = False
+    is_table: bool = False
+    """True if each row has a text, which is not split into sentences."""
+
+    @property
+    def texts(self) -> list[str]:
+        """First texts that are not blank."""
+        return [text for text in self.lines.values() if text.strip()]
 
     def add(self, entry: Entry) -> None:
         """Add the next record."""
@@ -177,10 +186,93 @@ def other_domain(sample: Sample) -> str | None:
     )
 
 
+_NUMBER: Final = re.compile(r"\s*[-+]?\d[\d.,]*\s*")
+_SEQUENCE: Final = re.compile(r"\s*[ACDEFGHIKLMNPQRSTVWYX*-]{8,}\s*")
+"""Residues in one word. Without B, J, O, U and Z, few words in capitals look like them."""
+_MIN_SEQUENCES: Final = 5
+_MIN_WORDS: Final = 10
+_WORD_SHARE: Final = 0.95
+_MAX_ENDS: Final = 1 / 3
+"""Maximum share of the words of running text that end a sentence: answers such as `Yes.` all do."""
+_INNER_END: Final = re.compile(
+    r"""(?:\b[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{5,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я]"""
+)
+"""End of a sentence within a text. A shorter word before a full stop may be an abbreviation."""
+_MIN_PASSAGES: Final = 5
+_PASSAGE_SHARE: Final = 0.3
+
+
+def only_numbers(sample: Sample) -> str | None:
+    """Return a warning if a column has numbers in place of texts."""
+    texts = sample.texts
+    if not (sample.is_table and texts and all(map(_NUMBER.fullmatch, texts))):
+        return None
+    return (
+        f"the texts of the table are numbers ({', '.join(texts[:3])}). Name the column with the "
+        "text with --text-column."
+    )
+
+
+def words_as_texts(sample: Sample) -> str | None:
+    """Return a warning for rows that seem to be the words of running text."""
+    texts = sample.texts
+    words = [text for text in texts if len(text.split()) == 1]
+    n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
+    is_word_per_row = len(words) >= max(_MIN_WORDS, _WORD_SHARE * len(texts))
+    if not (sample.is_table and is_word_per_row and 0 < n_ends <= _MAX_ENDS * len(words)):
+        return None
+    return (
+        f"{len(words):,} of the first {len(texts):,} texts of the table are single words "
+        f"({' '.join(words[:3])}), and each is computed as a sentence. If they are the words of a "
+        "text, use --word-column."
+    )
+
+
+def sequences_as_words(sample: Sample) -> str | None:
+    """Return a warning for sequences of residues that are one token each."""
+    texts = sample.texts
+    sequences = [text.strip() for text in texts if _SEQUENCE.fullmatch(text)]
+    is_split = all(len(token) < 8 for token in sample.tokens)
+    if is_split or len(sequences) < max(_MIN_SEQUENCES, _MIN_RESIDUES * len(texts)):
+        return None
+    return (
+        f"{len(sequences):,} of the first {len(texts):,} texts are one word of capital letters "
+        f"({sequences[0][:30]}). If the letters are residues, use --tokenizer residues."
+    )
+
+
+def tabs_in_lines(sample: Sample) -> str | None:
+    """Return a warning if the lines of a text are rows of TSV."""
+    counts = {text.count("\t") for text in sample.texts}
+    if not sample.is_text or len(sample.texts) < 2 or len(counts) != 1 or 0 in counts:
+        return None
+    return (
+        "every line of the text has tabs. If it is a table with a header, use --input-format tsv "
+        "and --text-column; if it has no header, take column N with `cut -f N FILE`."
+    )
+
+
+def sentences_in_texts(sample: Sample) -> str | None:
+    """Return a warning if many texts of a table contain several sentences."""
+    texts = sample.texts
+    n_found = sum(_INNER_END.search(text) is not None for text in texts)
+    if not sample.is_table or n_found < max(_MIN_PASSAGES, _PASSAGE_SHARE * len(texts)):
+        return None
+    return (
+        f"{n_found:,} of the first {len(texts):,} texts of the table contain several sentences, "
+        "and the model was trained on single sentences. Use --split-sentences."
+    )
+
+
 CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
     hard_wrapping: (0, _SAMPLE_LINES),
     attached_punctuation: (_SAMPLE_TOKENS, 0),
     other_domain: (_SAMPLE_TOKENS, 0),
+    only_numbers: (0, _SAMPLE_LINES),
+    words_as_texts: (0, _SAMPLE_LINES),
+    sequences_as_words: (0, _SAMPLE_LINES),
+    tabs_in_lines: (0, _SAMPLE_LINES),
+    sentences_in_texts: (0, _SAMPLE_LINES),
 }
 """Checks, with the numbers of tokens and of lines that each one waits for."""
 
@@ -233,6 +325,40 @@ def missing_blank_lines() -> Tally:
     return Tally(lambda entry: entry.has_no_blank_line, warning)
 
 
+_CONTROL: Final = re.compile("[\x80-\x9f]")
+_FROM_WINDOWS: Final = "`iconv -f utf-8 -t latin1 FILE | iconv -f windows-1252 -t utf-8 > NEW`"
+_WITHOUT_MARKS: Final = r"`perl -pe 's/\xef\xbb\xbf//g' FILE > NEW`"
+
+
+def control_characters() -> Tally:
+    """Count the control characters U+0080 to U+009F, which are letters that were misread."""
+
+    def count(entry: Entry) -> int:
+        text = entry.record.text
+        return 0 if text.isascii() else len(_CONTROL.findall(text))
+
+    def warning(n_found: int, first: str) -> str:
+        return (
+            f"the text has {counted(n_found, 'control character')} (U+0080 to U+009F), the first "
+            f"in {first}: probably quotes and dashes of Windows-1252 that were read as Latin-1. "
+            f"To repair it: {_FROM_WINDOWS}."
+        )
+
+    return Tally(count, warning)
+
+
+def inner_marks() -> Tally:
+    """Count the byte order marks that are not at the start of a line."""
+
+    def warning(n_found: int, first: str) -> str:
+        return (
+            f"the text has {counted(n_found, 'byte order mark')} (U+FEFF) within lines, the first "
+            f"in {first}. They are part of the words there. To remove them: {_WITHOUT_MARKS}."
+        )
+
+    return Tally(lambda entry: entry.record.text.count(BYTE_ORDER_MARK), warning)
+
+
 class InputReport:
     """Warnings about an input, each logged once."""
 
@@ -241,7 +367,8 @@ class InputReport:
         self._sample, self._number_unit = sample, number_unit
         self._waiting = dict(CHECKS)
         limit = sample.expected.token_limit
-        self._tallies = [] if limit is None else [long_tokens(limit)]
+        self._tallies = [control_characters(), inner_marks()]
+        self._tallies += [] if limit is None else [long_tokens(limit)]
         if not sample.is_text:
             self._tallies.append(missing_blank_lines())
 

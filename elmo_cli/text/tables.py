@@ -1,6 +1,7 @@
 """Parsers of tables: CSV, TSV, JSON arrays and Parquet.
 
-csv, tsv    a header, then one row per record; quotes as in Python's csv
+csv, tsv    a header, then one row per record; the delimiter is found from the header, and quotes
+            are those of Python's csv; rows of empty cells are skipped
 json        an array of objects, which is read as a whole; each is one row
 parquet     the rows of a file, or of a stretch of it, read in batches
 
@@ -14,18 +15,31 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.parsers import Entry, row_record
-from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
-from elmo_cli.text.sources import InvalidLine, Source
+from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
+from elmo_cli.text.records import (
+    ALL_COLUMNS,
+    NO_ID,
+    TEXT_COLUMN,
+    TOKENS_COLUMN,
+    Record,
+    TextSettings,
+)
+from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_NAMES: Final = 20
-_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
-"""Text of an integer of 64 bits that is written as Python writes it."""
+_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
+"""Text of an integer that is written as Python writes it, or as pandas if an id is missing."""
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+"""Line before the header that names the delimiter, as Excel reads it."""
+_SPACED_QUOTES: Final = re.compile(r'(?:^|\t)(" [^"\t]* ")(?=[\t\r\n]|$)')
+"""Cell of TSV in quotes that are probably tokens of its text."""
+_QUOTES_ADVICE: Final = "If quotes are text, use --quotes none"
 
 
 class TableError(ValueError):
@@ -37,12 +51,12 @@ def delimited_entries(
 ) -> Iterator[Entry]:
     """Yield the rows of CSV or TSV, given as lines with their ends."""
     names: list[str] | None = None
-    for line, values, error, unreadable in _delimited_rows(lines, delimiter):
+    for line, values, error, unreadable in _delimited_rows(lines, settings, delimiter):
         if names is None:
             if error or unreadable:
                 raise TableError(unreadable or f"the header is {error}")
             names = values
-            settings = choose_columns(names, settings)
+            settings = choose_columns(names, _prefer_text(names, settings))
         elif unreadable:
             yield Entry(line, Record("", [], error=unreadable))
         elif error or len(values) != len(names):
@@ -53,10 +67,18 @@ def delimited_entries(
             yield Entry(line, *row_record(row, settings, tokenizer))
 
 
+def parse_delimiter(text: str) -> str:
+    """Return the delimiter that a user names: one character, or `tab`."""
+    delimiter = {"tab": "\t", r"\t": "\t"}.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise InputError(f"--delimiter: expected one character, or tab, found {text[:60]!r}")
+    return delimiter
+
+
 def _delimited_rows(
-    lines: Iterable[str], delimiter: str
+    lines: Iterable[str], settings: TextSettings, delimiter: str
 ) -> Iterator[tuple[int, list[str], str | None, str | None]]:
-    """Yield the rows of CSV or TSV that are not blank.
+    """Yield the rows of CSV or TSV that have content; `delimiter` is the usual one of the format.
 
     Each has the number of its first line, its values, an error in its format, and the error of a
     line that is not UTF-8.
@@ -68,19 +90,61 @@ def _delimited_rows(
             unreadable.append(line.error)
         return line
 
-    reader = csv.reader(map(note, lines), delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        unreadable.clear()
+    noted = map(note, lines)
+    number, header, delimiter = _find_header(noted, settings, delimiter)
+    is_tsv = delimiter == "\t"
+    cells_have_lines = not is_tsv or settings.quotes is not None
+    may_be_text = not cells_have_lines and '"' not in header
+    quoting = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
+    for first in chain([header] if header else [], noted):
+        row = chain([first], noted if cells_have_lines else [])
+        reader = csv.reader(row, delimiter=delimiter, quoting=quoting, strict=True)
         error, values = None, list[str]()
         try:
             values = next(reader)
-        except StopIteration:
-            return
         except csv.Error as reason:
-            error = f"not valid {'CSV' if delimiter == ',' else 'TSV'}: {reason}"
-        if values or error:
-            yield line, values, error, unreadable[0] if unreadable else None
+            error = f"not valid {'TSV' if is_tsv else 'CSV'}: {reason}. {_QUOTES_ADVICE}."
+            if not cells_have_lines and "end of data" in str(reason):
+                error = f"a quoted cell does not end in its line. {_QUOTES_ADVICE}, "
+                error += "and if cells contain line ends, --quotes csv."
+        if may_be_text and (match := _SPACED_QUOTES.search(first)):
+            error = f"{match[1][:60]} is in quotes. {_QUOTES_ADVICE}, and otherwise --quotes csv."
+        if error or any(values) or len(values) == 1:
+            yield number, values, error, unreadable[0] if unreadable else None
+        unreadable.clear()
+        number += reader.line_num
+
+
+def _find_header(lines: Iterable[str], settings: TextSettings, usual: str) -> tuple[int, str, str]:
+    """Return the number of the first line of a table, the line, and the delimiter."""
+    delimiter = None if settings.delimiter is None else parse_delimiter(settings.delimiter)
+    for number, line in enumerate(lines, start=1):
+        if match := _SEP_LINE.fullmatch(line):
+            delimiter = delimiter or match[1]
+        elif line.strip():
+            return number, line, delimiter or _delimiter_of(line, settings, usual)
+    return 0, "", usual
+
+
+def _delimiter_of(header: str, settings: TextSettings, usual: str) -> str:
+    """Return the first delimiter that gives the column of the text, or else most columns."""
+    names = {each: next(csv.reader([header], delimiter=each)) for each in (usual, *_DELIMITERS)}
+    for delimiter, columns in names.items():
+        if any(name in columns for name in settings.text_columns):
+            return delimiter
+    return max(names, key=lambda delimiter: len(names[delimiter]))
+
+
+def column_names(lines: Iterable[str], settings: TextSettings, delimiter: str) -> list[str]:
+    """Return the names in the header of CSV or TSV. Errors are reported later."""
+    return next((names for _, names, *_ in _delimited_rows(lines, settings, delimiter)), [])
+
+
+def _prefer_text(names: Sequence[str], settings: TextSettings) -> TextSettings:
+    """Return settings for a table whose column `tokens`, if any, has no lists."""
+    is_text = settings.text_column is None and TEXT_COLUMN in names
+    return replace(settings, text_column=TEXT_COLUMN) if is_text else settings
 
 
 def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings:
@@ -90,7 +154,7 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
-        raise TableError(f"no column {text_names}. {listing} Name the text with --text-column.")
+        raise TableError(f"no column {text_names}. {listing} {NAME_THE_TEXT}")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"
@@ -107,16 +171,17 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
     return replace(settings, text_column=text, id_column=id_column, keep_columns=kept_columns)
 
 
-def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -> bool:
+def has_integer_ids(lines: Iterable[str], settings: TextSettings, delimiter: str) -> bool:
     """Return whether all ids of CSV or TSV are texts of integers. Errors are reported later."""
-    rows = _delimited_rows(lines, delimiter)
+    rows = _delimited_rows(lines, settings, delimiter)
     _, names, *_ = next(rows, (0, [], None, None))
-    if id_name is None or names.count(id_name) != 1:
+    if settings.id_name is None or names.count(settings.id_name) != 1:
         return False
-    index, is_integer = names.index(id_name), False
+    index, is_integer = names.index(settings.id_name), False
     for _, values, error, _ in rows:
         if not error and len(values) == len(names):
-            is_integer = _INTEGER.fullmatch(values[index]) is not None
+            match = _INTEGER.fullmatch(values[index])
+            is_integer = match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
             if not is_integer:
                 return False
     return is_integer
@@ -176,7 +241,7 @@ def parquet_entries(
     After each batch, `on_bytes` is called with its share of the size of the file.
     """
     with _opened(file) as table:
-        settings = choose_columns(table.schema_arrow.names, settings)
+        settings = _choose_fields(table.schema_arrow, settings)
         id_names = [] if settings.id_name is None else [settings.id_name]
         # A column may be chosen several times.
         names = dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns])
@@ -194,7 +259,7 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
     """Return the size of an open file by its footer."""
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
-    settings = choose_columns(schema.names, settings)
+    settings = _choose_fields(schema, settings)
     leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
     # Leaves of a list are called `column.list.element`, and a column may have dots in its name.
     n_text_bytes = sum(
@@ -202,9 +267,32 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
         for leaf in leaves
         if f"{leaf['path_in_schema']}.".startswith(f"{settings.text_column}.")
     )
-    kept_types = {name: schema.field(name).type for name in settings.keep_columns}
-    id_type = None if settings.id_name is None else schema.field(settings.id_name).type
+    kept_types = {name: _field_type(schema, name) for name in settings.keep_columns}
+    id_type = None if settings.id_name is None else _field_type(schema, settings.id_name)
     return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
+
+
+def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
+    """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
+    from pyarrow.types import is_nested
+
+    names = [*schema.names]
+    names += [path for path in settings.paths if path not in names and _field_type(schema, path)]
+    if TOKENS_COLUMN not in names or not is_nested(_field_type(schema, TOKENS_COLUMN)):
+        settings = _prefer_text(names, settings)
+    return choose_columns(names, settings)
+
+
+def _field_type(schema: Any, path: str) -> Any:
+    """Return the Arrow type of a column, or of a field of a struct, or None if there is none."""
+    if path in schema.names:
+        return schema.types[schema.names.index(path)]
+    column, *fields = path.split(".")
+    found = _field_type(schema, column) if fields and column in schema.names else None
+    for name in fields:
+        index = found.get_field_index(name) if hasattr(found, "get_field_index") else -1
+        found = None if index < 0 else found.field(index).type
+    return found
 
 
 def _batches(
