@@ -1,14 +1,13 @@
 """Target words with their forms, and their positions in records."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, counted, shown
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
-from elmo_cli.text.records import Quotes, Record
+from elmo_cli.text.records import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_names, column_types
 
@@ -23,12 +22,7 @@ _FORM: Final = "form"
 
 
 def read_targets(
-    path: str | Path,
-    input_format: str | None = None,
-    column: str | None = None,
-    *,
-    delimiter: str | None = None,
-    quotes: Quotes | None = None,
+    path: str | Path, input_format: str | None = None, column: str | None = None
 ) -> dict[str, str]:
     """Read a file of target words.
 
@@ -39,8 +33,6 @@ def read_targets(
         path: Path of the file. CSV and TSV without a header `word` are read as lines.
         input_format: Format of the file. None goes by its content and suffix.
         column: Column of the words in a table; `word` by default.
-        delimiter: Character between the cells of CSV or TSV. None goes by the header.
-        quotes: `none` reads quotes in CSV or TSV as text.
 
     Returns:
         The word of each form. A word is a form of itself.
@@ -48,18 +40,16 @@ def read_targets(
     source = Source(path)
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
-    settings = TextSettings(
-        file_format.name, text_column=column or _WORD, delimiter=delimiter, quotes=quotes
-    )
     if is_table and input_format is None and column is None and file_format.delimiter is not None:
         lines, _ = source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
+        settings = TextSettings(text_column=_WORD)
         is_table = _WORD in column_names(lines, settings, file_format.delimiter)
         source.rewind()
     if column is not None and not is_table:
         raise InputError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
         )
-    rows = _read_rows(source, file_format, settings) if is_table else _read_lines(source)
+    rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)
     targets: dict[str, str] = {}
     for location, forms in rows:
         for form in filter(None, forms):
@@ -84,13 +74,11 @@ def _read_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
             yield f"line {number}", forms
 
 
-def _read_rows(
-    source: Source, table: InputFormat, settings: TextSettings
-) -> Iterator[tuple[str, list[str]]]:
+def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[tuple[str, list[str]]]:
     columns: tuple[str, ...] = ALL_COLUMNS
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
         columns = (_FORM,) if _FORM in column_types(source) else ()
-    settings = replace(settings, keep_columns=columns)
+    settings = TextSettings(table.name, text_column=column, keep_columns=columns)
     with open_records(open_input(source, settings), ids="none", is_quiet=True) as (records, *_):
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)

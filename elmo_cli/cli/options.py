@@ -13,10 +13,7 @@ from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
-from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import FORMATS
-from elmo_cli.text.records import QUOTES
-from elmo_cli.text.tables import parse_delimiter
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
@@ -246,15 +243,8 @@ keep_columns_option = option(
 )
 
 
-def _delimiter(text: str) -> str:
-    try:
-        return parse_delimiter(text)
-    except InputError as error:
-        raise click.BadParameter(str(error).removeprefix("--delimiter: ")) from None
-
-
 def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:
-    """Add the options of the format of a source, and --text-column, with its content."""
+    """Add --input-format, of a source, and --text-column, with the content of the column."""
     suffixes = [
         f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
     ]
@@ -268,6 +258,20 @@ def input_format_options(source: str = "the text", *column: str, **settings: Any
             **settings,
         ),
         text_column_option(*column, **settings),
+    )
+
+
+def _delimiter(text: str) -> str:
+    delimiter = {"tab": "\t", r"\t": "\t"}.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise click.BadParameter(f"expected one character, or tab, found {text!r}")
+    return delimiter
+
+
+def cell_options(**settings: Any) -> Decorator:
+    """Add --delimiter and --quotes, as `TextSettings`."""
+    return option_group(
+        "Text",
         option(
             "--delimiter CHARACTER",
             type=_delimiter,
@@ -276,9 +280,9 @@ def input_format_options(source: str = "the text", *column: str, **settings: Any
         ),
         choice(
             "--quotes",
-            QUOTES,
-            help="Quotes in csv or tsv: none reads them as text, and csv as the ends of cells. "
-            "[default: csv, but a cell of tsv ends in its line]",
+            ("csv", "none"),
+            help="Quotes in csv or tsv: they enclose cells, or none, they are text. [default: "
+            "csv, but a cell of tsv ends in its line]",
             **settings,
         ),
     )
@@ -331,6 +335,7 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
     return option_group(
         "Text",
         input_format_options(**settings),
+        cell_options(**settings),
         *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",

@@ -212,7 +212,8 @@ def change(
     permutations: int | None,
     correction: str | None,
     words: str | None,
-    text_settings: TextSettings,
+    input_format: str | None,
+    text_column: str | None,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
@@ -242,15 +243,7 @@ def change(
         from elmo_cli.analysis.pictures import check_figure
 
         check_figure(plot, overwrite=overwrite)
-    text, targets = text_settings, None
-    if words is not None:
-        targets = read_targets(
-            words,
-            text.input_format,
-            text.text_column,
-            delimiter=text.delimiter,
-            quotes=text.quotes,
-        )
+    targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
         occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
     with messages.progress_bar(" words", leave=False) as bar:

@@ -46,8 +46,6 @@ TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
 NAME_THE_TEXT: Final = "Name the text with --text-column."
-_MAX_FLOAT: Final = 1 << 53
-"""Bound of the floats that are ids: each integer below is a float of its own."""
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -233,7 +231,7 @@ def row_record(
     if type(identifier) is int:
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
-        error = f"field {id_name!r}: expected a text, found {repr(identifier)[:60]}"
+        error = f"field {id_name!r}: expected a text or an integer, found {repr(identifier)[:60]}"
         return Record("", []), error
     if identifier is None and settings.id_column:
         return Record("", []), f"field {id_name!r}: expected an id, found none"
@@ -265,17 +263,11 @@ def normal_row(
     The column `tokens` is read if it is a list; the tokens of Prodigy are objects with a `text`.
     An id such as 1.0 is an integer: pandas writes it where another id is missing.
     """
-    changed = {
-        path: value
-        for path in settings.paths
-        if path not in row
-        for value in _nested_fields(row, path)
-    }
-    row = {**row, **changed}
+    row = {**{path: value for path in settings.paths for value in _nested_fields(row, path)}, **row}
     names = [name for name in settings.text_columns if name in row]
     name = next((each for each in names if isinstance(row[each], list)), (names or [None])[-1])
     identifier, text = row.get(settings.id_name), row.get(name)
-    if isinstance(identifier, float) and abs(identifier) < _MAX_FLOAT and identifier.is_integer():
+    if isinstance(identifier, float) and identifier.is_integer():
         row[settings.id_name] = int(identifier)
     if isinstance(text, list) and all(isinstance(each, dict) and "text" in each for each in text):
         row[name] = [each["text"] for each in text]
@@ -283,7 +275,7 @@ def normal_row(
 
 
 def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
-    """Return the value of a nested field, or an empty list if there is no such field."""
+    """Return the value of a nested field in a list, which is empty without such a field."""
     value: Any = row
     for name in path.split("."):
         if not isinstance(value, dict) or name not in value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
@@ -159,12 +159,8 @@ DEFAULT_ID: Final = "id"
 """Usual name of the column with the ids."""
 NO_ID: Final = ""
 """Value of `TextSettings.id_column` if no ids are read."""
-Quotes = Literal["csv", "none"]
-"""Meaning of quotes in CSV and TSV: they enclose cells, or they are text."""
-QUOTES: Final = get_args(Quotes)
-TOKENS_COLUMN: Final = "tokens"
-TEXT_COLUMN: Final = "text"
-"""Usual names of the column with the tokens, and of the column with the text."""
+_TEXT_COLUMNS: Final = ("tokens", "text")
+"""Usual names of the column with the text. The first one that a row has is read."""
 
 
 @dataclass(frozen=True)
@@ -191,15 +187,15 @@ class TextSettings:
     keep_columns: tuple[str, ...] = ()
     """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
     delimiter: str | None = None
-    """Character between the cells of CSV or TSV, or `tab`. None goes by the header."""
-    quotes: Quotes | None = None
-    """None is `csv`, but a cell of TSV ends in its line."""
+    """Character between the cells of CSV or TSV. None follows the header."""
+    quotes: str | None = None
+    """`none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is `csv`, but a
+    cell of TSV ends in its line."""
 
     @cached_property
     def text_columns(self) -> tuple[str, ...]:
         """Columns with a text or a list of tokens. The first one that a row has is read."""
-        usual = (TOKENS_COLUMN, TEXT_COLUMN)
-        return usual if self.text_column is None else (self.text_column,)
+        return _TEXT_COLUMNS if self.text_column is None else (self.text_column,)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
@@ -211,6 +207,12 @@ class TextSettings:
     def id_name(self) -> str | None:
         """Column with the ids, if there is one; None if no ids are read."""
         return (DEFAULT_ID if self.id_column is None else self.id_column) or None
+
+    @property
+    def cell_attributes(self) -> dict[str, str]:
+        """Return how the cells of CSV and TSV are found, as far as it is chosen."""
+        chosen = {"delimiter": self.delimiter, "quotes": self.quotes}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
         """Make the tokenizer, of the model's language if the settings name none."""
@@ -239,9 +241,8 @@ class TextSettings:
             advice = "If it is a table, use --input-format csv, or tsv with tabs."
             error = f"{option} has no effect with {name}: it has no columns"
             raise InputError(f"{error}. {advice}" if name == "text" else error)
-        if name not in ("csv", "tsv") and (self.delimiter or self.quotes):
-            option = "--delimiter" if self.delimiter else "--quotes"
-            raise InputError(f"{option} requires --input-format csv or tsv, found {name}")
+        if name not in ("csv", "tsv") and (option := next(iter(self.cell_attributes), None)):
+            raise InputError(f"--{option} requires --input-format csv or tsv, found {name}")
         if self.paragraphs and name != "text":
             raise InputError(f"--paragraphs requires text, found {name}")
 

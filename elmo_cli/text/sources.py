@@ -70,7 +70,6 @@ _OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to t
 _TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
 _IN_ZIPS: Final = {
     b"xl/w": ("a spreadsheet", _TO_CSV),
-    b"xl/t": ("a spreadsheet", _TO_CSV),
     b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
     b"[Content_Types].xml": _OFFICE,
     b"mimetypeapplication/vnd.oasis": _OFFICE,
@@ -79,8 +78,7 @@ _IN_ZIPS: Final = {
         "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
     ),
 }
-"""Bytes at the beginning of some zip files, with their type and the advice for it. The more
-specific ones come first."""
+"""Bytes at the beginning of some zip files, with their type and advice, the specific ones first."""
 _MAGICS: Final = (
     ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
     ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
@@ -396,7 +394,7 @@ class LineReader:
         """Decode the line that was read last. See `Source.lines` for the options."""
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-            text = text.lstrip(BYTE_ORDER_MARK)  # Files with marks may have been joined.
+            text = text.lstrip(BYTE_ORDER_MARK)  # Joined files have marks at later lines too.
             return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
             reason = not_utf8(self._name, error, self.number)

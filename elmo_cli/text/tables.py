@@ -1,7 +1,7 @@
 """Parsers of tables: CSV, TSV, JSON arrays and Parquet.
 
-csv, tsv    a header, then one row per record; the delimiter is found from the header, and quotes
-            are those of Python's csv; rows of empty cells are skipped
+csv, tsv    a header that shows the delimiter, then one row per record; rows of empty cells are
+            skipped; quotes as in Python's csv
 json        an array of objects, which is read as a whole; each is one row
 parquet     the rows of a file, or of a stretch of it, read in batches
 
@@ -20,14 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    NO_ID,
-    TEXT_COLUMN,
-    TOKENS_COLUMN,
-    Record,
-    TextSettings,
-)
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -39,7 +32,7 @@ _SEP_LINE: Final = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 """Line before the header that names the delimiter, as Excel reads it."""
 _SPACED_QUOTES: Final = re.compile(r'(?:^|\t)(" [^"\t]* ")(?=[\t\r\n]|$)')
 """Cell of TSV in quotes that are probably tokens of its text."""
-_QUOTES_ADVICE: Final = "If quotes are text, use --quotes none"
+_OR_CSV: Final = ", and if they enclose cells or lines, --quotes csv"
 
 
 class TableError(ValueError):
@@ -56,7 +49,7 @@ def delimited_entries(
             if error or unreadable:
                 raise TableError(unreadable or f"the header is {error}")
             names = values
-            settings = choose_columns(names, _prefer_text(names, settings))
+            settings = choose_columns(names, settings, has_lists=False)
         elif unreadable:
             yield Entry(line, Record("", [], error=unreadable))
         elif error or len(values) != len(names):
@@ -65,14 +58,6 @@ def delimited_entries(
         else:
             row = dict(zip(names, values, strict=True))
             yield Entry(line, *row_record(row, settings, tokenizer))
-
-
-def parse_delimiter(text: str) -> str:
-    """Return the delimiter that a user names: one character, or `tab`."""
-    delimiter = {"tab": "\t", r"\t": "\t"}.get(text, text)
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InputError(f"--delimiter: expected one character, or tab, found {text[:60]!r}")
-    return delimiter
 
 
 def _delimited_rows(
@@ -94,6 +79,7 @@ def _delimited_rows(
     number, header, delimiter = _find_header(noted, settings, delimiter)
     is_tsv = delimiter == "\t"
     cells_have_lines = not is_tsv or settings.quotes is not None
+    advice = f"If quotes are text, use --quotes none{'' if cells_have_lines else _OR_CSV}"
     may_be_text = not cells_have_lines and '"' not in header
     quoting = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
     csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
@@ -104,12 +90,10 @@ def _delimited_rows(
         try:
             values = next(reader)
         except csv.Error as reason:
-            error = f"not valid {'TSV' if is_tsv else 'CSV'}: {reason}. {_QUOTES_ADVICE}."
-            if not cells_have_lines and "end of data" in str(reason):
-                error = f"a quoted cell does not end in its line. {_QUOTES_ADVICE}, "
-                error += "and if cells contain line ends, --quotes csv."
+            error = str(reason).replace("unexpected end of data", "a quoted cell has no end")
+            error = f"not valid {'TSV' if is_tsv else 'CSV'}: {error}. {advice}."
         if may_be_text and (match := _SPACED_QUOTES.search(first)):
-            error = f"{match[1][:60]} is in quotes. {_QUOTES_ADVICE}, and otherwise --quotes csv."
+            error = f"the cell {match[1][:60]} is in quotes. {advice}."
         if error or any(values) or len(values) == 1:
             yield number, values, error, unreadable[0] if unreadable else None
         unreadable.clear()
@@ -118,7 +102,7 @@ def _delimited_rows(
 
 def _find_header(lines: Iterable[str], settings: TextSettings, usual: str) -> tuple[int, str, str]:
     """Return the number of the first line of a table, the line, and the delimiter."""
-    delimiter = None if settings.delimiter is None else parse_delimiter(settings.delimiter)
+    delimiter = settings.delimiter
     for number, line in enumerate(lines, start=1):
         if match := _SEP_LINE.fullmatch(line):
             delimiter = delimiter or match[1]
@@ -128,12 +112,13 @@ def _find_header(lines: Iterable[str], settings: TextSettings, usual: str) -> tu
 
 
 def _delimiter_of(header: str, settings: TextSettings, usual: str) -> str:
-    """Return the first delimiter that gives the column of the text, or else most columns."""
-    names = {each: next(csv.reader([header], delimiter=each)) for each in (usual, *_DELIMITERS)}
-    for delimiter, columns in names.items():
-        if any(name in columns for name in settings.text_columns):
-            return delimiter
-    return max(names, key=lambda delimiter: len(names[delimiter]))
+    """Return the delimiter that gives the column of the text, or else the most columns."""
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        names = next(csv.reader([header], delimiter=delimiter))
+        return any(name in names for name in settings.text_columns), len(names)
+
+    return max((usual, *_DELIMITERS), key=fit)  # The first one of equal ones is used.
 
 
 def column_names(lines: Iterable[str], settings: TextSettings, delimiter: str) -> list[str]:
@@ -141,15 +126,13 @@ def column_names(lines: Iterable[str], settings: TextSettings, delimiter: str) -
     return next((names for _, names, *_ in _delimited_rows(lines, settings, delimiter)), [])
 
 
-def _prefer_text(names: Sequence[str], settings: TextSettings) -> TextSettings:
-    """Return settings for a table whose column `tokens`, if any, has no lists."""
-    is_text = settings.text_column is None and TEXT_COLUMN in names
-    return replace(settings, text_column=TEXT_COLUMN) if is_text else settings
-
-
-def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings:
+def choose_columns(
+    names: Sequence[str], settings: TextSettings, *, has_lists: bool = True
+) -> TextSettings:
     """Return settings that name the columns of a table that are read, each of which it has once."""
-    text = next((name for name in settings.text_columns if name in names), None)
+    # A column of tokens comes before the text only if its cells are lists.
+    text_columns = settings.text_columns[:: 1 if has_lists else -1]
+    text = next((name for name in text_columns if name in names), None)
     shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
@@ -267,8 +250,9 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
         for leaf in leaves
         if f"{leaf['path_in_schema']}.".startswith(f"{settings.text_column}.")
     )
-    kept_types = {name: _field_type(schema, name) for name in settings.keep_columns}
-    id_type = None if settings.id_name is None else _field_type(schema, settings.id_name)
+    types = _field_types(schema)
+    kept_types = {name: types[name] for name in settings.keep_columns}
+    id_type = None if settings.id_name is None else types[settings.id_name]
     return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
 
 
@@ -276,23 +260,20 @@ def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
     """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
     from pyarrow.types import is_nested
 
-    names = [*schema.names]
-    names += [path for path in settings.paths if path not in names and _field_type(schema, path)]
-    if TOKENS_COLUMN not in names or not is_nested(_field_type(schema, TOKENS_COLUMN)):
-        settings = _prefer_text(names, settings)
-    return choose_columns(names, settings)
+    types = _field_types(schema)
+    paths = [path for path in settings.paths if path in types and path not in schema.names]
+    has_lists = "tokens" in types and is_nested(types["tokens"])
+    return choose_columns([*schema.names, *paths], settings, has_lists=has_lists)
 
 
-def _field_type(schema: Any, path: str) -> Any:
-    """Return the Arrow type of a column, or of a field of a struct, or None if there is none."""
-    if path in schema.names:
-        return schema.types[schema.names.index(path)]
-    column, *fields = path.split(".")
-    found = _field_type(schema, column) if fields and column in schema.names else None
-    for name in fields:
-        index = found.get_field_index(name) if hasattr(found, "get_field_index") else -1
-        found = None if index < 0 else found.field(index).type
-    return found
+def _field_types(fields: Iterable[Any], parent: str = "") -> dict[str, Any]:
+    """Return the Arrow types of the columns of a schema, and of the fields of structs by paths."""
+    from pyarrow.types import is_struct
+
+    types = {parent + field.name: field.type for field in fields}
+    for path, kind in list(types.items()):
+        types = (_field_types(kind, f"{path}.") if is_struct(kind) else {}) | types
+    return types
 
 
 def _batches(
@@ -324,10 +305,9 @@ def _opened(file: Any) -> Iterator[Any]:
 
 
 def column_types(source: Source) -> dict[str, Any]:
-    """Return the Arrow types of the columns of a Parquet file."""
+    """Return the Arrow types of the columns of a Parquet file, and of nested fields."""
     try:
         with _opened(source.open()) as table:
-            schema = table.schema_arrow
+            return _field_types(table.schema_arrow)
     except TableError as error:
         raise InputError(f"{source.name}: {error}") from None
-    return dict(zip(schema.names, schema.types, strict=True))

@@ -139,7 +139,10 @@ def test_columns_need_an_input_with_columns() -> None:
     Path("in.txt").write_text("a\n")
     result = elmo("distribute", "in.txt", "out", *RUN, "--keep-columns", "all")
     assert result.exit_code == 1
-    assert "Error: --keep-columns has no effect with text: it has no columns\n" in result.stderr
+    assert (
+        "Error: --keep-columns has no effect with text: it has no columns. If it is a"
+        in result.stderr
+    )
     table = pyarrow.table({"text": ["a"], "x": [1]})
     parquet.write_table(table, "in.parquet")
     result = elmo("distribute", "in.parquet", "out", *RUN, "--keep-columns", "y")
