@@ -265,13 +265,14 @@ def normal_row(
     """
     row = {**{path: value for path in settings.paths for value in _nested_fields(row, path)}, **row}
     names = [name for name in settings.text_columns if name in row]
-    name = next((each for each in names if isinstance(row[each], list)), (names or [None])[-1])
-    identifier, text = row.get(settings.id_name), row.get(name)
+    lists = [name for name in names if isinstance(row[name], list)]
+    for name in lists[:1]:
+        if all(isinstance(each, dict) and "text" in each for each in row[name]):
+            row[name] = [each["text"] for each in row[name]]
+    identifier = None if settings.id_name is None else row.get(settings.id_name)
     if isinstance(identifier, float) and identifier.is_integer():
-        row[settings.id_name] = int(identifier)
-    if isinstance(text, list) and all(isinstance(each, dict) and "text" in each for each in text):
-        row[name] = [each["text"] for each in text]
-    return row, name
+        row[str(settings.id_name)] = int(identifier)
+    return row, next(iter(lists or names[-1:]), None)
 
 
 def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
@@ -81,7 +81,7 @@ def _delimited_rows(
     cells_have_lines = not is_tsv or settings.quotes is not None
     advice = f"If quotes are text, use --quotes none{'' if cells_have_lines else _OR_CSV}"
     may_be_text = not cells_have_lines and '"' not in header
-    quoting = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
     csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
     for first in chain([header] if header else [], noted):
         row = chain([first], noted if cells_have_lines else [])
