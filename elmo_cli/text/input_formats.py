@@ -247,6 +247,8 @@ class Records(NamedTuple):
     has_ids: bool
 
 
+_IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
+
 IdUse = Literal["datasets", "unique", "any", "none"]
 """Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `unique`; `any`, they
 may repeat, and records may lack them; `none`, they are not read."""
@@ -269,7 +271,9 @@ def open_records(
     and TSV as integers if all of them look so.
     """
     input_format, settings = text.format, text.settings
-    settings.check_format(input_format.name, has_columns=input_format.has_columns)
+    advice = _IF_TABLE if input_format.name == TEXT.name else ""
+    has_columns = input_format.has_columns
+    settings.check_format(input_format.name, has_columns=has_columns, advice=advice)
     if ids == "none":
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     is_text = input_format.name == TEXT.name and not settings.paragraphs

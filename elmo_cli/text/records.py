@@ -230,7 +230,7 @@ class TextSettings:
         settings = self if is_chosen or trained is None else replace(self, tokenizer=trained)
         return settings.make_tokenizer(language)
 
-    def check_format(self, name: str, *, has_columns: bool) -> None:
+    def check_format(self, name: str, *, has_columns: bool, advice: str = "") -> None:
         """Raise an `InputError` if an option has no effect with a format."""
         chosen = {
             "--text-column": self.text_column is not None,
@@ -238,9 +238,7 @@ class TextSettings:
             "--keep-columns": self.keep_columns != (),
         }
         if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            advice = "If it is a table, use --input-format csv, or tsv with tabs."
-            error = f"{option} has no effect with {name}: it has no columns"
-            raise InputError(f"{error}. {advice}" if name == "text" else error)
+            raise InputError(f"{option} has no effect with {name}: it has no columns{advice}")
         if name not in ("csv", "tsv") and (option := next(iter(self.cell_attributes), None)):
             raise InputError(f"--{option} requires --input-format csv or tsv, found {name}")
         if self.paragraphs and name != "text":

@@ -109,10 +109,7 @@ def test_the_command_trains_on_a_column() -> None:
     result = elmo(*arguments, *options)
     assert result.exit_code == 0, result.output
     result = elmo("train", "text.txt", *arguments[2:-1], "other", "--text-column", "said")
-    assert (
-        "Error: --text-column has no effect with text: it has no columns. If it is a"
-        in result.stderr
-    )
+    assert "Error: --text-column has no effect with text: it has no columns\n" in result.stderr
 
 
 @pytest.mark.parametrize("suffix", ["txt", "jsonl", "conllu", "fasta"])
