@@ -143,7 +143,8 @@ def test_nested_fields_and_whole_floats_equal_embed() -> None:
     assert_rows_equal_embed("in.parquet", *options)
     assert parquet.read_schema("plain.parquet").field("id").type == pyarrow.int64()
     shutil.rmtree("out")
-    assert_rows_equal_embed("in.jsonl", *options, "--overwrite")
+    Path("plain.parquet").unlink()
+    assert_rows_equal_embed("in.jsonl", *options)
 
 
 def test_columns_need_an_input_with_columns() -> None:
