@@ -29,9 +29,9 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
     embed(path, output, layout=layout)
     faults = {
         "1": f"{path}, line 2, column 4: not valid UTF-8 (byte 0xe9). If it is "
-        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
+        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`.",
         "4": f"{path}, line 5, column 1: not valid UTF-8 (byte 0xff). If it is "
-        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
+        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`.",
     }
     with open_activations(output) as activations:
         assert [values.shape[1] for values in activations] == [2, 0, 0, 1, 0]

@@ -1,6 +1,5 @@
 """Target words with their forms, and their positions in records."""
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import column_types
+from elmo_cli.text.tables import column_names, column_types
 from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"
@@ -46,10 +45,10 @@ def read_targets(
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     if is_table and input_format is None and column is None and file_format.delimiter is not None:
-        lines, _ = source.lines()
-        header = next(csv.reader([next(lines, "")], delimiter=file_format.delimiter), [])
+        lines, _ = source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
+        settings = TextSettings(text_column=_WORD)
+        is_table = _WORD in column_names(lines, settings, file_format.delimiter)
         source.rewind()
-        is_table = _WORD in header
     if column is not None and not is_table:
         raise InputError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."

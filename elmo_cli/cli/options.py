@@ -226,7 +226,7 @@ def text_column_option(
     **settings: Any,
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
-    text = f"Column or field with the {content}. [default: {default}]"
+    text = f"Column or field with the {content}; data.text is a nested field. [default: {default}]"
     return option("--text-column NAME", help=text, **settings)
 
 
@@ -260,6 +260,33 @@ def input_format_options(source: str = "the text", *column: str, **settings: Any
             **settings,
         ),
         text_column_option(*column, **settings),
+    )
+
+
+def _delimiter(text: str) -> str:
+    delimiter = {"tab": "\t", r"\t": "\t"}.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise click.BadParameter(f"expected one character, or tab, found {text!r}")
+    return delimiter
+
+
+def cell_options(**settings: Any) -> Decorator:
+    """Add --delimiter and --quotes, as `TextSettings`."""
+    return option_group(
+        "Text",
+        option(
+            "--delimiter CHARACTER",
+            type=_delimiter,
+            help="Character between the cells of csv or tsv, or tab. [default: by the header]",
+            **settings,
+        ),
+        choice(
+            "--quotes",
+            ("csv", "none"),
+            help="Quotes in csv or tsv: they enclose cells, or none, they are text. [default: "
+            "csv, but a cell of tsv ends in its line]",
+            **settings,
+        ),
     )
 
 
@@ -321,6 +348,7 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
             help="Column with one word per row. Consecutive rows with the same id are one text.",
             **settings,
         ),
+        cell_options(**settings),
         *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",

@@ -182,6 +182,7 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     "optionally occurrence (from 1); with only text, if FILE has one vector per sentence.",
 )
 @options.input_format_options("TABLE", requires="--queries")
+@options.cell_options(requires="--queries")
 @options.mean_layers_option()
 @options.tokenizer_options("moses")
 @options.format_option()

@@ -83,6 +83,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
 )
 @options.input_format_options("every TEXT and of --validation-file")
+@options.cell_options()
 @options.splitting_options(options.BY_INPUT)
 @option_group(
     "Validation",

@@ -128,7 +128,8 @@ def _type_of_ids(id_type: Any) -> Any:
     import pyarrow
 
     id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
-    if not pyarrow.types.is_integer(id_type):
+    # Ids that are floats are integers: see `normal_row`.
+    if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
     return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
 

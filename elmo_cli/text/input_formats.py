@@ -57,7 +57,7 @@ class InputFormat:
     number_unit: str = "line"
     """Unit that the numbers of records count in messages."""
     delimiter: str | None = None
-    """Character between the fields of CSV or TSV."""
+    """Usual character between the fields of CSV or TSV."""
     keeps_ends: bool = False
     """True if lines are parsed with the whitespace at their ends."""
     splits_at_cr: bool = False
@@ -269,6 +269,8 @@ class Records(NamedTuple):
     has_ids: bool
 
 
+_IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
+
 IdUse = Literal["datasets", "unique", "any", "none"]
 """Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `unique`; `any`, they
 may repeat, and records may lack them; `none`, they are not read."""
@@ -291,12 +293,15 @@ def open_records(
     and TSV as integers if all of them look so.
     """
     input_format, settings = text.format, text.settings
-    settings.check_format(input_format.name, has_columns=input_format.has_columns)
+    advice = _IF_TABLE if input_format.name == TEXT.name else ""
+    has_columns = input_format.has_columns
+    settings.check_format(input_format.name, has_columns=has_columns, advice=advice)
     if ids == "none" and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     is_text = input_format.name == TEXT.name and not settings.paragraphs
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
+    sample.is_table = input_format.has_columns and text.tokenizer.splits_by is None
     with text.source:
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
         entries = group_words(entries, text.tokenizer) if settings.word_column else entries
@@ -364,14 +369,14 @@ def _has_integer_ids(text: TextInput) -> bool:
     if text.format.delimiter is None:
         return False
     lines, _ = text.source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
-    are_integers = has_integer_ids(lines, text.format.delimiter, text.settings.id_name)
+    are_integers = has_integer_ids(lines, text.settings, text.format.delimiter)
     text.source.rewind()
     return are_integers
 
 
 def _with_integer_id(entry: Entry) -> Entry:
     identifier = entry.record.id
-    numeric = None if identifier is None else NumericId(identifier)
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
     return entry._replace(record=entry.record._replace(id=numeric))
 
 

@@ -55,6 +55,7 @@ _COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.tx
 TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
+NAME_THE_TEXT: Final = "Name the text with --text-column."
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -238,11 +239,11 @@ def row_record(
     row: Mapping[str, Any], settings: TextSettings, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error."""
+    row, name = normal_row(row, settings)
     identifier, error = _row_id(row, settings)
-    name = next((name for name in settings.text_columns if name in row), None)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
+        error = f"expected a field {names}, found {_shown_fields(row)}. {NAME_THE_TEXT}"
     if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]
@@ -274,7 +275,7 @@ def _row_id(row: Mapping[str, Any], settings: TextSettings) -> tuple[str | None,
     if type(identifier) is int:
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
-        return None, f"field {name!r}: expected a text, found {repr(identifier)[:60]}"
+        return None, f"field {name!r}: expected a text or an integer, found {repr(identifier)[:60]}"
     if identifier is None and settings.id_column:
         return None, f"field {name!r}: expected an id, found none"
     return identifier, None
@@ -341,6 +342,42 @@ def group_words(entries: Iterable[Entry], tokenizer: Tokenizer) -> Iterator[Entr
             columns = [row.record.columns for row in rows]
             first = first._replace(record=record._replace(word_columns=columns))
         yield first
+
+
+def normal_row(
+    row: Mapping[str, Any], settings: TextSettings
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return a row with its nested fields under their paths, and the name of its text, if any.
+
+    The column `tokens` is read if it is a list; the tokens of Prodigy are objects with a `text`.
+    An id such as 1.0 is an integer: pandas writes it where another id is missing.
+    """
+    row = {**{path: value for path in settings.paths for value in _nested_fields(row, path)}, **row}
+    names = [name for name in settings.text_columns if name in row]
+    lists = [name for name in names if isinstance(row[name], list)]
+    for name in lists[:1]:
+        if all(isinstance(each, dict) and "text" in each for each in row[name]):
+            row[name] = [each["text"] for each in row[name]]
+    identifier = None if settings.id_name is None else row.get(settings.id_name)
+    if isinstance(identifier, float) and identifier.is_integer():
+        row[str(settings.id_name)] = int(identifier)
+    return row, next(iter(lists or names[-1:]), None)
+
+
+def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
+    """Return the value of a nested field in a list, which is empty without such a field."""
+    value: Any = row
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return []
+        value = value[name]
+    return [value]
+
+
+def _shown_fields(row: Mapping[str, Any]) -> str:
+    """Return the names of the fields of a row, with the paths of nested fields, for an error."""
+    nested = (f"{name}.{key}" for name in row if isinstance(row[name], dict) for key in row[name])
+    return ", ".join(map(repr, [*row, *nested]))[:60] or "none"
 
 
 def _is_text(value: object) -> bool:

@@ -206,6 +206,12 @@ class TextSettings:
     splits_words: bool = False
     """Tokenize each word of a list, in place of reading the list as tokens."""
 
+    delimiter: str | None = None
+    """Character between the cells of CSV or TSV. None follows the header."""
+    quotes: str | None = None
+    """`none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is `csv`, but a
+    cell of TSV ends in its line."""
+
     def __post_init__(self) -> None:
         if self.text_column is not None and self.word_column is not None:
             raise InputError("choose one of --text-column and --word-column")
@@ -217,6 +223,12 @@ class TextSettings:
         return _TEXT_COLUMNS if named is None else (named,)
 
     @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Named columns that may be paths of nested fields, such as `data.text`."""
+        names = (self.text_column, self.id_column, *self.keep_columns)
+        return tuple(name for name in names if name and "." in name)
+
+    @cached_property
     def id_name(self) -> str | None:
         """Column with the ids, if there is one; None if no ids are read."""
         return (DEFAULT_ID if self.id_column is None else self.id_column) or None
@@ -225,6 +237,12 @@ class TextSettings:
     def chooses_tokenizer(self) -> bool:
         """True if the settings name a tokenizer or its language."""
         return self.tokenizer is not None or self.language is not None
+
+    @property
+    def cell_attributes(self) -> dict[str, str]:
+        """Return how the cells of CSV and TSV are found, as far as it is chosen."""
+        chosen = {"delimiter": self.delimiter, "quotes": self.quotes}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def make_tokenizer(
         self, model_language: str | None = None, default: str = "whitespace"
@@ -236,7 +254,7 @@ class TextSettings:
             split_sentences=self.split_sentences,
         )
 
-    def check_format(self, name: str, *, has_columns: bool) -> None:
+    def check_format(self, name: str, *, has_columns: bool, advice: str = "") -> None:
         """Raise an `InputError` if an option has no effect with a format."""
         chosen = {
             "--text-column": self.text_column is not None,
@@ -245,7 +263,9 @@ class TextSettings:
             "--keep-columns": self.keep_columns != (),
         }
         if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            raise InputError(f"{option} has no effect with {name}: it has no columns")
+            raise InputError(f"{option} has no effect with {name}: it has no columns{advice}")
+        if name not in ("csv", "tsv") and (option := next(iter(self.cell_attributes), None)):
+            raise InputError(f"--{option} requires --input-format csv or tsv, found {name}")
         if self.paragraphs and name != "text":
             raise InputError(f"--paragraphs requires text, found {name}")
 

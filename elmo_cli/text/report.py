@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple
 from elmo_cli.errors import counted
 from elmo_cli.text.parsers import ORIGINAL_ID, Entry
 from elmo_cli.text.records import Sentence
+from elmo_cli.text.sources import BYTE_ORDER_MARK
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,15 @@ class Sample:
     tokens: Sentence = field(default_factory=list)
     """Tokens of the first records, at least `_SAMPLE_TOKENS` if there are as many."""
     lines: dict[int, str] = field(default_factory=dict)
-    """Lines of a text by their numbers, from 1. Blank lines may be missing."""
+    """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
+    is_table: bool = False
+    """True if each row has a text, which is not split into sentences."""
+
+    @property
+    def texts(self) -> list[str]:
+        """First lines or texts that are not blank."""
+        return [text for text in self.lines.values() if text.strip()]
 
     def add(self, entry: Entry) -> None:
         """Add the next record."""
@@ -178,10 +186,81 @@ def other_domain(sample: Sample) -> str | None:
     )
 
 
+_SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
+"""Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
+_PASSAGE: Final = (
+    r"""(?s:.*)(\b[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{5,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+)
+"""Text with a sentence end inside. A shorter word before a full stop may be an abbreviation."""
+
+
+def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
+    """Return the first texts of a table that match, if they are enough of them."""
+    found = [text for text in map(str.strip, sample.texts) if re.fullmatch(pattern, text)]
+    is_enough = sample.is_table and len(found) >= max(least, share * len(sample.texts))
+    return found if is_enough else []
+
+
+def only_numbers(sample: Sample) -> str | None:
+    """Return a warning if a column has numbers in place of texts."""
+    if not (numbers := _matching(sample, r"[-+]?\d[\d.,]*", least=1, share=1)):
+        return None
+    return f"the texts of the table are numbers ({numbers[0]}). Name the text with --text-column."
+
+
+def words_as_texts(sample: Sample) -> str | None:
+    """Return a warning for rows that seem to be the words of running text."""
+    words = _matching(sample, r"\S+", least=10, share=0.95)
+    n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
+    if not 0 < n_ends <= len(words) / 3:  # All answers such as `Yes.` end a sentence.
+        return None
+    return (
+        f"{len(words):,} of the first {len(sample.texts):,} texts are single words "
+        f"({' '.join(words[:3])}). If they are the words of a text, use --word-column."
+    )
+
+
+def sequences_as_words(sample: Sample) -> str | None:
+    """Return a warning for sequences of residues that are one token each."""
+    sequences = _matching(sample, _SEQUENCE, least=5, share=_MIN_RESIDUES)
+    if not sequences or max(map(len, sample.tokens), default=0) < 8:
+        return None
+    return (
+        f"{len(sequences):,} of the first {len(sample.texts):,} texts are one word of capital "
+        f"letters ({sequences[0][:30]}). If the letters are residues, use --tokenizer residues."
+    )
+
+
+def sentences_in_texts(sample: Sample) -> str | None:
+    """Return a warning if many texts of a table contain several sentences."""
+    if not (passages := _matching(sample, _PASSAGE, least=5, share=0.3)):
+        return None
+    return (
+        f"{len(passages):,} of the first {len(sample.texts):,} texts contain several sentences, "
+        "but the model was trained on single sentences. Use --split-sentences."
+    )
+
+
+def tabs_in_lines(sample: Sample) -> str | None:
+    """Return a warning if the lines of a text are rows of TSV."""
+    n_tabs = {text.count("\t") for text in sample.texts}
+    if not sample.is_text or len(sample.texts) < 2 or len(n_tabs) != 1 or 0 in n_tabs:
+        return None
+    return (
+        "every line of the text has tabs. If it is a table with a header, use --input-format tsv "
+        "and --text-column. Otherwise take one column of it with `cut -f N FILE`."
+    )
+
+
 CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
     hard_wrapping: (0, _SAMPLE_LINES),
     attached_punctuation: (_SAMPLE_TOKENS, 0),
     other_domain: (_SAMPLE_TOKENS, 0),
+    only_numbers: (0, _SAMPLE_LINES),
+    words_as_texts: (0, _SAMPLE_LINES),
+    sequences_as_words: (0, _SAMPLE_LINES),
+    sentences_in_texts: (0, _SAMPLE_LINES),
+    tabs_in_lines: (0, _SAMPLE_LINES),
 }
 """Checks, with the numbers of tokens and of lines that each one waits for."""
 
@@ -258,6 +337,29 @@ def typographic_marks() -> Tally:
     return Tally(count, warning)
 
 
+_MISREAD: Final = {
+    "[\x80-\x9f]": "the text has {:,} control characters (U+0080 to U+009F), the first in {}. They "
+    "are probably quotes and dashes of Windows-1252 that were read as Latin-1. Repair them with "
+    """`perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge' FILE`.""",
+    BYTE_ORDER_MARK: "the text has {:,} byte order marks (U+FEFF) within lines, the first in {}. "
+    "They become part of words. Remove them with `perl -pe 's/\\xef\\xbb\\xbf//g' FILE`.",
+}
+"""Characters that no text has, with the warning for their number and the place of the first."""
+
+
+def misread_characters() -> list[Tally]:
+    """Count characters that only a wrong conversion of a file leaves in its text."""
+
+    def tally(pattern: re.Pattern[str], warning: str) -> Tally:
+        def count(entry: Entry) -> int:
+            text = entry.record.text
+            return 0 if text.isascii() else len(pattern.findall(text))
+
+        return Tally(count, warning.format)
+
+    return [tally(re.compile(pattern), warning) for pattern, warning in _MISREAD.items()]
+
+
 class InputReport:
     """Warnings about an input, each logged once."""
 
@@ -266,7 +368,8 @@ class InputReport:
         self._sample, self._number_unit = sample, number_unit
         self._waiting = dict(CHECKS)
         limit = sample.expected.token_limit
-        self._tallies = [] if limit is None else [long_tokens(limit)]
+        self._tallies = misread_characters()
+        self._tallies += [] if limit is None else [long_tokens(limit)]
         if sample.expected.language == "English":
             self._tallies.append(typographic_marks())
         if not sample.is_text:

@@ -47,6 +47,7 @@ _HEAD_BYTES: Final = 4096
 """Bytes at the beginning of a file that show its type and format."""
 _LINE_END_BYTES: Final = 1 << 16
 """Bytes at the beginning of a file that show its line ends."""
+BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
 
@@ -66,7 +67,10 @@ _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 AS_TEXT: Final = "Write its text into a file with one sentence per line."
 _UNPACK: Final = "Unpack it and name a file in it."
 _OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
+_TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
 _IN_ZIPS: Final = {
+    b"xl/w": ("a spreadsheet", _TO_CSV),
+    b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
     b"[Content_Types].xml": _OFFICE,
     b"mimetypeapplication/vnd.oasis": _OFFICE,
     b"mimetypeapplication/epub": (
@@ -74,7 +78,7 @@ _IN_ZIPS: Final = {
         "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
     ),
 }
-"""Bytes at the beginning of some zip files, with their type and the advice for it."""
+"""Bytes at the beginning of some zip files, with their type and advice, the specific ones first."""
 _MAGICS: Final = (
     ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
     ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
@@ -85,7 +89,7 @@ _MAGICS: Final = (
     (b"\x89HDF\r\n", "HDF5", AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),
     (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
-    (b"\xd0\xcf\x11\xe0", *_OFFICE),
+    (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
     (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
     (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
@@ -390,6 +394,7 @@ class LineReader:
         """Decode the line that was read last. See `Source.lines` for the options."""
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            text = text.lstrip(BYTE_ORDER_MARK)  # Joined files have marks at later lines too.
             return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
             reason = not_utf8(self._name, error, self.number)
@@ -463,7 +468,7 @@ def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
     for number, line in enumerate(source):
         if not isinstance(line, str):
             raise InputError("the input: expected a file that is open as text, found a binary file")
-        line = line.removeprefix("" if number else "\ufeff")
+        line = line.lstrip(BYTE_ORDER_MARK)
         if "\r" in line and (splits_at_cr or not (number or line.endswith("\n"))):
             # The method `splitlines` also splits elsewhere than after CR, LF and CRLF.
             yield from filter(None, re.split(r"(?<=\r)(?!\n)|(?<=\n)", line))
@@ -499,7 +504,8 @@ def not_utf8(name: str, error: UnicodeDecodeError, number: int = 1) -> InputErro
     column = len(content[start : error.start].decode("utf-8")) + 1
     if number == 1 and (refusal := binary_error(name, content)):
         return refusal
-    advice = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
+    # Windows-1252 is Latin-1 with letters and quotes in place of control characters.
+    advice = "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
         advice = "It has control characters, so it seems to be no text."
     return InputError(

@@ -1,6 +1,7 @@
 """Parsers of tables: CSV, TSV, JSON arrays and Parquet.
 
-csv, tsv    a header, then one row per record; quotes as in Python's csv
+csv, tsv    a header that shows the delimiter, then one row per record; rows of empty cells are
+            skipped; quotes as in Python's csv
 json        an array of objects, which is read as a whole; each is one row
 parquet     the rows of a file, or of a stretch of it, read in batches
 
@@ -14,18 +15,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from itertools import accumulate, chain
+from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.parsers import Entry, row_record
+from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
 from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
-from elmo_cli.text.sources import InvalidLine, Source
+from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_NAMES: Final = 20
-_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
-"""Text of an integer of 64 bits that is written as Python writes it."""
+_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
+"""Text of an integer that is written as Python writes it, or as pandas if an id is missing."""
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+"""Line before the header that names the delimiter, as Excel reads it."""
+_SPACED_QUOTES: Final = re.compile(r'(?:^|\t)(" [^"\t]* ")(?=[\t\r\n]|$)')
+"""Cell of TSV in quotes that are probably tokens of its text."""
+_OR_CSV: Final = ", and if they enclose cells or lines, --quotes csv"
 
 
 class TableError(ValueError):
@@ -37,12 +44,12 @@ def delimited_entries(
 ) -> Iterator[Entry]:
     """Yield the rows of CSV or TSV, given as lines with their ends."""
     names: list[str] | None = None
-    for line, values, error, unreadable in _delimited_rows(lines, delimiter):
+    for line, values, error, unreadable in _delimited_rows(lines, settings, delimiter):
         if names is None:
             if error or unreadable:
                 raise TableError(unreadable or f"the header is {error}")
             names = values
-            settings = choose_columns(names, settings)
+            settings = choose_columns(names, settings, has_lists=False)
         elif unreadable:
             yield Entry(line, Record("", [], error=unreadable))
         elif error or len(values) != len(names):
@@ -54,9 +61,9 @@ def delimited_entries(
 
 
 def _delimited_rows(
-    lines: Iterable[str], delimiter: str
+    lines: Iterable[str], settings: TextSettings, delimiter: str
 ) -> Iterator[tuple[int, list[str], str | None, str | None]]:
-    """Yield the rows of CSV or TSV that are not blank.
+    """Yield the rows of CSV or TSV that have content; `delimiter` is the usual one of the format.
 
     Each has the number of its first line, its values, an error in its format, and the error of a
     line that is not UTF-8.
@@ -68,31 +75,70 @@ def _delimited_rows(
             unreadable.append(line.error)
         return line
 
-    reader = csv.reader(map(note, lines), delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        unreadable.clear()
+    noted = map(note, lines)
+    number, header, delimiter = _find_header(noted, settings, delimiter)
+    is_tsv = delimiter == "\t"
+    cells_have_lines = not is_tsv or settings.quotes is not None
+    advice = f"If quotes are text, use --quotes none{'' if cells_have_lines else _OR_CSV}"
+    may_be_text = not cells_have_lines and '"' not in header
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
+    for first in chain([header] if header else [], noted):
+        row = chain([first], noted if cells_have_lines else [])
+        reader = csv.reader(row, delimiter=delimiter, quoting=quoting, strict=True)
         error, values = None, list[str]()
         try:
             values = next(reader)
-        except StopIteration:
-            return
         except csv.Error as reason:
-            error = f"not valid {'CSV' if delimiter == ',' else 'TSV'}: {reason}"
-        if values or error:
-            yield line, values, error, unreadable[0] if unreadable else None
+            error = str(reason).replace("unexpected end of data", "a quoted cell has no end")
+            error = f"not valid {'TSV' if is_tsv else 'CSV'}: {error}. {advice}."
+        if may_be_text and (match := _SPACED_QUOTES.search(first)):
+            error = f"the cell {match[1][:60]} is in quotes. {advice}."
+        if error or any(values) or len(values) == 1:
+            yield number, values, error, unreadable[0] if unreadable else None
+        unreadable.clear()
+        number += reader.line_num
 
 
-def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings:
+def _find_header(lines: Iterable[str], settings: TextSettings, usual: str) -> tuple[int, str, str]:
+    """Return the number of the first line of a table, the line, and the delimiter."""
+    delimiter = settings.delimiter
+    for number, line in enumerate(lines, start=1):
+        if match := _SEP_LINE.fullmatch(line):
+            delimiter = delimiter or match[1]
+        elif line.strip():
+            return number, line, delimiter or _delimiter_of(line, settings, usual)
+    return 0, "", usual
+
+
+def _delimiter_of(header: str, settings: TextSettings, usual: str) -> str:
+    """Return the delimiter that gives the column of the text, or else the most columns."""
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        names = next(csv.reader([header], delimiter=delimiter))
+        return any(name in names for name in settings.text_columns), len(names)
+
+    return max((usual, *_DELIMITERS), key=fit)  # The first one of equal ones is used.
+
+
+def column_names(lines: Iterable[str], settings: TextSettings, delimiter: str) -> list[str]:
+    """Return the names in the header of CSV or TSV. Errors are reported later."""
+    return next((names for _, names, *_ in _delimited_rows(lines, settings, delimiter)), [])
+
+
+def choose_columns(
+    names: Sequence[str], settings: TextSettings, *, has_lists: bool = True
+) -> TextSettings:
     """Return settings that name the columns of a table that are read, each of which it has once."""
-    text = next((name for name in settings.text_columns if name in names), None)
+    # A column of tokens comes before the text only if its cells are lists.
+    text_columns = settings.text_columns[:: 1 if has_lists else -1]
+    text = next((name for name in text_columns if name in names), None)
     shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
-        option = "the text with --text-column"
-        option = "the words with --word-column" if settings.word_column else option
-        raise TableError(f"no column {text_names}. {listing} Name {option}.")
+        remedy = "Name the words with --word-column." if settings.word_column else NAME_THE_TEXT
+        raise TableError(f"no column {text_names}. {listing} {remedy}")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"
@@ -112,16 +158,17 @@ def choose_columns(names: Sequence[str], settings: TextSettings) -> TextSettings
     )
 
 
-def has_integer_ids(lines: Iterable[str], delimiter: str, id_name: str | None) -> bool:
+def has_integer_ids(lines: Iterable[str], settings: TextSettings, delimiter: str) -> bool:
     """Return whether all ids of CSV or TSV are texts of integers. Errors are reported later."""
-    rows = _delimited_rows(lines, delimiter)
+    rows = _delimited_rows(lines, settings, delimiter)
     _, names, *_ = next(rows, (0, [], None, None))
-    if id_name is None or names.count(id_name) != 1:
+    if settings.id_name is None or names.count(settings.id_name) != 1:
         return False
-    index, is_integer = names.index(id_name), False
+    index, is_integer = names.index(settings.id_name), False
     for _, values, error, _ in rows:
         if not error and len(values) == len(names):
-            is_integer = _INTEGER.fullmatch(values[index]) is not None
+            match = _INTEGER.fullmatch(values[index])
+            is_integer = match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
             if not is_integer:
                 return False
     return is_integer
@@ -181,7 +228,7 @@ def parquet_entries(
     After each batch, `on_bytes` is called with its share of the size of the file.
     """
     with _opened(file) as table:
-        settings = choose_columns(table.schema_arrow.names, settings)
+        settings = _choose_fields(table.schema_arrow, settings)
         id_names = [] if settings.id_name is None else [settings.id_name]
         # A column may be chosen several times.
         names = dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns])
@@ -199,7 +246,7 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
     """Return the size of an open file by its footer."""
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
-    settings = choose_columns(schema.names, settings)
+    settings = _choose_fields(schema, settings)
     leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
     # Leaves of a list are called `column.list.element`, and a column may have dots in its name.
     n_text_bytes = sum(
@@ -207,9 +254,30 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
         for leaf in leaves
         if f"{leaf['path_in_schema']}.".startswith(f"{settings.text_column}.")
     )
-    kept_types = {name: schema.field(name).type for name in settings.keep_columns}
-    id_type = None if settings.id_name is None else schema.field(settings.id_name).type
+    types = _field_types(schema)
+    kept_types = {name: types[name] for name in settings.keep_columns}
+    id_type = None if settings.id_name is None else types[settings.id_name]
     return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
+
+
+def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
+    """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
+    from pyarrow.types import is_nested
+
+    types = _field_types(schema)
+    paths = [path for path in settings.paths if path in types and path not in schema.names]
+    has_lists = "tokens" in types and is_nested(types["tokens"])
+    return choose_columns([*schema.names, *paths], settings, has_lists=has_lists)
+
+
+def _field_types(fields: Iterable[Any], parent: str = "") -> dict[str, Any]:
+    """Return the Arrow types of the columns of a schema, and of the fields of structs by paths."""
+    from pyarrow.types import is_struct
+
+    types = {parent + field.name: field.type for field in fields}
+    for path, kind in list(types.items()):
+        types = (_field_types(kind, f"{path}.") if is_struct(kind) else {}) | types
+    return types
 
 
 def _batches(
@@ -241,10 +309,9 @@ def _opened(file: Any) -> Iterator[Any]:
 
 
 def column_types(source: Source) -> dict[str, Any]:
-    """Return the Arrow types of the columns of a Parquet file."""
+    """Return the Arrow types of the columns of a Parquet file, and of nested fields."""
     try:
         with _opened(source.open()) as table:
-            schema = table.schema_arrow
+            return _field_types(table.schema_arrow)
     except TableError as error:
         raise InputError(f"{source.name}: {error}") from None
-    return dict(zip(schema.names, schema.types, strict=True))

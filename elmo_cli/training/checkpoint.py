@@ -119,6 +119,7 @@ class Description:
                 "validation_share": text.validation_share,
                 "input_format": text.settings.input_format,
                 "text_column": text.settings.text_column,
+                **text.settings.cell_attributes,
             },
             "vocabulary_size": start.n_words,
         }

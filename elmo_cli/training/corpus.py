@@ -156,8 +156,7 @@ class TrainingText:
         """Raise an `InputError` if a named column has no effect in any file."""
         formats = list(self._formats.values())
         if not any(each.has_columns for each in formats):
-            column = TextSettings(text_column=self.settings.text_column)
-            column.check_format(formats[0].name, has_columns=False)
+            self.settings.check_format(formats[0].name, has_columns=False)
 
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""
@@ -175,7 +174,8 @@ class TrainingText:
     ) -> AbstractContextManager[Records]:
         text = open_input(path, self.settings, tokenizer)
         if not text.format.has_columns:
-            text = replace(text, settings=replace(self.settings, text_column=None))
+            settings = replace(self.settings, text_column=None, delimiter=None, quotes=None)
+            text = replace(text, settings=settings)
         return open_records(text, ids="none")
 
     def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:

@@ -280,7 +280,7 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
     assert_fails(
         result,
         f"{name}, line 100, column 7: not valid UTF-8 (byte 0xe9). If it is "
-        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
+        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`.",
         loads=True,
     )
     assert not Path("out.hdf5").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from elmo_cli import read_targets
 from elmo_cli.cli import main
 
 ROWS = 'item,sentence\na,"The cat , he said , sat ."\nb,The dog ran .\n'
@@ -42,3 +43,34 @@ def test_predict_refuses_options_of_a_file_for_a_text() -> None:
     result = CliRunner().invoke(main, ["predict", "The cat", "--paragraphs"])
     assert result.exit_code == 2
     assert "--paragraphs requires --file FILE, or - as TEXT" in result.stderr
+
+
+def test_surprisal_reads_delimiters_and_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text('sep=;\nitem;sentence\n1;" No , " he said .\n')
+    command = ["surprisal", str(path), "--text-column", "sentence", "--quotes", "none"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 1 + 7
+    result = CliRunner().invoke(main, [*command, "--delimiter", "::"])
+    assert result.exit_code == 2
+    assert "'--delimiter': expected one character, or tab, found '::'" in result.stderr
+    result = CliRunner().invoke(main, [*command, "--delimiter", "tab"])
+    assert "The columns are 'item;sentence'." in result.stderr
+
+
+def test_a_text_with_tabs_names_the_formats_of_tables(tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text("item\tsentence\n1\tNo .\n")
+    command = ["surprisal", str(path), "--text-column", "sentence"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert "it has no columns. If it is a table, use --input-format csv, or tsv" in result.stderr
+    for name in ("csv", "tsv"):
+        assert CliRunner().invoke(main, [*command, "--input-format", name]).exit_code == 0
+
+
+def test_target_words_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("word;form\nsleep;slept\n")
+    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}

@@ -135,6 +135,18 @@ def test_other_columns_are_refused_by_name() -> None:
     ]
 
 
+def test_nested_fields_and_whole_floats_equal_embed() -> None:
+    rows = [{"data": {"text": f"word {n} .", "n": n}, "id": float(n)} for n in range(60)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "in.parquet")
+    write_json("in.jsonl", rows)
+    options = ("--text-column", "data.text", "--keep-columns", "data.n")
+    assert_rows_equal_embed("in.parquet", *options)
+    assert parquet.read_schema("plain.parquet").field("id").type == pyarrow.int64()
+    shutil.rmtree("out")
+    Path("plain.parquet").unlink()
+    assert_rows_equal_embed("in.jsonl", *options)
+
+
 def test_columns_need_an_input_with_columns() -> None:
     Path("in.txt").write_text("a\n")
     result = elmo("distribute", "in.txt", "out", *RUN, "--keep-columns", "all")

@@ -1,5 +1,8 @@
 """Warnings about tokens that are too long, or that are whole phrases."""
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,130 @@ def test_tokens_of_fasta_are_not_checked_for_phrases(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert warnings_of(">a\nMKV\n", tmp_path / "a", caplog, "fasta", BYTES) == []
+
+
+# Texts that are not what they should be
+
+
+def table(*texts: str) -> str:
+    """Return CSV with the texts in a column."""
+    return "text,n\n" + "".join('"{}",1\n'.format(text.replace('"', '""')) for text in texts)
+
+
+WORDS = ("The", "farmer", "sold", "the", "old", "mule.", "Nobody", "had", "seen", "it.")
+SEQUENCES = ("CASSLGNEQF", "CASSLGVATGELF", "CASSQEEGGGSW", "CASSPGTGGNEQF", "CASSLRDSYEQF")
+PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.") * 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "warning"),
+    [
+        (("5", "3"), "the texts of the table are numbers (5). Name the text with --text-column."),
+        (("-1.5", " 1,200 ", "+3"), "the texts of the table are numbers (-1.5)."),
+        (
+            WORDS,
+            "10 of the first 10 texts are single words (The farmer sold). If they are the words "
+            "of a text, use --word-column.",
+        ),
+        (
+            SEQUENCES,
+            "5 of the first 5 texts are one word of capital letters (CASSLGNEQF). If the letters "
+            "are residues, use --tokenizer residues.",
+        ),
+        (
+            PASSAGES,
+            "6 of the first 6 texts contain several sentences, but the model was trained on "
+            "single sentences. Use --split-sentences.",
+        ),
+        ((*PASSAGES, *["One sentence here."] * 14), "6 of the first 20 texts contain several"),
+    ],
+)
+def test_texts_of_other_kinds_are_warned_of_once(
+    texts: tuple[str, ...], warning: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warnings = warnings_of(table(*texts), tmp_path / "a", caplog, "csv")
+    found = [each for each in warnings if "tokens end in punctuation" not in each]
+    assert len(found) == 1
+    assert found[0].startswith(f"Warning: {warning}")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("1990 was a year", "5"),
+        ("Yes", "no", "maybe", "Help!", "never", "often", "always", "who?", "why"),  # few prompts
+        ("Yes.", "No.", "Never!", "Why?", "Perhaps.", "Sure.", "Thanks!", "What?", "Stop!", "Go."),
+        ("river", "dog", "desk", "table", "letter", "window", "garden", "item", "paper", "street"),
+        ("Hund", "Haus", "Tisch", "Fenster", "Garten", "Nummer", "Papier", "Blume", "Zug", "Brief"),
+        ("ELEPHANT", "HOSPITAL", "BUILDING", "MOUNTAIN", "PROBLEMS", "QUESTION", "UMBRELLA"),
+        ("PRESIDENT WINS THE ELECTION", "STORM HITS THE COAST", "MARKETS FALL", "A", "B", "C"),
+        ("The U.S. Senate met.", "Mr. Smith and Dr. Jones came.", "Gov. Lee met Sen. Poe.") * 4,
+        ("Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er.") * 5,
+        ('He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys Tumblr: report") * 4,
+        ("M K V L S P A D K T", "C A S S L G N E Q F") * 5,
+    ],
+)
+def test_good_texts_are_not_warned_of(
+    texts: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warnings = warnings_of(table(*texts), tmp_path / "a", caplog, "csv")
+    assert [each for each in warnings if "tokens end in punctuation" not in each] == []
+
+
+def test_split_texts_are_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = "".join(f'{{"tokens": {json.dumps(list(each))}}}\n' for each in SEQUENCES)
+    assert warnings_of(rows, tmp_path / "a", caplog, "jsonl") == []
+    fasta = "".join(f">{each}\n{each}\n" for each in SEQUENCES)
+    assert warnings_of(fasta, tmp_path / "a", caplog, "fasta") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "is_table"),
+    [
+        ("id\ttext\n1\tThe dog .\n\n2\tThe cat .\n", True),
+        ("The\tdog\tbarked\t.\nIt\trained\t.\n", False),
+        ("The dog .\na\tb\n", False),
+        ("a\tb\n", False),
+    ],
+)
+def test_tabs_in_every_line_are_warned_of(
+    content: str, is_table: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warnings = warnings_of(content, tmp_path / "a", caplog)
+    assert (
+        warnings
+        == [
+            "Warning: every line of the text has tabs. If it is a table with a header, use "
+            "--input-format tsv and --text-column. Otherwise take one column of it with `cut -f N "
+            "FILE`."
+        ]
+        * is_table
+    )
+
+
+def test_control_characters_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"
+    [warning] = warnings_of(text, tmp_path / "a", caplog)
+    assert warning.startswith(
+        "Warning: the text has 4 control characters (U+0080 to U+009F), the first in line 2."
+    )
+    mended = mend(warning, tmp_path / "a")
+    assert mended == "It rained .\nShe didn’t – know .\n“Café” “yes” .\n"
+    assert warnings_of(mended, tmp_path / "a", caplog) == []
+
+
+def test_byte_order_marks_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"
+    [warning] = warnings_of(text, tmp_path / "a", caplog)
+    assert warning.startswith(
+        "Warning: the text has 2 byte order marks (U+FEFF) within lines, the first in line 2."
+    )
+    assert mend(warning, tmp_path / "a") == "It rained .\nThe dog .\n"
+
+
+def mend(warning: str, path: Path) -> str:
+    """Run the command that a warning names."""
+    if shutil.which("perl") is None:
+        pytest.skip("needs perl")
+    command = warning.split("`")[1].replace("FILE", str(path))
+    return subprocess.run(command, shell=True, check=True, capture_output=True).stdout.decode()

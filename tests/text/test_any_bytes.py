@@ -75,9 +75,7 @@ def sentences_of(content: bytes) -> list[list[str]] | None:
     if not lines[-1]:
         lines.pop()
     try:
-        texts = [
-            line.decode("utf-8" if number else "utf-8-sig") for number, line in enumerate(lines)
-        ]
+        texts = [line.decode().lstrip("\ufeff") for line in lines]
     except UnicodeDecodeError:
         return None
     return [text.split() for text in texts]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import FORMATS, checked_records, open_input, open_records
+from elmo_cli.text.parsers import NAME_THE_TEXT
 from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
@@ -131,11 +132,15 @@ def test_fasta_that_is_written_is_read(
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
         ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
         ("jsonl", "[" * 100_000, f"line 1: expected a JSON object, found {'[' * 60}"),
-        ("jsonl", "{}", "line 1: expected a field 'tokens' or 'text', found none"),
+        (
+            "jsonl",
+            "{}",
+            f"line 1: expected a field 'tokens' or 'text', found none. {NAME_THE_TEXT}",
+        ),
         (
             "jsonl",
             rows({"id": "a", "sentence": "b"}),
-            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'",
+            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'. " + NAME_THE_TEXT,
         ),
         (
             "jsonl",
@@ -155,7 +160,7 @@ def test_fasta_that_is_written_is_read(
         (
             "jsonl",
             rows({"text": "", "id": True}),
-            "line 1: field 'id': expected a text, found True",
+            "line 1: field 'id': expected a text or an integer, found True",
         ),
         (
             "jsonl",

@@ -135,6 +135,16 @@ OTHER = {
         zip_file("mimetype", "application/vnd.oasis.opendocument.text"),
         "an Office document, not UTF-8 text. Convert it with `soffice --convert-to txt",
     ),
+    "xlsx": (
+        zip_file("xl/workbook.xml"),
+        "a spreadsheet, not UTF-8 text. Save it as CSV UTF-8, or convert it with `soffice "
+        "--convert-to csv FILE`.",
+    ),
+    "ods": (
+        zip_file("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
+        "a spreadsheet, not UTF-8 text. Save it as CSV UTF-8",
+    ),
+    "xls": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document, not UTF-8 text. Convert it"),
     "epub": (zip_file("mimetype", "application/epub+zip"), "an EPUB book, not UTF-8 text."),
     "tar": (tar_file(), "a tar archive, not UTF-8 text. Unpack it"),
     "tar.gz": (gzip.compress(tar_file()), "a tar archive, not UTF-8 text. Unpack it"),

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import IdUse, open_input, open_records
-from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings, renamed_columns
+from elmo_cli.text.records import (
+    DEFAULT_SETTINGS,
+    NumericId,
+    Record,
+    TextSettings,
+    id_value,
+    renamed_columns,
+)
 
 NAMES = ("csv", "tsv", "json", "parquet")
 Row = dict[str, Any]
@@ -61,7 +69,8 @@ ITEMS: list[Row] = [
 def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"items.{name}"
     write(path, ITEMS)
-    settings = TextSettings(keep_columns=("all",), tokenizer="whitespace")
+    quotes = "csv" if name == "tsv" else None  # A cell has a line end.
+    settings = TextSettings(keep_columns=("all",), tokenizer="whitespace", quotes=quotes)
     records = read(path, settings, "unique")
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
@@ -69,8 +78,8 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     missing = None if name in ("json", "parquet") else ""
     columns = [{"year": i["year"], "note": i["note"] or missing} for i in ITEMS]
     assert [dict(record.columns) for record in records] == columns
-    assert "cannot name a dataset of HDF5" in error_of(path)
-    one = read(path, TextSettings(keep_columns=("year",)), "unique")
+    assert "cannot name a dataset of HDF5" in error_of(path, TextSettings(quotes=quotes))
+    one = read(path, TextSettings(keep_columns=("year",), quotes=quotes), "unique")
     assert [dict(record.columns) for record in one] == [{"year": item["year"]} for item in ITEMS]
 
 
@@ -122,7 +131,8 @@ def test_a_missing_field_is_an_error_of_its_record(name: str, tmp_path: Path) ->
     path.write_text(f"[{row}]" if name == "json" else row)
     location = "record 1" if name == "json" else "line 1"
     assert error_of(path, TextSettings(text_column="x")) == (
-        f", {location}: expected a field 'x', found 'key', 'sentence'"
+        f", {location}: expected a field 'x', found 'key', 'sentence'. "
+        "Name the text with --text-column."
     )
     options = TextSettings(text_column="sentence", id_column="id")
     assert error_of(path, options) == f", {location}: field 'id': expected an id, found none"
@@ -159,7 +169,179 @@ def test_texts_are_read_back_as_written(
                 file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL
             )
             writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
-    assert [record.text for record in read(path)] == texts
+    quotes = "csv" if name == "tsv" else None
+    assert [record.text for record in read(path, TextSettings(quotes=quotes))] == texts
+
+
+# Delimiters, quotes and cells
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("item,sentence", "item;sentence", "item\tsentence", "item|sentence", '"item";"sentence"'),
+        *("sep=;\nitem;sentence", '"sep=;"\r\nitem;sentence', "SEP=|\nitem|sentence"),
+    ],
+)
+@pytest.mark.parametrize("name", ["csv", "tsv"])
+def test_the_header_shows_the_delimiter(header: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{name}"
+    delimiter = next(each for each in ",;\t|" if each in header.splitlines()[-1])
+    path.write_text(f'{header}\n1{delimiter}"The dog, barked; a|b."\n', newline="")
+    settings = TextSettings(text_column="sentence", id_column="item")
+    [record] = read(path, settings)
+    assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
+    with open_records(open_input(path, settings), finds_integers=True) as (records, *_):
+        assert [(type(each.id), each.id) for each in records] == [(NumericId, "1")]
+
+
+def test_the_column_of_the_text_decides_between_delimiters(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("RT (ms, mean, raw);text;b\n1,5;Hi .;c\n")
+    [record] = read(path, TextSettings(keep_columns=("all",)))
+    assert (record.text, dict(record.columns)) == ("Hi .", {"RT (ms, mean, raw)": "1,5", "b": "c"})
+    path.write_text("text,a;b;c;d\nHi .,x\n")
+    assert read(path, TextSettings(keep_columns=("a;b;c;d",)))[0].text == "Hi ."
+
+
+def test_a_delimiter_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\nid:text\n1:a;b\n")
+    assert read(path, TextSettings(delimiter=":"))[0].text == "a;b"
+    assert error_of(path, TextSettings("jsonl", delimiter=":")) == (
+        "--delimiter requires --input-format csv or tsv, found jsonl"
+    )
+    assert error_of(path, TextSettings("text", quotes="none")) == (
+        "--quotes requires --input-format csv or tsv, found text"
+    )
+
+
+QUOTED = """id\ttext
+a\t" The old plant stood ,
+b\tHe closed the plant .
+c\tWe must water it . "
+d\t" Why ? " she said .
+e\t" We must water it . "
+"""
+
+
+def test_quotes_may_be_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(QUOTED)
+    records = read(path, TextSettings(quotes="none"))
+    assert [f"{each.id}\t{each.text}" for each in records] == QUOTED.splitlines()[1:]
+    path.write_text('text\n"a\n""\nb\n')
+    assert [each.text for each in read(path, TextSettings(quotes="none"))] == ['"a', '""', "b"]
+
+
+def test_quotes_of_tsv_that_may_be_text_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(QUOTED)
+    errors = [str(each.error) for each in read(path, TextSettings(skip_errors=True)) if each.error]
+    advice = (
+        ". If quotes are text, use --quotes none, and if they enclose cells or lines, --quotes csv."
+    )
+    assert [error.removeprefix(f"{path}, ") for error in errors] == [
+        f"line 2: not valid TSV: a quoted cell has no end{advice}",
+        f"line 5: not valid TSV: '\t' expected after '\"'{advice}",
+        f'line 6: the cell " We must water it . " is in quotes{advice}',
+    ]
+    path.write_text('"id"\t"text"\n"a"\t" We must "\n')
+    assert read(path)[0].text == " We must "
+    path.write_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n')
+    assert [each.text for each in read(path, TextSettings(quotes="csv"))] == ['We, "must"', "c\nd"]
+    assert error_of(path).startswith(", line 4: not valid TSV: a quoted cell has no end")
+
+
+def test_cells_may_have_any_length(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f'id,text\n1,"{"word " * 30_000}"\n2,"{"w" * 200_000}"\n')
+    assert [len(record.text) for record in read(path)] == [150_000, 200_000]
+
+
+def test_rows_of_empty_cells_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n,,,\nid,text,cond,\n1,a,x,\n,,,\n\n2,b,x,\n,,,,,,\n,,,\n")
+    assert [(record.id, record.text) for record in read(path)] == [("1", "a"), ("2", "b")]
+    path.write_text('text\na\n""\nb\n')  # The only cell of a row is its text.
+    assert [record.text for record in read(path)] == ["a", "", "b"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "are_integers"),
+    [
+        (["9223372036854775807", "-9223372036854775808", "0"], True),
+        (["1294030472427835393", "7"], True),
+        (["1.0", "2.0"], True),
+        (["9223372036854775808"], False),
+        (["-9223372036854775809"], False),
+        (["01"], False),
+        (["1.5"], False),
+        (["1", "x"], False),
+    ],
+)
+def test_ids_of_64_bits_are_integers(ids: list[str], are_integers: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n" + "".join(f"{each},a\n" for each in ids))
+    with open_records(open_input(path), finds_integers=True) as (records, *_):
+        values = [id_value(record.id) for record in records]
+    integers = [int(each.removesuffix(".0")) for each in ids] if are_integers else []
+    assert values == (integers or ids)
+
+
+@pytest.mark.parametrize("name", ["json", "parquet"])
+def test_ids_that_are_whole_floats_are_integers(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{name}"
+    write(path, [{"id": 1.0, "text": "a"}, {"id": 2.0, "text": "b"}])
+    assert [id_value(record.id) for record in read(path)] == [1, 2]
+    write(path, [{"id": 1.0, "text": "a"}, {"id": 2.5, "text": "b"}])
+    assert error_of(path).endswith(" 2: field 'id': expected a text or an integer, found 2.5")
+
+
+# Which column, and which field
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counts_of_tokens_are_no_text(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{name}"
+    write(path, [{"tokens": 5 if name in ("json", "parquet") else "5", "text": "The old dog"}])
+    [record] = read(path, TextSettings(keep_columns=("all",)))
+    assert record.tokens == ["The", "old", "dog"]
+    assert list(record.columns) == ["tokens"]
+
+
+@pytest.mark.parametrize("name", ["json", "parquet"])
+def test_tokens_of_prodigy_are_their_texts(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{name}"
+    tokens = [{"text": "New", "id": 0, "start": 0}, {"text": "Oslo", "id": 1, "start": 4}]
+    write(path, [{"text": "New  Oslo.", "tokens": tokens}])
+    assert read(path)[0].tokens == ["New", "Oslo"]
+    assert read(path, TextSettings(text_column="text"))[0].tokens == ["New", "Oslo."]
+
+
+@pytest.mark.parametrize("name", ["json", "parquet"])
+def test_nested_fields_are_named_by_paths(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{name}"
+    row = {"data": {"text": "a b", "meta": {"key": 7, "n": 3}}, "id": "x", "data.n": 1}
+    write(path, [row])
+    settings = TextSettings(text_column="data.text", id_column="data.meta.key")
+    [record] = read(path, replace(settings, keep_columns=("data.meta.n", "data.n", "id")))
+    assert (record.tokens, record.id) == (["a", "b"], "7")
+    assert dict(record.columns) == {"data.meta.n": 3, "data.n": 1, "id": "x"}
+    [record] = read(path, replace(settings, keep_columns=("all",)))
+    assert dict(record.columns) == row
+    assert "'data'" in error_of(path, TextSettings(text_column="data.words"))
+    write(path, [{"data.text": "c", **row}])  # A column with this name comes first.
+    assert read(path, TextSettings(text_column="data.text"))[0].tokens == ["c"]
+
+
+def test_the_fields_of_json_are_listed_with_their_paths(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[{"id": 1, "data": {"text": "The cat sat."}}]')
+    assert error_of(path) == (
+        ", record 1: expected a field 'tokens' or 'text', found 'id', 'data', 'data.text'. "
+        "Name the text with --text-column."
+    )
 
 
 # What is refused
@@ -171,7 +353,11 @@ def test_texts_are_read_back_as_written(
         ("a.csv", "id,text\n1,a\n2\n", ", line 3: expected 2 fields, as in the header, found 1"),
         ("a.csv", 'text\n"a\n\nb"\n', None),
         ("a.csv", 'text\n"a"b\n', ", line 2: not valid CSV: ',' expected after '\"'"),
-        ("a.csv", 'text\na\n"b\nc\n', ", line 3: not valid CSV: unexpected end of data"),
+        (
+            "a.csv",
+            'text\na\n"b\nc\n',
+            ", line 3: not valid CSV: a quoted cell has no end. If",
+        ),
         ("a.csv", "text,text\na,b\n", ": several columns 'text'. The columns are 'text', 'text'."),
         ("a.csv", "", None),
         (
@@ -225,8 +411,8 @@ def test_a_byte_that_is_not_utf8_in_json_is_reported(end: bytes, tmp_path: Path)
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"text": "caf\xe9' + end)
     assert error_of(path) == (
-        ", line 1, column 15: not valid UTF-8 (byte 0xe9). If it is Latin-1, convert it with "
-        "`iconv -f latin1 -t utf-8`."
+        ", line 1, column 15: not valid UTF-8 (byte 0xe9). If it is Windows-1252 or "
+        "Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
     )
 
 
