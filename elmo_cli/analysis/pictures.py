@@ -268,7 +268,7 @@ def _draw_sentence(
     labels = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
     axes.set_xticks(range(len(units)), list(map(printable, labels)))
     axes.set_ylabel("bits")
-    title = str(sentence.names[-1])
+    title = str(sentence.record.id or sentence.names[-1])
     title = title if sentence.record.id is not None else f"sentence {title}"
     axes.set_title(printable(title), loc="left", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries, read_query_table
+from elmo_cli.cli.answers import cell, print_rows, read_queries, read_query_table
 from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
 from elmo_cli.errors import InputError, ModelError
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -96,7 +97,7 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
     if as_json:
         pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
-        return json_line({**pair, "layers": similarity.layers, "average": similarity.average})
+        return json_text({**pair, "layers": similarity.layers, "average": similarity.average})
     if layer is not None:
         return cell(similarity.average if layer == "average" else similarity.layers[int(layer)])
     if not as_table:
@@ -323,4 +324,4 @@ def _json_line(
         path, number, record_id = neighbour.location
         name = {"line": number} if record_id is None else {"id": record_id}
         hits.append({"cosine": neighbour.cosine, "file": str(path), **name, **show(neighbour)})
-    return json_line({"query": show(query), "mean_cosine": mean, "neighbours": hits})
+    return json_text({"query": show(query), "mean_cosine": mean, "neighbours": hits})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
+from elmo_cli.text.input_formats import IdUse
 from elmo_cli.text.records import Record, parse_shard
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -94,9 +95,11 @@ class OutputSettings:
         return self.layout == "packed"
 
     @property
-    def names_datasets(self) -> bool:
-        """True if an id is the name of a dataset or a file in an archive."""
-        return self.name == "npz" or (self.name == "hdf5" and not self.is_packed)
+    def id_use(self) -> IdUse:
+        """Use of the ids of the input. Parquet and rows of tokens have numbers next to them."""
+        if self.name == "npz" or (self.name == "hdf5" and not self.is_packed):
+            return "datasets"
+        return "rows" if self.name == "jsonl" and self.rows == "sentences" else "all"
 
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the settings with the format of a path, after all checks."""
@@ -207,6 +210,9 @@ class FormatWriter:
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
         """Add a record, by its number from 0, and its values (L, T, W) or (T, W)."""
         raise NotImplementedError
+
+    def describe(self, example: Record, values: "NDArray[Any]") -> None:
+        """Take a record and its values, for a format whose columns and types a file always has."""
 
     def flush(self) -> None:
         """Write everything that is buffered."""

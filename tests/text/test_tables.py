@@ -176,9 +176,16 @@ def test_texts_are_read_back_as_written(
         (
             "a.tsv",
             "text\tid\na\t1\nb\t1\n",
-            ", line 3: the id '1' is that of line 2 already. Make the ids unique.",
+            ", line 3: the id '1' is that of line 2 already, and ids name the datasets of HDF5 "
+            "and npz. Make them unique, or use --layout packed, Parquet or JSON lines. To number "
+            'the records instead, use --id-column "".',
         ),
-        ("a.tsv", "text\tid\na\t1\nb\t\n", ", line 3: the id '' cannot name a dataset"),
+        (
+            "a.tsv",
+            "text\tid\na\t1\nb\t\n",
+            ", line 3: expected an id, found an empty cell. To number the records instead, use "
+            '--id-column "".',
+        ),
         ("a.json", '{"text": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
         (
             "a.json",
