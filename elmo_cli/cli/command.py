@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.messages import verbosity_options
+from elmo_cli.cli.messages import report_run, verbosity_options
 from elmo_cli.errors import InputError
 from elmo_cli.settings import settings_from
 
@@ -147,7 +147,8 @@ def command(name: str | None = None) -> Decorator:
             with usage_errors():
                 settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
             rest = {key: value for key, value in values.items() if key not in taken}
-            return function(**rest, **settings)
+            with report_run():
+                return function(**rest, **settings)
 
         return click.command(name, cls=Command)(verbosity_options(call))
 

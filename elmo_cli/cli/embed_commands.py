@@ -85,11 +85,15 @@ def embed(
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
+    has_format = output_settings.file_format is not None
+    if any(old_flags.values()) and not has_format:  # AllenNLP wrote HDF5 whatever the name was.
+        output_settings = replace(output_settings, file_format="hdf5")
     with usage_errors():
         text = open_text(input_file, text_settings, model_settings)
         plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
     text.source.check()  # Loading the model can take a while.
-    if output_settings.file_format is None and output_formats.has_unknown_suffix(output_file):
+    is_hdf5 = plan.output_format.name == "hdf5"
+    if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):

@@ -155,9 +155,9 @@ class OutputSettings:
         return has_own_tokens(attributes) and not self.forget_sentences
 
 
-def has_unknown_suffix(path: str | Path) -> bool:
-    """Return whether a path has a suffix that is no supported format, such as `.dat` or `.gz`."""
-    return Path(path).suffix.lower() not in ("", *_SUFFIXES)
+def is_hdf5_name(path: str | Path) -> bool:
+    """Return whether a path has a suffix of HDF5, or none."""
+    return _SUFFIXES.get(Path(path).suffix.lower() or ".h5") == "hdf5"
 
 
 def load_pyarrow() -> Any:
