@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
-from elmo_cli.errors import InputError, check_choice, load_extra
+from elmo_cli.errors import InputError, SettingsError, check_choice, load_extra
 from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
@@ -110,7 +110,7 @@ def _read_matrices(
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
-        raise InputError(
+        raise SettingsError(
             f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
             "--words."
         )
@@ -150,7 +150,7 @@ def measure_change(
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
-            raise InputError(f"correction {correction!r}: requires permutations")
+            raise SettingsError(f"correction {correction!r}: requires permutations")
     if measure == "jsd":
         load_extra("measure jsd", "sklearn", "sklearn")
     no_rows, changes = np.empty((0, 0)), []

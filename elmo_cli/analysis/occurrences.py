@@ -16,7 +16,7 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence
 
@@ -72,7 +72,7 @@ def find_occurrence(
         )
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
-        raise InputError(f"{word!r} occurs {times} in {text}, not {number} times.")
+        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 

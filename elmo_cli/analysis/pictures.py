@@ -21,7 +21,7 @@ import numpy as np
 
 from elmo_cli.analysis.change import Change
 from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import InputError, OutputError, check_choice, counted, load_extra
+from elmo_cli.errors import InputError, OutputNameError, check_choice, counted, load_extra
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.settings import Direction
@@ -68,7 +68,7 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+        raise OutputNameError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError, counted, shown
+from elmo_cli.errors import InputError, SettingsError, counted, shown
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
 from elmo_cli.text.records import Record
@@ -47,7 +47,7 @@ def read_targets(
         source.rewind()
         is_table = _WORD in header
     if column is not None and not is_table:
-        raise InputError(
+        raise SettingsError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
         )
     rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputError, counted
+from elmo_cli.errors import InputError, OutputNameError, counted
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
@@ -285,7 +285,7 @@ def _count_occurrences(
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
     """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
-        raise OutputError(
+        raise OutputNameError(
             f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "
             f"{', '.join(TEXT_SUFFIXES)} for word2vec's text (.gz may follow), in .bin for its "
             "binary format, in .npz, or in .tsv for the Embedding Projector"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.errors import InputError, counted
+from elmo_cli.errors import InputError, SettingsError, counted
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Record, renamed_columns
@@ -216,7 +216,7 @@ def read_query_table(
     settings = replace(settings, keep_columns=() if pooled else ("word",))
     text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:
-        raise InputError(
+        raise SettingsError(
             f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
             "--input-format, or pipe lines of a word, a tab and a sentence into "
             "`elmo neighbours -`."

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
-from elmo_cli.errors import StoppedError, counted
+from elmo_cli.errors import StoppedError, counted, settings_errors
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
 
@@ -142,7 +142,8 @@ def distribute(
         from elmo_cli.outputs.parts import Folder
         from elmo_cli.text.records import WHOLE
 
-        shard = text_settings.parse_shard() or WHOLE
+        with settings_errors():
+            shard = text_settings.parse_shard() or WHOLE
         workers_of_run = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")

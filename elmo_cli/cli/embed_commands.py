@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, is_set, option_group, typed_options, usage_errors
+from elmo_cli.cli.command import command, is_set, option_group, typed_options
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
@@ -88,9 +88,8 @@ def embed(
     has_format = output_settings.file_format is not None
     if any(old_flags.values()) and not has_format:  # AllenNLP wrote HDF5 whatever the name was.
         output_settings = replace(output_settings, file_format="hdf5")
-    with usage_errors():
-        text = open_text(input_file, text_settings, model_settings)
-        plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
+    text = open_text(input_file, text_settings, model_settings)
+    plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
     text.source.check()  # Loading the model can take a while.
     is_hdf5 = plan.output_format.name == "hdf5"
     if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
@@ -165,10 +164,9 @@ def usages(
     targets = read_targets(words)
     if selection.mix is None and not is_set("--layers"):
         selection = replace(selection, layers=DEFAULT_LAYERS)
-    with usage_errors():
-        opened = open_text(text, text_settings, model_settings)
-        state = model_settings.state
-        plan = plan_usages(opened, output_file, selection, output_settings, state=state)
+    opened = open_text(text, text_settings, model_settings)
+    state = model_settings.state
+    plan = plan_usages(opened, output_file, selection, output_settings, state=state)
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
     with messages.stop_on_signal() as should_stop, messages.progress_bar(source=text) as bar:

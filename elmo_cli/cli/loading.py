@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.cli.command import is_set, usage_errors
+from elmo_cli.cli.command import is_set
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "Model
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    with usage_errors():
-        files = settings.find_files(with_softmax=with_softmax)
+    files = settings.find_files(with_softmax=with_softmax)
     note = " (bundled, small; the published model is --model original)"
     messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
     return files
@@ -66,9 +65,7 @@ def open_text(source: "Source | str", text: TextSettings, model: ModelSettings) 
 
     check_language(text)
     trained, language = model.resolved.tokenizer, model.resolved.language
-    if is_chosen := is_set("--tokenizer", "--language"):
-        with usage_errors():
-            text.make_tokenizer(language)
+    is_chosen = is_set("--tokenizer", "--language")
     opened = open_input(source, text, trained=trained, language=language, is_chosen=is_chosen)
     _show_tokenizer(opened.tokenizer, opened.trained)
     return opened
@@ -83,11 +80,12 @@ def load_tokenizer(
 
     check_language(text)
     trained, is_chosen = model.resolved.tokenizer, is_set("--tokenizer", "--language")
-    with usage_errors():
-        if trained is not None and source is not None:
-            has_tokens = find_format(Source(source), text.input_format).has_tokens
-            trained = None if has_tokens else trained
-        tokenizer = text.choose_tokenizer(trained, model.resolved.language, is_chosen=is_chosen)
+    source_format = None if source is None else find_format(Source(source), text.input_format)
+    has_tokens = source_format is not None and source_format.has_tokens
+    if has_tokens and is_chosen and text.tokenizer != "whitespace":
+        raise click.UsageError(f"--tokenizer has no effect with the tokens of {source}")
+    trained = None if has_tokens else trained
+    tokenizer = text.choose_tokenizer(trained, model.resolved.language, is_chosen=is_chosen)
     _show_tokenizer(tokenizer, trained)
     return tokenizer
 

@@ -7,7 +7,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, usage_errors
+from elmo_cli.cli.command import command
 from elmo_cli.errors import counted, size_text
 from elmo_cli.json_form import json_text
 from elmo_cli.outputs.output_formats import DTYPES
@@ -44,8 +44,7 @@ def models(
 
     from elmo_cli.pretrained.find import describe_models
 
-    with usage_errors():
-        descriptions = describe_models(language, downloaded=downloaded)
+    descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
         click.echo(json_text(descriptions, indent=1))
     else:

@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, print_rows
-from elmo_cli.cli.command import command, is_set, option_group, usage_errors
+from elmo_cli.cli.command import command, is_set, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
@@ -273,8 +273,7 @@ def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSet
 
     Words, regions and sentences of pairs are raw text, unless the format has tokens.
     """
-    with usage_errors():
-        input_format = find_format(source, settings.input_format)
+    input_format = find_format(source, settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
@@ -321,8 +320,7 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
     """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    with usage_errors():
-        table = PairTable(choices.pairs or (), text.settings, choices.group_by)
+    table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
     with (

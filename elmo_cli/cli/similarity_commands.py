@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import cell, print_rows, read_queries, read_query_table
-from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
@@ -285,8 +285,7 @@ def _make_tokenizer(
     recorded = files.attributes.get("tokenizer")
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    with usage_errors():
-        return replace(text_settings, tokenizer=recorded).make_tokenizer()
+    return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
 
 def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":

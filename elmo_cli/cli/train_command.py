@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import Decorator, command, option_group, usage_errors
+from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
@@ -172,8 +172,7 @@ def train(
         tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0])
     else:
         loading.check_language(text_settings)
-        with usage_errors():
-            tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
+        tokenizer = text_settings.make_tokenizer(model_settings.resolved.language)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

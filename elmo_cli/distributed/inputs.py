@@ -27,9 +27,9 @@ from elmo_cli.errors import (
     InputError,
     MissingInputError,
     OtherInputError,
-    check_choice,
     counted,
     first_line,
+    settings_errors,
 )
 from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
@@ -195,7 +195,9 @@ class HashingReader:
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
-    check_choice(f"{path}: format", input_format.name, _FORMATS)
+    if input_format.name not in _FORMATS:
+        formats = " or ".join(_FORMATS)
+        raise InputError(f"{path}: format {input_format.name!r}: expected {formats}")
     return input_format
 
 
@@ -250,7 +252,8 @@ def split_inputs(
     n_records, types = 0, ColumnTypes()
     for path in paths:
         input_format = find_input_format(text, path)
-        text.check_format(input_format.name, has_columns=input_format.has_columns)
+        with settings_errors():
+            text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
         split = _split_rows if input_format.name == "parquet" else _split_lines
         for part in split(path, input_format, text, n_bytes, types):

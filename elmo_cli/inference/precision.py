@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Linear, make_linear, processor_has
-from elmo_cli.errors import ComputationError, DeviceError, InputError
+from elmo_cli.errors import ComputationError, DeviceError, InputError, SettingsError
 from elmo_cli.settings import Precision
 
 Device: TypeAlias = str | int | torch.device
@@ -79,7 +79,7 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise InputError(f"precision int8: expected the CPU, found {device}. Use float16.")
+        raise SettingsError(f"precision int8: expected the CPU, found {device}. Use float16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(

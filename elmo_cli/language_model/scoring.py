@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Device, result_or_raise
@@ -233,7 +233,7 @@ class LanguageModel:
             Contexts of the next word, float, shape (B, P), and the state at the end of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise InputError("state 'carry': predictions start from zero or warm")
+            raise SettingsError("state 'carry': predictions start from zero or warm")
         if state is None:
             state = self.engine.encoder.start_state
             first, last = self.engine.encoder.boundaries

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import InputError, check_choice, load_extra, shown
+from elmo_cli.errors import InputError, SettingsError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.text.input_formats import IdUse
 from elmo_cli.text.records import Record, parse_shard
@@ -105,16 +105,16 @@ class OutputSettings:
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
-            raise InputError(
+            raise SettingsError(
                 f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
                 ".parquet, or name a format with --format."
             )
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
         if str(path) == STANDARD_OUTPUT and name != "jsonl":
-            raise InputError(f"format {name} cannot go to standard output. Use --format jsonl.")
+            raise SettingsError(f"format {name} cannot go to standard output. Use --format jsonl.")
         for option in ("layout", "compression"):
             if getattr(self, option) is not None and name != "hdf5":
-                raise InputError(f"--{option} requires HDF5, found the output format {name}")
+                raise SettingsError(f"--{option} requires HDF5, found the output format {name}")
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_flags()
         if self.compression == "zstd":
@@ -127,16 +127,16 @@ class OutputSettings:
         """Raise an `InputError` if a flag contradicts the format or another flag."""
         name = self.name
         if name == "npy" and not self.pooled:
-            raise InputError(
+            raise SettingsError(
                 "format npy requires --pooling: it is one array with one vector per line."
             )
         if self.rows == "tokens" and name not in FORMATS_WITH_ROWS:
-            raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
+            raise SettingsError(f"--rows tokens requires Parquet or JSON lines, found {name}")
         if self.rows == "tokens" and self.pooled:
-            raise InputError("--rows tokens requires one vector per token. Remove --pooling.")
+            raise SettingsError("--rows tokens requires one vector per token. Remove --pooling.")
         if self.use_sentence_keys and (name != "hdf5" or self.is_packed):
             other = "--layout packed" if self.is_packed else f"the output format {name}"
-            raise InputError(
+            raise SettingsError(
                 f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}"
             )
 

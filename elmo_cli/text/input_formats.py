@@ -15,7 +15,7 @@ from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
-from elmo_cli.errors import InputError, check_choice
+from elmo_cli.errors import InputError, SettingsError, check_choice, settings_errors
 from elmo_cli.text.parsers import (
     LINE,
     ORIGINAL_ID,
@@ -242,10 +242,10 @@ def open_input(
         tokenizer = settings.choose_tokenizer(trained, language, is_chosen=is_chosen)
     is_whitespace = tokenizer.name == WHITESPACE.name and tokenizer.splits_by is None
     if input_format.has_tokens and not is_whitespace:
-        raise InputError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
+        raise SettingsError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
     if tokenizer.splits_by is not None:
         if input_format.name != TEXT.name:
-            raise InputError(f"--split-sentences requires text, found {input_format.name}")
+            raise SettingsError(f"--split-sentences requires text, found {input_format.name}")
         input_format = replace(input_format, unit="sentence")
     return TextInput(source, settings, input_format, tokenizer, trained)
 
@@ -286,7 +286,8 @@ def open_records(
     and TSV as integers if all of them look so.
     """
     input_format, settings = text.format, text.settings
-    settings.check_format(input_format.name, has_columns=input_format.has_columns)
+    with settings_errors():
+        settings.check_format(input_format.name, has_columns=input_format.has_columns)
     if settings.id_column == NO_ID and input_format.has_ids is None:
         ids = "none"
     if ids == "none":

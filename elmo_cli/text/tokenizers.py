@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-from elmo_cli.errors import InputError, first_line, load_extra
+from elmo_cli.errors import SettingsError, first_line, load_extra
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
 _SEGMENTERS: Final = (["char"], ["jieba"])
@@ -62,13 +62,13 @@ def make_tokenizer(
     kind, *codes = name.split(":")
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind != "whitespace") + is_segmented:
-        raise InputError(
+        raise SettingsError(
             f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with one of the "
             "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
-        raise InputError(f"language {code!r}: expected its code in ISO 639, such as fr")
+        raise SettingsError(f"language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
         _load_sentencex()
     splits_by = code if split_sentences else None
@@ -107,7 +107,7 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
         reason = first_line(error)
         if segmenter is not None and isinstance(error, ModuleNotFoundError):
             reason += f". Install it with `pip install {segmenter}`."
-        raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
+        raise SettingsError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
 

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, MissingInputError
+from elmo_cli.errors import InputError, MissingInputError, settings_errors
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
@@ -157,7 +157,8 @@ class TrainingText:
         formats = list(self._formats.values())
         if not any(each.has_columns for each in formats):
             column = TextSettings(text_column=self.settings.text_column)
-            column.check_format(formats[0].name, has_columns=False)
+            with settings_errors():
+                column.check_format(formats[0].name, has_columns=False)
 
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""

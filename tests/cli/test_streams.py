@@ -97,8 +97,7 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path)
 @pytest.mark.parametrize("encoding", ["latin1", "cp1252", "ascii", "utf-16"])
 def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a € 東京 bank\n", encoding="utf-8")
-    locale = f"LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 PYTHONIOENCODING={encoding}"
-    (tmp_path / "東").symlink_to(TINY)
+    locale = f"LC_ALL=C PYTHONIOENCODING={encoding}"
     for command in (
         "surprisal text --json",
         "surprisal text --format csv",
