@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.errors import counted, size_text
+from elmo_cli.errors import counted
 from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
     settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
     quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
-    more = "Print versions, time and memory too; twice, also the traceback of an error."
+    more = "Print versions and times too; twice, also the traceback of an error."
     return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
 
 
@@ -109,7 +109,7 @@ def is_quiet() -> bool:
 
 @contextmanager
 def report_run() -> Iterator[None]:
-    """With -v, print versions before a block, and its time and the process's memory after it."""
+    """With -v, print versions and variables before a block, and its time after it."""
     started = time.monotonic()
     is_verbose = click.get_current_context().meta.get("verbosity", 0) > 0
     if is_verbose:
@@ -122,18 +122,7 @@ def report_run() -> Iterator[None]:
         yield
     finally:
         if is_verbose:
-            say(f"{time.monotonic() - started:.1f} s{_memory_text()}")
-
-
-def _memory_text() -> str:
-    """Return the maximum memory of this process for a message; empty on Windows."""
-    try:
-        import resource
-    except ImportError:
-        return ""
-    unit = 1 if sys.platform == "darwin" else 1024
-    n_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return f", at most {size_text(n_bytes)} of memory"
+            say(f"Time: {time.monotonic() - started:.1f} s")
 
 
 def say(message: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
@@ -341,21 +341,17 @@ def _ids_may_repeat(text: TextInput, should_stop: Callable[[], bool]) -> bool:
         return text.format.has_ids is not False
     settings = replace(text.settings, skip_errors=True, keep_columns=())
     tokenizer = replace(text.tokenizer, tokenize=lambda _: [])
-    text, seen = replace(text, settings=settings, tokenizer=tokenizer), set[str]()
+    text = replace(text, settings=settings, tokenizer=tokenizer)
+    seen, may_repeat = set[str](), False
     with suppress(InputError, TableError):  # Errors are reported later.
-        for entry in _open_entries(text, lambda _: None, should_stop, finds_integers=False)[0]:
-            if (identifier := entry.record.id) is not None:
-                n_before = len(seen)
-                seen.add(identifier)
-                if len(seen) == n_before:
-                    break
-            elif entry.error is None and entry.record.error is None:
-                seen.clear()
+        entries, _ = _open_entries(text, lambda _: None, should_stop, finds_integers=False)
+        ids = (each.record.id for each in entries if not (each.error or each.record.error))
+        for number, identifier in enumerate(takewhile(bool, ids)):
+            seen.add(str(identifier))
+            if may_repeat := len(seen) == number:
                 break
-        else:
-            seen.clear()
     text.source.rewind()
-    return bool(seen)
+    return may_repeat
 
 
 def _open_entries(

@@ -163,4 +163,4 @@ def test_v_prints_more_and_q_errors_only(command: str) -> None:
     outputs = ("out.h5", "out.svg", "out.npz", "out.safetensors", "new", "parts")
     other = [f"other.{each}" if each in outputs else each for each in BASES[command]]
     assert elmo(command, *BASES[command], "-q").stderr == ""
-    assert " of memory\n" in elmo(command, *other, "-v").stderr
+    assert "\nTime: " in elmo(command, *other, "-v").stderr

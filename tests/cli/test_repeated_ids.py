@@ -149,3 +149,87 @@ def test_an_empty_id_is_missing(command: list[str]) -> None:
         f"Error: {path}, line 3: expected an id, found an empty cell. To number the records "
         'instead, use --id-column "".'
     )
+
+
+# Outputs without rows
+
+
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+@pytest.mark.parametrize("options", ["--layers all", "--layers top", "--mix 1,2,3 --dtype float16"])
+@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.parquet", "in.conllu"])
+def test_a_shard_without_rows_has_the_columns_of_the_others(
+    name: str, options: str, rows: str
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = write(1, 2, name=name)
+    keep = ["--keep-columns", "all"] if name != "in.conllu" else []
+    for number in (1, 2, 3):
+        shard = ["--shard", f"{number}/3", "--rows", rows, *options.split(), *keep]
+        result = elmo("embed", path, f"{number}.parquet", *shard, "--model", TINY)
+        assert result.exit_code == 0
+    first, _, last = (parquet.read_table(f"{number}.parquet") for number in (1, 2, 3))
+    assert last.num_rows == 0 < first.num_rows
+    assert last.schema.remove_metadata() == first.schema.remove_metadata()
+
+
+def test_pooled_shards_and_split_lines_have_their_columns_too() -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    Path("text").write_text("One. Two.\n")
+    for options in (["--pooling", "mean"], ["--rows", "tokens"]):
+        for number in (1, 3):
+            shard = ["--split-sentences", "--shard", f"{number}/3", "--overwrite", *options]
+            elmo("embed", "text", f"{number}.parquet", *shard, "--model", TINY)
+        first, last = (parquet.read_schema(f"{number}.parquet") for number in (1, 3))
+        assert first.remove_metadata() == last.remove_metadata()
+
+
+@pytest.mark.parametrize("row_format", ["csv", "tsv"])
+def test_the_header_of_no_rows_has_all_columns(row_format: str) -> None:
+    Path("in.csv").write_text("id,text,note\n1,the cat,x\n")
+    options = ("--id-column", "id", "--keep-columns", "note", "--format", row_format)
+    full = elmo("surprisal", "in.csv", *options, *MODEL).stdout
+    Path("in.csv").write_text("id,text,note\n")
+    assert elmo("surprisal", "in.csv", *options, *MODEL).stdout == full.splitlines()[0] + "\n"
+    pairs = ("--pairs", "text,note", *options[:2])
+    header = elmo("surprisal", "in.csv", *pairs, *MODEL).stdout
+    assert header.startswith("id\tsurprisal_good\tsurprisal_bad\tcorrect")
+    assert header.count("\n") == 1
+
+
+# JSON without NaN, and all groups
+
+
+def strict(text: str) -> Any:
+    """Parse JSON, in which NaN and Infinity are errors."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_json_has_null_in_place_of_nan() -> None:
+    rows = ['{"id": "NaN", "text": "the cat", "x": NaN, "y": {"z": [Infinity, 1, "NaN"]}}'] * 2
+    Path("in.jsonl").write_text("\n".join(rows))
+    keep = ("--keep-columns", "all")
+    for command in (
+        ("surprisal", "in.jsonl", "--json"),
+        ("surprisal", "in.jsonl", "--format", "json"),
+        ("perplexity", "in.jsonl", "--per-sentence", "--json"),
+        ("predict", "--file", "in.jsonl", "--json"),
+        ("embed", "in.jsonl", "-", "--format", "jsonl"),
+        ("embed", "in.jsonl", "-", "--format", "jsonl", "--rows", "tokens"),
+    ):
+        result = elmo(*command, *keep, *MODEL)
+        found = [strict(line) for line in result.stdout.splitlines()]
+        assert {each["id"] for each in found} == {"NaN"}
+        assert all((each["x"], each["y"]) == (None, {"z": [None, 1, "NaN"]}) for each in found)
+    table = elmo("surprisal", "in.jsonl", "--format", "csv", *keep, *MODEL).stdout
+    assert '"{""z"": [null, 1, ""NaN""]}"' in table
+
+
+def test_the_accuracy_of_every_group_is_printed() -> None:
+    pairs = [f"the cat,cat the,g{number}" for number in range(150)]
+    Path("pairs.csv").write_text("\n".join(["good,bad,group", *pairs]))
+    result = elmo("surprisal", "pairs.csv", "--pairs", "good,bad", "--group-by", "group", *MODEL)
+    assert sum(line.startswith("group g") for line in result.stderr.splitlines()) == 150

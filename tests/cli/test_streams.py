@@ -109,7 +109,7 @@ def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path
         status, printed = run_shell(f"{locale} elmo {command} 2> errors", tmp_path)
         assert status == 0
         assert "€" in printed
-        assert "東京" in printed
+        assert "東" in printed
 
 
 @pytest.mark.slow

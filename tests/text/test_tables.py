@@ -61,7 +61,7 @@ ITEMS: list[Row] = [
 def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"items.{name}"
     write(path, ITEMS)
-    records = read(path, TextSettings(keep_columns=("all",)), "unique")
+    records = read(path, TextSettings(keep_columns=("all",)), "all")
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
     assert [record.tokens for record in records] == [(i["text"] or "").split() for i in ITEMS]
@@ -69,7 +69,7 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     columns = [{"year": i["year"], "note": i["note"] or missing} for i in ITEMS]
     assert [dict(record.columns) for record in records] == columns
     assert "cannot name a dataset of HDF5" in error_of(path)
-    one = read(path, TextSettings(keep_columns=("year",)), "unique")
+    one = read(path, TextSettings(keep_columns=("year",)), "all")
     assert [dict(record.columns) for record in one] == [{"year": item["year"]} for item in ITEMS]
 
 
