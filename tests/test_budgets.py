@@ -23,7 +23,7 @@ BUDGETS = {
     "model": 1_800,
     "outputs": 2_480,
     "pretrained": 1_260,
-    "text": 2_150,
+    "text": 2_200,
     "training": 2_110,
     "": 2_160,
 }

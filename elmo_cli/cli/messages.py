@@ -109,7 +109,7 @@ def is_quiet() -> bool:
 
 @contextmanager
 def report_run() -> Iterator[None]:
-    """With -v, print versions and variables before a block, and its time after it."""
+    """Print versions and variables before a block with -v, and its time after it."""
     started = time.monotonic()
     is_verbose = click.get_current_context().meta.get("verbosity", 0) > 0
     if is_verbose:

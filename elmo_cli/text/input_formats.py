@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count, takewhile
+from itertools import chain, takewhile
 from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
@@ -318,21 +318,20 @@ def open_records(
         if first:
             records = chain(first, records)
         if is_numbered := is_numbered and has_ids:
-            records = map(_with_line, records, count())
+            records = (
+                record._replace(attributes={**record.attributes, LINE: number})
+                for number, record in enumerate(records)
+            )
         yield Records(records, is_ready, has_ids, is_numbered, example)
 
 
 def _example(text: TextInput, *, has_ids: bool | None) -> Record:
-    """Return the record that stands for those of an input without valid records."""
+    """Return an invented record for an input without valid ones."""
     keep_columns = text.settings.keep_columns
     columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
     attributes = {LINE: 0} if text.tokenizer.splits_by else {}
     identifier = "" if has_ids or (has_ids is None and text.settings.id_column) else None
     return Record("", [""], identifier, attributes, columns=columns)
-
-
-def _with_line(record: Record, number: int) -> Record:
-    return record._replace(attributes={**record.attributes, LINE: number})
 
 
 def _ids_may_repeat(text: TextInput, should_stop: Callable[[], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Exit status: 2 for a wrong option, 1 for what fails in a run, the same in every command."""
+"""Exit status of mistakes: 2 for wrong options, 1 for what fails in a run, in every command."""
 
 import re
 from pathlib import Path
