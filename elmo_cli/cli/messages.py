@@ -115,9 +115,9 @@ def report_run() -> Iterator[None]:
     if is_verbose:
         from importlib import metadata  # It takes as long as all of `elmo --help`.
 
-        variables = ", ".join(sorted(name for name in os.environ if name.startswith("ELMO_")))
+        variables = sorted(name for name in os.environ if name.startswith("ELMO_"))
         python, torch = platform.python_version(), metadata.version("torch")
-        say(f"elmo {__version__}, Python {python}, torch {torch}; {variables or 'no variables'}")
+        say(", ".join([f"elmo {__version__}, Python {python}, torch {torch}", *variables]))
     try:
         yield
     finally:
