@@ -126,7 +126,7 @@ def test_the_command(folder: Path) -> None:
 def test_errors_are_one_line(folder: Path) -> None:
     words = words_file("the", "New York")
     suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
-    assert_fails(
+    assert_misused(
         suffix,
         "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, in .txt, .vec, .w2v for "
         "word2vec's text (.gz may follow), in .bin for its binary format, in .npz, or in .tsv for "
