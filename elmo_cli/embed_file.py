@@ -230,7 +230,7 @@ class _Run:
         with open_records(
             plan.text,
             expected_input(files.name, self.engine.options.token_limit),
-            ids="datasets" if output_format.names_datasets else "unique",
+            ids=output_format.id_use,
             finds_integers=output_format.name in FORMATS_WITH_ROWS,
             on_bytes=self._count_bytes,
             should_stop=self.should_stop,
@@ -257,7 +257,7 @@ class _Run:
                     f"the computation failed after {self._last_record()}: "
                     f"{first_line(error).rstrip('.')}{self._outlook()}"
                 ) from error
-            self._finish(records.progress)
+            self._finish(records.progress, read.example)
         return self._timed_summary()
 
     def _write_windows(self, records: ShardReader, is_ready: Callable[[], bool]) -> None:
@@ -367,7 +367,7 @@ class _Run:
     def _last_record(self) -> str:
         return f"{self.plan.unit} {self.n_done:,}"
 
-    def _finish(self, progress: Progress) -> None:
+    def _finish(self, progress: Progress, example: Record) -> None:
         try:
             self.record_filter.finish()
         except ElmoError:
@@ -378,6 +378,10 @@ class _Run:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
         has_keys = self.has_ids and not self.plan.text.format.has_ids
         n_records = self.writer.n_records
+        values = self.engine.empty_activations(self.selection)
+        if self.selection.pooling is None:  # The example has one token.
+            values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
+        self.writer.describe(example._replace(tokens=[""]), values)
         self.writer.finish(end_attributes(n_records, progress, self.skipped, has_keys=has_keys))
 
     def _log_size(self) -> None:

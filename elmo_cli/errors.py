@@ -1,8 +1,9 @@
 """Errors that a user can cause, one class per kind of problem.
 
 The message of each is one line that names the thing, the problem and the remedy. The command line
-prints this line and exits with status 1. Python shows it with arguments in place of options:
-`overwrite=True` for `--overwrite`. The functions at the end format values for messages.
+prints this line and exits with status 1, or 2 for a `SettingsError`. Python shows it with arguments
+in place of options: `overwrite=True` for `--overwrite`. The functions at the end format values for
+messages.
 """
 
 import os
@@ -58,6 +59,10 @@ class OtherInputError(InputError):
     """An input that differs from the one that a run began with."""
 
 
+class SettingsError(InputError):
+    """An option with a wrong value, or that other options, the input or the model exclude."""
+
+
 class OptionsError(ElmoError, ValueError):
     """An options.json that does not describe a model."""
 
@@ -72,6 +77,10 @@ class ModelError(ElmoError, ValueError):
 
 class OutputError(ElmoError, OSError):
     """An output file that cannot be written."""
+
+
+class OutputNameError(SettingsError, OutputError):
+    """A name of an output whose suffix is no format of it."""
 
 
 class MissingFileError(ElmoError, FileNotFoundError):
@@ -118,15 +127,15 @@ def missing_if(error: OSError, kind: type[ElmoError], missing: type[ElmoError]) 
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise an `InputError` unless a value is one of the choices."""
+    """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
-        raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
+        raise SettingsError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
-    """Raise an `InputError` for a number that is too small."""
+    """Raise a `SettingsError` for a number that is too small."""
     if value < least:
-        raise InputError(f"{name} {value}: expected {least} or more")
+        raise SettingsError(f"{name} {value}: expected {least} or more")
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:

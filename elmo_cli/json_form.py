@@ -23,6 +23,18 @@ class _FormError(ValueError):
     """Value that does not have its form. The message says where and why."""
 
 
+def json_text(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON, in one line by default.
+
+    NaN and infinity become null. Dates and other values of Parquet become texts.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=str, indent=indent)
+    if "NaN" in text or "Infinity" in text:
+        with_null = json.loads(text, parse_constant=lambda _: None)
+        return json.dumps(with_null, ensure_ascii=False, indent=indent)
+    return text
+
+
 def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str = "") -> _Form:
     """Parse a file of JSON and check its form. An error begins with `name`, ends with `remedy`."""
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
-from elmo_cli.errors import InputError, check_at_least, check_choice, shown
+from elmo_cli.errors import SettingsError, check_at_least, check_choice, shown
 from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
 from elmo_cli.text.records import ALL_COLUMNS as ALL_COLUMNS
@@ -118,18 +118,18 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
-            raise InputError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
+            raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
         if self.mix is None:
             if self.gamma is not None:
-                raise InputError(f"gamma {self.gamma}: expected a mix with it")
+                raise SettingsError(f"gamma {self.gamma}: expected a mix with it")
             return
         if self.layers != "all":
             mismatch = "expected none with a mix, which is of all layers"
-            raise InputError(f"layers {self.layers!r}: {mismatch}")
+            raise SettingsError(f"layers {self.layers!r}: {mismatch}")
         for name, values in (("mix", self.mix), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-                    raise InputError(f"{name}: expected finite float32 numbers, found {value}")
+                    raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
 
     def for_model(self, n_layers: int) -> "Selection":
         """Return the selection in its canonical form, checked for a model.
@@ -139,7 +139,7 @@ class Selection:
         if self.mix is None:
             return replace(self, layers=_check_layers(self.layers, n_layers))
         if len(self.mix) != n_layers:
-            raise InputError(
+            raise SettingsError(
                 f"mix: expected {n_layers} numbers, one per layer from the token layer up, "
                 f"found {len(self.mix)}"
             )
@@ -185,7 +185,7 @@ def _check_layers(layers: object, n_layers: int) -> str:
         return name
     numbers = parse_layers(layers, range(n_layers))
     if numbers is None:
-        raise InputError(
+        raise SettingsError(
             f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
@@ -245,13 +245,13 @@ def plan_file(
 ) -> FilePlan:
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     if text.settings.shard is not None and state == "carry":
-        raise InputError(
+        raise SettingsError(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
     if written.use_sentence_keys and text.format.name != TEXT.name:
         name = text.format.name
-        raise InputError(f"--use-sentence-keys has no effect with {name}, which has ids")
+        raise SettingsError(f"--use-sentence-keys has no effect with {name}, which has ids")
     forget_sentences = written.forget_sentences or text.format.name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
@@ -269,7 +269,7 @@ def _keep_columns(text: TextInput, output: OutputSettings) -> OutputSettings:
     """Return an output format with the types of the columns of the input."""
     if output.name not in FORMATS_WITH_ROWS:
         format_name = "HDF5" if output.name == "hdf5" else output.name
-        raise InputError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")
+        raise SettingsError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")
     if text.format.name != PARQUET.name or output.name != PARQUET.name:
         return output
     return replace(output, column_types=column_types(text.source))

@@ -65,7 +65,7 @@ def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
 
 
 def assert_misused(result: Result, message: str) -> None:
-    """Assert the usage, one line of error and exit status 2."""
-    assert result.stderr.startswith("Usage: ")
+    """Assert the usage, after the model's line if it loads, one line of error and status 2."""
+    assert result.stderr.removeprefix(LOADED).startswith("Usage: ")
     assert result.stderr.endswith(f"\n\nError: {message}\n")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
 from elmo_cli.analysis.targets import check_words
-from elmo_cli.errors import InputError, check_choice, check_type, load_extra
+from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
 
 MEASURES: Final = ("apd", "prt", "jsd")
@@ -121,7 +121,7 @@ def _read_matrices(
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
-        raise InputError(
+        raise SettingsError(
             f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
             "--words."
         )
@@ -163,7 +163,7 @@ def measure_change(
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
-            raise InputError(f"correction {correction!r}: requires permutations")
+            raise SettingsError(f"correction {correction!r}: requires permutations")
     if measure == "jsd":
         load_extra("measure jsd", "sklearn", "sklearn")
     no_rows, changes = np.empty((0, 0)), []

@@ -17,7 +17,7 @@ from torch import Tensor
 from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Selection
@@ -248,7 +248,7 @@ def _embed(
     elif layers is not None:
         selection, rows = Selection(layers), None
     else:
-        raise InputError(
+        raise SettingsError(
             f"{files.paths[0]} does not say which layer it has. Name it with --mean-layers."
         )
     options: dict[str, Any] = asdict(selection)

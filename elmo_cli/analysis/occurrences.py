@@ -18,7 +18,7 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError, check_type
+from elmo_cli.errors import InputError, SettingsError, check_type
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import normalize, tokenize
@@ -90,7 +90,7 @@ def find_occurrence(
         )
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
-        raise InputError(f"{word!r} occurs {times} in {text}, not {number} times.")
+        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 

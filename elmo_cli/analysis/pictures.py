@@ -21,7 +21,14 @@ import numpy as np
 
 from elmo_cli.analysis.change import Change
 from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import InputError, OutputError, check_choice, check_type, counted, load_extra
+from elmo_cli.errors import (
+    InputError,
+    OutputNameError,
+    check_choice,
+    check_type,
+    counted,
+    load_extra,
+)
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.settings import Direction
@@ -69,7 +76,7 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+        raise OutputNameError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
@@ -272,7 +279,7 @@ def _draw_sentence(
     labels = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
     axes.set_xticks(range(len(units)), list(map(printable, labels)))
     axes.set_ylabel("bits")
-    title = str(sentence.names[-1])
+    title = str(sentence.record.id or sentence.names[-1])
     title = title if sentence.record.id is not None else f"sentence {title}"
     axes.set_title(printable(title), loc="left", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError, check_type, counted, shown
+from elmo_cli.errors import InputError, SettingsError, check_type, counted, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
@@ -50,7 +50,7 @@ def read_targets(
         is_table = _WORD in column_names(lines, settings, file_format.delimiter)
         source.rewind()
     if column is not None and not is_table:
-        raise InputError(
+        raise SettingsError(
             f"{path}: expected a table with a column {column!r}, found {file_format.name}."
         )
     rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)

@@ -33,7 +33,7 @@ from elmo_cli.analysis.targets import (
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, check_choice, counted
+from elmo_cli.errors import InputError, SettingsError, check_choice, counted
 from elmo_cli.outputs.output_formats import (
     Attributes,
     FormatWriter,
@@ -181,25 +181,25 @@ def plan_usages(
     """Choose the formats of a run over a file; see `plan_file`."""
     name = written.file_format or Path(output).suffix.lower().removeprefix(".")
     if name == "npy":
-        raise InputError(
+        raise SettingsError(
             f"{output}: npy cannot hold target words. Choose one of hdf5, npz, parquet, jsonl."
         )
     if state == "carry":
-        raise InputError(
+        raise SettingsError(
             "--state carry: sentences without a target word are not computed, so no state can be "
             "carried over. Choose --state zero or warm."
         )
     if selection.pooling or written.forget_sentences or written.use_sentence_keys:
-        raise InputError(
+        raise SettingsError(
             "target words need one vector per token, and sentences with their numbers. Remove "
             "pooling, forget_sentences and use_sentence_keys."
         )
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
-        raise InputError(f"{text.source.name}: FASTA has no words. Choose another input.")
+        raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
     check_choice("match", match, ("form", "lemma"))
     if match == "lemma" and text.format.name != CONLLU.name:
-        raise InputError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
+        raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan
 
 

@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
-from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
+from elmo_cli.errors import (
+    InputError,
+    MissingInputError,
+    SettingsError,
+    first_line,
+    load_extra,
+    shown,
+)
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
@@ -122,14 +129,14 @@ class VectorSource:
         if not stored:
             if layers not in (None, name):
                 has = "one vector per occurrence" if name is None else f"only {name}"
-                raise InputError(f"{self.path}: layers {shown(layers)!r}: the file has {has}")
+                raise SettingsError(f"{self.path}: layers {shown(layers)!r}: the file has {has}")
             return None
         if layers is None:
             return [index for index, number in enumerate(stored) if number] or [0]
         chosen = parse_layers(layers, stored)
         if chosen is None:
             numbers = ",".join(map(str, stored))
-            raise InputError(
+            raise SettingsError(
                 f"{self.path}: layers {shown(layers)!r}: the file has only layers {numbers}"
             )
         return [stored.index(number) for number in chosen]

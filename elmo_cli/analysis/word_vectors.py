@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputError, counted
+from elmo_cli.errors import InputError, OutputNameError, counted
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
@@ -288,7 +288,7 @@ def _count_occurrences(
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
     """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
-        raise OutputError(
+        raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose .vec, .txt or .w2v (.gz "
             "may follow), .bin, .npz, .tsv, .hdf5 or .h5."
         )

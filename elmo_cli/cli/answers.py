@@ -9,7 +9,6 @@ No quoting helps with texts such as `NA`, `null` and `None`: pandas and R read t
 by default, and pandas the latter ones too. `RowWriter.like_missing` counts them.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.errors import InputError, counted
+from elmo_cli.errors import InputError, SettingsError, counted
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.records import Record, Sentence, renamed_columns
 from elmo_cli.text.sources import STANDARD_INPUT, Source
@@ -50,16 +50,22 @@ _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
 
 @contextmanager
 def print_rows(
-    row_format: str | None, columns: Sequence[str], *, as_json: bool = False
+    row_format: str | None,
+    columns: Sequence[str],
+    input_columns: Mapping[str, object] = _NO_COLUMNS,
+    *,
+    as_json: bool = False,
 ) -> Iterator["RowWriter"]:
     """Open a writer of rows to standard output, by the options --format and --json; TSV by default.
 
-    At the end, warn about texts that pandas or R would read as missing.
+    The header has `input_columns` if there are no rows. At the end, warn about texts that pandas or
+    R would read as missing.
     """
     row_format = "json" if as_json else row_format or "tsv"
     rows = RowWriter(partial(click.echo, nl=False), row_format, columns)
     yield rows
-    rows.write([])  # The header, if there were no rows.
+    if rows.input_names is None:  # There were no rows.
+        rows.write([], input_columns)
     if texts := rows.like_missing:
         examples = " and ".join(repr(text) for text, _ in texts.most_common(3))
         messages.say(
@@ -78,7 +84,8 @@ class RowWriter:
         """Make a writer, which calls `write` with the lines of rows that are written together."""
         self._write, self._columns = write, columns
         self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
-        self._input_names: list[str] | None = None
+        self.input_names: list[str] | None = None
+        """Columns of the input in the header of CSV and TSV, once it is written."""
         self.like_missing: Counter[str] = Counter()
         """Computed texts that pandas or R reads as missing, with their numbers."""
 
@@ -96,7 +103,7 @@ class RowWriter:
         full_rows = ([*names, *row] for row in rows)
         if self._delimiter is None:
             values = (dict(zip(self._columns, row, strict=True)) for row in full_rows)
-            lines = [json_line(with_columns(each, input_columns)) + "\n" for each in values]
+            lines = [json_text(with_columns(each, input_columns)) + "\n" for each in values]
         else:
             lines = list(self._table_lines(full_rows, input_columns, self._delimiter))
         if lines:
@@ -105,16 +112,16 @@ class RowWriter:
     def _table_lines(
         self, rows: Iterable[Sequence[object]], input_columns: Mapping[str, object], delimiter: str
     ) -> Iterator[str]:
-        if self._input_names is None:
-            self._input_names = list(input_columns)
+        if self.input_names is None:
+            self.input_names = list(input_columns)
             names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
             yield delimiter.join(map(_quoted, names)) + "\n"
-        if other := input_columns.keys() - set(self._input_names):
+        if other := input_columns.keys() - set(self.input_names):
             raise InputError(
                 f"column {min(other)!r}: the first record does not have it. Use --format json, or "
                 "name the columns with --keep-columns."
             )
-        last = [_exact(input_columns.get(name)) for name in self._input_names]
+        last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
             self.like_missing.update(
                 value for value in row if isinstance(value, str) and value in LIKE_MISSING
@@ -128,11 +135,6 @@ def with_columns(
     """Return computed values with columns of the input behind them; see `renamed_columns`."""
     names = renamed_columns(input_columns, values)
     return values | {names[name]: value for name, value in input_columns.items()}
-
-
-def json_line(value: object) -> str:
-    """Return a value as one line of JSON. Dates and other values of Parquet become texts."""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def cell(value: object) -> str:
@@ -152,7 +154,7 @@ def _exact(value: object) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (list, tuple, dict)):
-        return _quoted(json_line(value))
+        return _quoted(json_text(value))
     return _quoted(str(value))
 
 
@@ -237,7 +239,7 @@ def read_pair_table(
 
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
-        raise InputError(f"--text-column {names[0]}: expected the columns of two sentences.")
+        raise SettingsError(f"--text-column {names[0]}: expected the columns of two sentences.")
 
     def find(columns: Mapping[str, object], side: int, tokens: Sentence) -> Occurrence:
         word = str(columns.get(f"word{side}", columns.get("word")) or "")
@@ -272,12 +274,13 @@ def _parsed_rows(
 
     text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:
-        raise InputError(
+        raise SettingsError(
             f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
             "--input-format, or pipe lines into the command in place of a table."
         )
-    with open_records(text, ids="none") as (records, is_ready, _):
-        yield from in_chunks(records, parse, is_ready, f"{text.source.name}, {text.format.unit}")
+    with open_records(text, ids="none") as read:
+        name = f"{text.source.name}, {text.format.unit}"
+        yield from in_chunks(read.records, parse, read.is_ready, name)
 
 
 def _column(columns: Mapping[str, object], name: str) -> object:

@@ -1,7 +1,6 @@
 """Classes of commands and options, with conditions, headings in the help, and variables."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.messages import verbosity_options
-from elmo_cli.errors import InputError
+from elmo_cli.cli.messages import report_run, verbosity_options
+from elmo_cli.errors import SettingsError
 from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
@@ -116,6 +115,13 @@ class Command(click.Command):
                 option.check(ctx)
         return rest
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
+        try:
+            return super().invoke(ctx)
+        except SettingsError as error:
+            raise click.UsageError(str(error), ctx) from None
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, heading by heading in the order of their definition."""
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -144,23 +150,14 @@ def command(name: str | None = None) -> Decorator:
         @wraps(function)
         def call(**values: object) -> Any:
             set_values = {key: value for key, value in values.items() if value is not None}
-            with usage_errors():
-                settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
+            settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
             rest = {key: value for key, value in values.items() if key not in taken}
-            return function(**rest, **settings)
+            with report_run():
+                return function(**rest, **settings)
 
         return click.command(name, cls=Command)(verbosity_options(call))
 
     return make
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Raise an `InputError` from contradicting options as a `UsageError`."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import json_line
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
 
     status, (first, *rest) = read_status(Folder(folder))
     lines = [f"{folder}: {first}", *rest]
-    click.echo(json_line({"folder": folder, **status}) if as_json else "\n".join(lines))
+    click.echo(json_text({"folder": folder, **status}) if as_json else "\n".join(lines))
     if not status["complete"]:
         click.get_current_context().exit(1)
 

@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, is_set, option_group, typed_options, usage_errors
+from elmo_cli.cli.command import command, is_set, option_group, typed_options
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
@@ -85,11 +85,14 @@ def embed(
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
-    with usage_errors():
-        text = open_text(input_file, text_settings, model_settings)
-        plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
+    has_format = output_settings.file_format is not None
+    if any(old_flags.values()) and not has_format:  # AllenNLP wrote HDF5 whatever the name was.
+        output_settings = replace(output_settings, file_format="hdf5")
+    text = open_text(input_file, text_settings, model_settings)
+    plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
     text.source.check()  # Loading the model can take a while.
-    if output_settings.file_format is None and output_formats.has_unknown_suffix(output_file):
+    is_hdf5 = plan.output_format.name == "hdf5"
+    if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
@@ -169,12 +172,9 @@ def usages(
     targets = read_targets(words)
     if selection.mix is None and not is_set("--layers"):
         selection = replace(selection, layers=DEFAULT_LAYERS)
-    with usage_errors():
-        opened = open_text(text, text_settings, model_settings)
-        state = model_settings.state
-        plan = plan_usages(
-            opened, output_file, selection, output_settings, state=state, match=match
-        )
+    opened = open_text(text, text_settings, model_settings)
+    state = model_settings.state
+    plan = plan_usages(opened, output_file, selection, output_settings, state=state, match=match)
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
     with messages.stop_on_signal() as should_stop, messages.progress_bar(source=text) as bar:

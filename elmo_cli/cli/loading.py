@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.cli.command import usage_errors
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "Model
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    with usage_errors():
-        files = settings.find_files(with_softmax=with_softmax)
+    files = settings.find_files(with_softmax=with_softmax)
     note = " (bundled, small; the published model is --model original)"
     messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
     return files
@@ -67,9 +65,6 @@ def open_text(
     from elmo_cli.text.input_formats import open_input
 
     trained, language = model.resolved.tokenizer, model.resolved.language
-    if text.chooses_tokenizer:
-        with usage_errors():
-            text.make_tokenizer(language)
     opened = open_input(source, text, trained=trained, language=language, default=default)
     check_language(text, opened.tokenizer)
     _show_tokenizer(opened.tokenizer, opened.trained, text)
@@ -87,13 +82,14 @@ def load_tokenizer(
     from elmo_cli.text.sources import Source
 
     trained, default = None if is_new else model.resolved.tokenizer, "moses"
-    with usage_errors():
-        if source is not None:
-            input_format = find_format(Source(source), text.input_format)
-            trained = None if input_format.has_tokens else trained
-            default = default_tokenizer(input_format)
-        default = default if trained is None or text.chooses_tokenizer else trained
-        tokenizer = text.make_tokenizer(model.resolved.language, default)
+    if source is not None:
+        input_format = find_format(Source(source), text.input_format)
+        if input_format.has_tokens and text.tokenizer not in (None, "whitespace"):
+            raise click.UsageError(f"--tokenizer has no effect with the tokens of {source}")
+        trained = None if input_format.has_tokens else trained
+        default = default_tokenizer(input_format)
+    default = default if trained is None or text.chooses_tokenizer else trained
+    tokenizer = text.make_tokenizer(model.resolved.language, default)
     check_language(text, tokenizer)
     _show_tokenizer(tokenizer, trained, text)
     return tokenizer

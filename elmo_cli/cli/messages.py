@@ -1,8 +1,12 @@
-"""Standard streams, messages with -q and -v, progress bars, and stopping a run by a signal."""
+"""Standard streams, messages with -q and -v, progress bars, and stopping a run by a signal.
+
+Standard output is UTF-8, whatever the locale is, because other programs read it.
+"""
 
 import io
 import logging
 import os
+import platform
 import re
 import signal
 import sys
@@ -16,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from elmo_cli.errors import counted
+from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -59,18 +64,13 @@ def prepare_streams() -> None:
             # With PYTHONUNBUFFERED, the rest of a partial write would be lost.
             buffer = io.BufferedWriter(buffer)
         stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
-        sys.stdout = _like(sys.stdout, buffer, stream_type)
+        sys.stdout = stream_type(buffer, "utf-8", sys.stdout.errors, write_through=True)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
         lossy: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
-        sys.stderr = _like(sys.stderr, lossy)
-
-
-def _like(
-    stream: io.TextIOWrapper, buffer: Any, stream_type: type[io.TextIOWrapper] = io.TextIOWrapper
-) -> io.TextIOWrapper:
-    return stream_type(buffer, stream.encoding, stream.errors, write_through=True)
+        encoding, errors = sys.stderr.encoding, sys.stderr.errors
+        sys.stderr = io.TextIOWrapper(lossy, encoding, errors, write_through=True)
 
 
 def escaped(text: str) -> str:
@@ -88,7 +88,8 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter())  # `say` prints messages in this format too.
     logging.basicConfig(handlers=[handler])
-    logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
+    level = logging.ERROR if verbosity < 0 else max(10, 20 - 10 * verbosity)
+    logging.getLogger("elmo_cli").setLevel(level)
     return count
 
 
@@ -96,7 +97,7 @@ def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
     settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
     quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
-    more = "Print more; twice, the traceback of an error too."
+    more = "Print versions and times too; twice, also the traceback of an error."
     return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
 
 
@@ -104,6 +105,24 @@ def is_quiet() -> bool:
     """Return whether -q was given."""
     verbosity: int = click.get_current_context().meta.get("verbosity", 0)
     return verbosity < 0
+
+
+@contextmanager
+def report_run() -> Iterator[None]:
+    """Print versions and variables before a block with -v, and its time after it."""
+    started = time.monotonic()
+    is_verbose = click.get_current_context().meta.get("verbosity", 0) > 0
+    if is_verbose:
+        from importlib import metadata  # It takes as long as all of `elmo --help`.
+
+        variables = sorted(name for name in os.environ if name.startswith("ELMO_"))
+        python, torch = platform.python_version(), metadata.version("torch")
+        say(", ".join([f"elmo {__version__}, Python {python}, torch {torch}", *variables]))
+    try:
+        yield
+    finally:
+        if is_verbose:
+            say(f"Time: {time.monotonic() - started:.1f} s")
 
 
 def say(message: str) -> None:

@@ -1,6 +1,5 @@
 """Commands about models and their files, and `elmo completion`, which a shell loads for TAB."""
 
-import json
 import os
 from typing import Any
 
@@ -8,8 +7,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, usage_errors
+from elmo_cli.cli.command import command
 from elmo_cli.errors import counted, size_text
+from elmo_cli.json_form import json_text
 from elmo_cli.outputs.output_formats import DTYPES
 
 
@@ -44,10 +44,9 @@ def models(
 
     from elmo_cli.pretrained.find import describe_models
 
-    with usage_errors():
-        descriptions = describe_models(language, downloaded=downloaded)
+    descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
-        click.echo(json.dumps(descriptions, indent=1, ensure_ascii=False))
+        click.echo(json_text(descriptions, indent=1))
     else:
         click.echo(_table(descriptions if show_all or language else _grouped(descriptions)))
 
@@ -96,7 +95,7 @@ def info(model: str | None, as_json: bool) -> None:
     from elmo_cli.pretrained.find import describe_model
 
     description = describe_model(model)
-    text = json.dumps(description, indent=1, ensure_ascii=False) if as_json else _text(description)
+    text = json_text(description, indent=1) if as_json else _text(description)
     click.echo(text)
 
 

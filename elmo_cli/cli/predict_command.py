@@ -2,19 +2,21 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import in_chunks, json_line, print_rows, with_columns
-from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
+from elmo_cli.cli.answers import in_chunks, print_rows, with_columns
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
 from elmo_cli.text.records import Record
@@ -116,8 +118,7 @@ def predict(
         opened = loading.open_text(source, text_settings, model_settings, "moses")
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
-        with usage_errors():
-            text_settings.check_whole_records()
+        text_settings.check_whole_records()
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", opened, each=choices.each) as texts:
         _print_answers(texts, model, choices)
@@ -144,6 +145,8 @@ class _Texts(NamedTuple):
     """Names of the columns that name a text."""
     chunks: Iterator[list[Record]]
     are_from_file: bool
+    kept_columns: Mapping[str, object] = MappingProxyType({})
+    """Columns of the input that the first row has."""
 
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
@@ -187,10 +190,11 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
         return
     if not opened.format.has_tokens:
         opened = replace(opened, tokenizer=replace(tokenizer, tokenize=tokenize))
-    with open_records(opened) as (records, is_ready, has_ids):
-        columns = name_columns(has_ids=has_ids, is_split=opened.splits_lines)
+    with open_records(opened, ids="rows") as read:
+        columns = name_columns(read, is_split=opened.splits_lines)
         name = f"{opened.source.name}, {opened.format.unit}"
-        yield _Texts(columns, in_chunks(records, check, is_ready, name), True)
+        chunks = in_chunks(read.records, check, read.is_ready, name)
+        yield _Texts(columns, chunks, True, read.example.columns)
 
 
 def _finder(
@@ -233,7 +237,7 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
     answers: Iterator[ScoredRecord[Answer]] = texts.answered(find)
     is_table = texts.are_from_file and choices.n_samples is None and not choices.as_json
     as_rows = choices.row_format is not None or is_table
-    printer = print_rows(choices.row_format, [*texts.columns, *columns])
+    printer = print_rows(choices.row_format, [*texts.columns, *columns], texts.kept_columns)
     shares = []
     with printer if as_rows else nullcontext() as rows:
         for scored in answers:
@@ -275,7 +279,7 @@ def _json_lines(texts: _Texts, scored: "ScoredRecord[Answer]") -> Iterator[str]:
         if texts.are_from_file:
             names = dict(zip(texts.columns, scored.names, strict=True))
             values = with_columns(names | values, scored.record.columns)
-        yield json_line(values)
+        yield json_text(values)
 
 
 def _objects(answer: "Answer") -> list[dict[str, Any]]:

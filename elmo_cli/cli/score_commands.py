@@ -1,21 +1,21 @@
 """`elmo perplexity` and `elmo surprisal`: how probable a text, its words or pairs of it are."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import RowWriter, json_line, print_rows
-from elmo_cli.cli.command import command, option_group, usage_errors
+from elmo_cli.cli.answers import RowWriter, print_rows
+from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
-from elmo_cli.text.input_formats import TextInput, find_format
+from elmo_cli.text.input_formats import IdUse, TextInput, find_format
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
@@ -24,21 +24,20 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.surprisal import UnitKind
     from elmo_cli.text.records import Record
 
-_MAX_LINES = 100
-"""Maximum number of groups whose accuracy is printed."""
-
 
 class _OpenText(NamedTuple):
     """Records of an open text, and the names of the columns that name a record."""
 
     columns: Sequence[str]
+    kept_columns: Mapping[str, object]
+    """Columns of the input that the first row has."""
     records: "Iterator[Record]"
     is_ready: Callable[[], bool]
     show_rate: Callable[[int], None]
 
 
 @contextmanager
-def _open_text(text: TextInput, model: "LanguageModel") -> Iterator[_OpenText]:
+def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> Iterator[_OpenText]:
     """Open the records of a text whose sentences a language model scores, with a progress bar."""
     from elmo_cli.language_model.scoring import name_columns
     from elmo_cli.pretrained.registry import expected_input
@@ -47,10 +46,11 @@ def _open_text(text: TextInput, model: "LanguageModel") -> Iterator[_OpenText]:
     expected = expected_input(model.files.name, model.engine.options.token_limit)
     with (
         messages.progress_bar(source=text.source.path) as bar,
-        open_records(text, expected, on_bytes=bar.update) as (records, is_ready, has_ids),
+        open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
     ):
-        columns = name_columns(has_ids=has_ids, is_split=text.splits_lines)
-        yield _OpenText(columns, records, is_ready, partial(messages.show_rate, bar))
+        columns = name_columns(read, is_split=text.splits_lines)
+        show_rate = partial(messages.show_rate, bar)
+        yield _OpenText(columns, read.example.columns, read.records, read.is_ready, show_rate)
 
 
 def _score_options(function: Any) -> Any:
@@ -107,8 +107,7 @@ def perplexity(
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
-    with usage_errors():
-        text_settings.check_whole_records()
+    text_settings.check_whole_records()
     opened_text = loading.open_text(source, text_settings, model_settings)
     model = loading.load_language_model(model_settings)
 
@@ -125,9 +124,9 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with _open_text(opened_text, model) as opened:
+    with _open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
         columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
-        printer = print_rows(row_format, columns, as_json=as_json)
+        printer = print_rows(row_format, columns, opened.kept_columns, as_json=as_json)
         with printer if per_sentence else nullcontext() as rows:
             result = scoring.perplexity_of_scores(score())
     if per_sentence:
@@ -136,7 +135,7 @@ def perplexity(
             f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:
-        click.echo(json_line(asdict(result)) if as_json else _table(result))
+        click.echo(json_text(asdict(result)) if as_json else _table(result))
 
 
 def _table(text_perplexity: "Perplexity") -> str:
@@ -176,8 +175,12 @@ class _Choices:
         """Unit of the rows."""
         return "word" if self.words_by else "region" if self.regions else "token"
 
-    def print_rows(self, columns: Sequence[str]) -> AbstractContextManager["RowWriter"]:
-        return print_rows(self.row_format, columns, as_json=self.as_json)
+    def print_rows(
+        self, opened: _OpenText, columns: Sequence[str]
+    ) -> AbstractContextManager["RowWriter"]:
+        names = [name for name in opened.kept_columns if name not in (self.pairs or ())]
+        kept_columns, columns = dict.fromkeys(names), [*opened.columns, *columns]
+        return print_rows(self.row_format, columns, kept_columns, as_json=self.as_json)
 
 
 @command()
@@ -297,7 +300,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     n_tokens = n_unknown = n_rows = n_without = 0
     with (
         _open_text(text, model) as opened,
-        choices.print_rows([*opened.columns, *table.columns]) as rows,
+        choices.print_rows(opened, table.columns) as rows,
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
         for scored in measured:
@@ -330,14 +333,12 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
     """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    with usage_errors():
-        table = PairTable(choices.pairs or (), text.settings, choices.group_by)
+    table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    columns = pair_columns(choices.direction)
     with (
         _open_text(replace(text, settings=table.reading), model) as opened,
-        choices.print_rows([*opened.columns, *columns]) as rows,
+        choices.print_rows(opened, pair_columns(choices.direction)) as rows,
     ):
         for scored in table.measure(
             model,
@@ -349,7 +350,7 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
         ):
             rows.write([scored.result.row], scored.record.columns, scored.names)
             accuracy.add(scored)
-    for line in islice(accuracy.lines(), _MAX_LINES):
+    for line in accuracy.lines():
         messages.say(line)
     unknown = f"{accuracy.n_unknown:,} of them with unknown words"
     messages.say(f"{counted(accuracy.n_pairs, 'pair')}, {unknown}")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import answers, loading, messages, options
-from elmo_cli.cli.answers import cell, json_line, print_rows, read_queries
-from elmo_cli.cli.command import command, option_group, typed_options, usage_errors
+from elmo_cli.cli.answers import cell, print_rows, read_queries
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError, ModelError, counted
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -146,7 +147,7 @@ def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_tab
     """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
     if as_json:
         pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
-        return json_line({**pair, "layers": similarity.layers, "average": similarity.average})
+        return json_text({**pair, "layers": similarity.layers, "average": similarity.average})
     if layer is not None or not as_table:
         return "\t".join(map(cell, _cosines(similarity, layer)))
     lines = [similarity.first.marked, similarity.second.marked, ""]
@@ -335,8 +336,7 @@ def _make_tokenizer(
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    with usage_errors():
-        return replace(text_settings, tokenizer=recorded).make_tokenizer()
+    return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
 
 def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
@@ -374,4 +374,4 @@ def _json_line(
         path, number, record_id = neighbour.location
         name = {"line": number} if record_id is None else {"id": record_id}
         hits.append({"cosine": neighbour.cosine, "file": str(path), **name, **show(neighbour)})
-    return json_line({"query": show(query), "mean_cosine": mean, "neighbours": hits})
+    return json_text({"query": show(query), "mean_cosine": mean, "neighbours": hits})

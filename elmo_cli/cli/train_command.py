@@ -1,6 +1,5 @@
 """`elmo train`: text to a model."""
 
-import json
 import os
 from dataclasses import fields
 from functools import partial
@@ -12,6 +11,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.training.training_options import (
     PRESETS,
@@ -184,5 +184,5 @@ def train(
             reading, folder, start_options, training_options, run_options, should_stop=should_stop
         )
     if perplexity is not None:
-        click.echo(json.dumps(perplexity))
+        click.echo(json_text(perplexity))
     messages.say(f"{folder}: a model; its card.md says how it was made")

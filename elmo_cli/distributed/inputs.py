@@ -27,7 +27,7 @@ from elmo_cli.errors import (
     InputError,
     MissingInputError,
     OtherInputError,
-    check_choice,
+    SettingsError,
     counted,
     first_line,
 )
@@ -196,7 +196,9 @@ class HashingReader:
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
-    check_choice(f"{path}: format", input_format.name, _FORMATS)
+    if input_format.name not in _FORMATS:
+        formats = " or ".join(_FORMATS)
+        raise InputError(f"{path}: format {input_format.name!r}: expected {formats}")
     return input_format
 
 
@@ -253,7 +255,7 @@ def split_inputs(
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            raise InputError(
+            raise SettingsError(
                 f"{path}: --split-sentences requires text alone, or tables alone. Embed them to "
                 "two folders."
             )

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Linear, make_linear, processor_has
-from elmo_cli.errors import ComputationError, DeviceError, InputError, counted
+from elmo_cli.errors import ComputationError, DeviceError, InputError, SettingsError, counted
 from elmo_cli.settings import Precision
 
 Device: TypeAlias = str | int | torch.device
@@ -153,7 +153,7 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise InputError(f"precision int8: expected the CPU, found {device}. Use bfloat16.")
+        raise SettingsError(f"precision int8: expected the CPU, found {device}. Use bfloat16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(

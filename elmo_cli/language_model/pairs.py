@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, record_names
 from elmo_cli.language_model.surprisal import Surprisals, directed, measure_directions
 from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, Direction, TextSettings
@@ -70,11 +70,11 @@ class PairTable:
     def __post_init__(self) -> None:
         if len(self.columns) != 2:
             names = ",".join(self.columns)
-            raise InputError(
+            raise SettingsError(
                 f"--pairs: expected the columns GOOD,BAD of one row per pair, found {names}"
             )
         if self.settings.text_column is not None:
-            raise InputError("--text-column has no effect with the two columns of --pairs")
+            raise SettingsError("--text-column has no effect with the two columns of --pairs")
 
     @property
     def reading(self) -> TextSettings:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import InputError, check_at_least
+from elmo_cli.errors import InputError, SettingsError, check_at_least
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
@@ -231,7 +231,7 @@ def sample_sentences(
         InputError: `temperature` is not above 0, or the text has a gap.
     """
     if not temperature > 0:
-        raise InputError(f"temperature {temperature}: expected a number above 0")
+        raise SettingsError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     if GAP in check_sentence(text, "text"):

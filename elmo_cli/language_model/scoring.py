@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Device, result_or_raise
@@ -32,6 +32,7 @@ from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
+from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record, Sentence, check_sentences, id_value
 
@@ -239,7 +240,7 @@ class LanguageModel:
             Contexts of the next word, float, shape (B, P), and the state at the end of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise InputError("state 'carry': predictions start from zero or warm")
+            raise SettingsError("state 'carry': predictions start from zero or warm")
         texts = list(check_sentences(texts, "texts"))
         if state is None:
             state = self.engine.encoder.start_state
@@ -347,21 +348,22 @@ class ScoredRecord(Generic[_Result]):
     result: _Result
 
 
-def name_columns(*, has_ids: bool, is_split: bool) -> tuple[str, ...]:
+def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
     """Return the columns that name a record in a table: `id`, or else `line`, from 1.
 
-    Sentences that were split from lines have the line of the file, and the number of the sentence.
+    Ids that may repeat are followed by `line`. Sentences that were split from lines have the line
+    of the file, and the number of the sentence.
     """
-    return ("id",) if has_ids else ("line", "sentence_number") if is_split else ("line",)
+    if read.has_ids:
+        return ("id", "line") if read.is_numbered else ("id",)
+    return ("line", "sentence_number") if is_split else ("line",)
 
 
 def record_names(number: int, record: Record) -> tuple[str | int, ...]:
     """Return the values of `name_columns` for a record, whose number counts from 1."""
-    identifier = id_value(record.id)
-    if identifier is not None:
-        return (identifier,)
-    line = record.attributes.get(LINE)
-    return (number,) if line is None else (int(str(line)) + 1, number)
+    identifier, line = id_value(record.id), record.attributes.get(LINE)
+    lines = () if line is None else (int(str(line)) + 1,)
+    return (*lines, number) if identifier is None else (identifier, *lines)
 
 
 def score_records(

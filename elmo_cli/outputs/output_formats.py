@@ -14,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import InputError, check_choice, load_extra, shown
+from elmo_cli.errors import InputError, SettingsError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
+from elmo_cli.text.input_formats import IdUse
 from elmo_cli.text.records import Record, parse_shard
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -94,24 +95,26 @@ class OutputSettings:
         return self.layout == "packed"
 
     @property
-    def names_datasets(self) -> bool:
-        """True if an id is the name of a dataset or a file in an archive."""
-        return self.name == "npz" or (self.name == "hdf5" and not self.is_packed)
+    def id_use(self) -> IdUse:
+        """Use of the ids of the input. Parquet and rows of tokens have numbers next to them."""
+        if self.name == "npz" or (self.name == "hdf5" and not self.is_packed):
+            return "datasets"
+        return "rows" if self.name == "jsonl" and self.rows == "sentences" else "all"
 
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
-            raise InputError(
+            raise SettingsError(
                 f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
                 ".parquet, or name a format with --format."
             )
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
         if str(path) == STANDARD_OUTPUT and name != "jsonl":
-            raise InputError(f"format {name} cannot go to standard output. Use --format jsonl.")
+            raise SettingsError(f"format {name} cannot go to standard output. Use --format jsonl.")
         for option in ("layout", "compression"):
             if getattr(self, option) is not None and name != "hdf5":
-                raise InputError(f"--{option} requires HDF5, found the output format {name}")
+                raise SettingsError(f"--{option} requires HDF5, found the output format {name}")
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_flags()
         if self.compression == "zstd":
@@ -124,16 +127,16 @@ class OutputSettings:
         """Raise an `InputError` if a flag contradicts the format or another flag."""
         name = self.name
         if name == "npy" and not self.pooled:
-            raise InputError(
+            raise SettingsError(
                 "format npy requires --pooling: it is one array with one vector per line."
             )
         if self.rows == "tokens" and name not in FORMATS_WITH_ROWS:
-            raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
+            raise SettingsError(f"--rows tokens requires Parquet or JSON lines, found {name}")
         if self.rows == "tokens" and self.pooled:
-            raise InputError("--rows tokens requires one vector per token. Remove --pooling.")
+            raise SettingsError("--rows tokens requires one vector per token. Remove --pooling.")
         if self.use_sentence_keys and (name != "hdf5" or self.is_packed):
             other = "--layout packed" if self.is_packed else f"the output format {name}"
-            raise InputError(
+            raise SettingsError(
                 f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}"
             )
 
@@ -152,9 +155,9 @@ class OutputSettings:
         return has_own_tokens(attributes) and not self.forget_sentences
 
 
-def has_unknown_suffix(path: str | Path) -> bool:
-    """Return whether a path has a suffix that is no supported format, such as `.dat` or `.gz`."""
-    return Path(path).suffix.lower() not in ("", *_SUFFIXES)
+def is_hdf5_name(path: str | Path) -> bool:
+    """Return whether a path has a suffix of HDF5, or none."""
+    return _SUFFIXES.get(Path(path).suffix.lower() or ".h5") == "hdf5"
 
 
 def load_pyarrow() -> Any:
@@ -207,6 +210,9 @@ class FormatWriter:
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
         """Add a record, by its number from 0, and its values (L, T, W) or (T, W)."""
         raise NotImplementedError
+
+    def describe(self, example: Record, values: "NDArray[Any]") -> None:
+        """Take a record and its values, for a format whose columns and types a file always has."""
 
     def flush(self) -> None:
         """Write everything that is buffered."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError
+from elmo_cli.json_form import json_text
 from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, load_pyarrow
 from elmo_cli.text.parsers import LINE, ORIGINAL_ID
 from elmo_cli.text.records import Record, id_value, renamed_columns
@@ -191,7 +192,7 @@ class JsonlWriter(_RowWriter):
         columns = rows.own | rows.kept
         for index, row in enumerate(zip(*columns.values(), strict=True)):
             fields = dict(zip(columns, row, strict=True))
-            line = json.dumps(fields, ensure_ascii=False, default=str)[:-1]
+            line = json_text(fields)[:-1]
             for name, arrays in rows.vectors.items():
                 line += f', "{name}": {json_numbers(arrays[index])}'
             self._file.write(f"{line}}}\n".encode("utf-8", "surrogatepass"))
@@ -216,6 +217,11 @@ class ParquetWriter(_RowWriter):
         self._kept: Columns = {}
         self._vectors: Columns = {}
         self._n_held = self._n_bytes = 0
+        self._example: tuple[Record, Array] | None = None
+
+    def describe(self, example: Record, values: Array) -> None:
+        """Give a file without rows the columns and types of an example."""
+        self._example = example, values
 
     def fix_columns(self, types: Mapping[str, Any]) -> None:
         """Write these ids and kept columns with these types, also where no record has them."""
@@ -245,13 +251,17 @@ class ParquetWriter(_RowWriter):
 
     def finish(self, attributes: Attributes) -> None:
         """Write the last rows, and add these attributes."""
+        if self._parquet is None and not self._n_held and self._example is not None:
+            self.write(0, *self._example)
+            self._write_held(0)
         if self._n_held or self._parquet is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}
         self._parquet.add_key_value_metadata({"elmo": json.dumps(metadata)})
         self._parquet.close()
 
-    def _write_held(self) -> None:
+    def _write_held(self, n_rows: int | None = None) -> None:
+        """Write the rows that are held, or only the first `n_rows`."""
         from pyarrow import parquet
 
         columns = {name: self._own_column(name, held) for name, held in self._own.items()}
@@ -263,7 +273,7 @@ class ParquetWriter(_RowWriter):
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
             self._parquet = parquet.ParquetWriter(self._file, schema, **settings)
-        self._parquet.write_table(table)
+        self._parquet.write_table(table.slice(0, n_rows))
         for held in (*self._own.values(), *self._kept.values(), *self._vectors.values()):
             held.clear()
         self._n_held = self._n_bytes = 0
@@ -410,4 +420,4 @@ def _arrow_array(values: Sequence[object], kind: Any = None) -> Any:
 def _as_text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json_text(value)

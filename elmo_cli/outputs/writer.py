@@ -117,6 +117,11 @@ class ActivationsWriter:
             self._opened().write(self._shard.number_in_input(self.n_records), record, values)
         self.n_records += 1
 
+    def describe(self, example: Record, values: NDArray[Any]) -> None:
+        """Give an output without rows the columns and types of an example; see `write`."""
+        with self._errors_named():
+            self._opened().describe(example, as_dtype(values, self.output_format.dtype))
+
     def checkpoint(self, run_state: dict[str, Any]) -> None:
         """Make a checkpoint with JSON values, if the format can resume."""
         if self._file is not None and self.output_format.can_resume:

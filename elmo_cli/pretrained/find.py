@@ -15,7 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError, check_type
+from elmo_cli.errors import (
+    ElmoError,
+    MissingModelError,
+    ModelError,
+    SettingsError,
+    check_type,
+)
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.cache import (
@@ -90,7 +96,7 @@ def choose_model(
     if with_softmax:
         return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
-        raise InputError(
+        raise SettingsError(
             f"{files.name}: the model reads characters and takes no vocabulary. Remove "
             "--vocabulary-file."
         )
@@ -306,7 +312,7 @@ def describe_models(
         language = language.lower()
         codes = sorted({model.language_code for model in models if model.language_code})
         if language not in codes:
-            raise InputError(f"--language {language}: expected a code of {', '.join(codes)}")
+            raise SettingsError(f"--language {language}: expected a code of {', '.join(codes)}")
         models = [model for model in models if model.language_code == language]
     described = map(_describe_published, models)
     return [model for model in described if not downloaded or model["state"] != "available"]

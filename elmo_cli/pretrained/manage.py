@@ -19,7 +19,7 @@ from elmo_cli.atomic import check_output, output_error, write_lines
 from elmo_cli.errors import (
     MissingModelError,
     ModelError,
-    OutputError,
+    OutputNameError,
     WeightsError,
     check_choice,
     system_reason,
@@ -64,7 +64,9 @@ def convert_weights(
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
-        raise OutputError(f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
+        raise OutputNameError(
+            f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}"
+        )
     check_output(target, overwrite=overwrite, source=source)
     check_kind(source)
     with open_tensors(source) as file:

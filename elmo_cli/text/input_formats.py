@@ -5,17 +5,20 @@ parses the records of the result. A new format is one `InputFormat` in `FORMATS`
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
-from elmo_cli.errors import InputError, check_choice
+from elmo_cli.errors import InputError, SettingsError, check_choice
 from elmo_cli.text.parsers import (
+    LINE,
+    ORIGINAL_ID,
     TO_ONE_SENTENCE_PER_LINE,
     Entry,
     conllu_entries,
@@ -24,7 +27,14 @@ from elmo_cli.text.parsers import (
     json_entries,
     text_entries,
 )
-from elmo_cli.text.records import DEFAULT_SETTINGS, NO_ID, NumericId, Record, TextSettings
+from elmo_cli.text.records import (
+    ALL_COLUMNS,
+    DEFAULT_SETTINGS,
+    NO_ID,
+    NumericId,
+    Record,
+    TextSettings,
+)
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import AS_TEXT, Source, binary_error
 from elmo_cli.text.tables import (
@@ -35,6 +45,8 @@ from elmo_cli.text.tables import (
     parquet_entries,
 )
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -245,9 +257,11 @@ def open_input(
     else:
         settings = replace(settings, tokenizer=tokenizer.name)
     if input_format.has_tokens and tokenizer.splits_by is not None:
-        raise InputError(f"--split-sentences requires text or a table, found {input_format.name}")
+        raise SettingsError(
+            f"--split-sentences requires text or a table, found {input_format.name}"
+        )
     if input_format.has_tokens and tokenizer.name != WHITESPACE.name:
-        raise InputError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
+        raise SettingsError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
     if tokenizer.splits_by is not None and input_format.name == TEXT.name:
         input_format = replace(input_format, unit="sentence")
     return TextInput(source, settings, input_format, tokenizer, trained)
@@ -267,13 +281,18 @@ class Records(NamedTuple):
     is_ready: Callable[[], bool]
     """Function that returns whether the next record can be read without a long wait."""
     has_ids: bool
+    is_numbered: bool
+    """True if the records have their `LINE` because their ids repeat, or may repeat in a stream."""
+    example: Record
+    """First valid record, or an invented one of an empty input, with its id and columns."""
 
 
 _IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
 
-IdUse = Literal["datasets", "unique", "any", "none"]
-"""Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `unique`; `any`, they
-may repeat, and records may lack them; `none`, they are not read."""
+IdUse = Literal["datasets", "rows", "all", "any", "none"]
+"""Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `rows`, records get
+their `LINE` if ids repeat; `all`, ids may repeat, but all records have one, or none has; `any`,
+records may lack them; `none`, they are not read."""
 
 
 @contextmanager
@@ -281,7 +300,7 @@ def open_records(
     text: TextInput,
     expected: Expected = UNKNOWN,
     *,
-    ids: IdUse = "unique",
+    ids: IdUse = "all",
     finds_integers: bool = False,
     is_quiet: bool = False,
     on_bytes: Callable[[int], object] = lambda count: None,
@@ -296,6 +315,8 @@ def open_records(
     advice = _IF_TABLE if input_format.name == TEXT.name else ""
     has_columns = input_format.has_columns
     settings.check_format(input_format.name, has_columns=has_columns, advice=advice)
+    if settings.id_column == NO_ID and input_format.has_ids is None:
+        ids = "none"
     if ids == "none" and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     is_text = input_format.name == TEXT.name and not settings.paragraphs
@@ -303,6 +324,7 @@ def open_records(
     sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
     sample.is_table = input_format.has_columns and text.tokenizer.splits_by is None
     with text.source:
+        is_numbered = ids == "rows" and _ids_may_repeat(text, should_stop)
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
         entries = group_words(entries, text.tokenizer) if settings.word_column else entries
         records = checked_records(
@@ -313,14 +335,51 @@ def open_records(
             number_unit=input_format.number_unit,
             report=None if is_quiet else InputReport(sample, input_format.number_unit),
         )
-        has_ids, first = input_format.has_ids and ids != "none", []
+        has_ids, first = input_format.has_ids and ids != "none", list[Record]()
+        example = _example(text, has_ids=has_ids)
         if has_ids is None:
             for record in records:
                 first.append(record)
                 if record.error is None:
+                    example = record
                     break
-            has_ids = any(record.id is not None for record in first)
-        yield Records(chain(first, records) if first else records, is_ready, has_ids)
+            has_ids = any(record.id is not None for record in [*first, example])
+        if first:
+            records = chain(first, records)
+        if is_numbered := is_numbered and has_ids:
+            records = (
+                record._replace(attributes={**record.attributes, LINE: number})
+                for number, record in enumerate(records)
+            )
+        yield Records(records, is_ready, has_ids, is_numbered, example)
+
+
+def _example(text: TextInput, *, has_ids: bool | None) -> Record:
+    """Return an invented record for an input without valid ones."""
+    keep_columns = text.settings.keep_columns
+    columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
+    attributes = {LINE: 0} if text.tokenizer.splits_by else {}
+    identifier = "" if has_ids or (has_ids is None and text.settings.id_column) else None
+    return Record("", [""], identifier, attributes, columns=columns)
+
+
+def _ids_may_repeat(text: TextInput, should_stop: Callable[[], bool]) -> bool:
+    """Return whether ids of a file repeat, and go back to its beginning; True for a stream."""
+    if text.format.has_ids is False or not text.source.is_file:
+        return text.format.has_ids is not False
+    settings = replace(text.settings, skip_errors=True, keep_columns=())
+    tokenizer = replace(text.tokenizer, tokenize=lambda _: [])
+    text = replace(text, settings=settings, tokenizer=tokenizer)
+    seen, may_repeat = set[str](), False
+    with suppress(InputError, TableError):  # Errors are reported later.
+        entries, _ = _open_entries(text, lambda _: None, should_stop, finds_integers=False)
+        ids = (each.record.id for each in entries if not (each.error or each.record.error))
+        for number, identifier in enumerate(takewhile(bool, ids)):
+            seen.add(str(identifier))
+            if may_repeat := len(seen) == number:
+                break
+    text.source.rewind()
+    return may_repeat
 
 
 def _open_entries(
@@ -385,7 +444,7 @@ def checked_records(
     name: str,
     *,
     skip_errors: bool = False,
-    ids: IdUse = "unique",
+    ids: IdUse = "all",
     number_unit: str = "line",
     report: InputReport | None = None,
 ) -> Iterator[Record]:
@@ -395,16 +454,15 @@ def checked_records(
     error.
     """
     numbers: dict[str | None, int] = {}
-    is_complete = False
+    n_ids, is_complete = 0, False
     try:
         for entry in entries:
             number, record, error, _ = entry
             if ids == "none":
                 record = record if record.id is None else record._replace(id=None)
             elif error is None and (record.error is None or record.id is not None):
-                error = _invalid_name(record.id) if ids == "datasets" else None
-                if ids != "any":
-                    error = error or _other_id(record.id, number, numbers, number_unit)
+                error = _id_error(record, number, numbers, number_unit, ids)
+                n_ids += error is None and record.id is not None
             if error is not None:
                 error = f"{name}, {number_unit} {number}: {error}"
                 if not skip_errors:
@@ -419,36 +477,51 @@ def checked_records(
     finally:  # Only the beginning of a text may be read.
         if report is not None:
             report.end(is_complete=is_complete)
+            if (n := n_ids + (None in numbers) - len(numbers)) > 0:
+                have = "1 record has" if n == 1 else f"{n:,} records have"
+                message = f"{name}: {have} the id of an earlier record. See their line or index."
+                logger.warning("Warning: %s", message)
 
 
+_NUMBERED: Final = 'To number the records instead, use --id-column "".'
 _MAX_NAME_BYTES: Final = 65_531
 """Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
 
 
 def _invalid_name(identifier: str | None) -> str | None:
     """Return the error of an id that names a dataset, if any."""
-    if identifier is None:
+    if not identifier:
         return None
     name, remedy = f"the id {identifier[:60]!r}", "Use --layout packed, Parquet or JSON lines."
     if "\0" in identifier:
         return f"{name} has a zero byte. Remove it."
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
         return f"{name} has {n_bytes:,} bytes, and a name has at most {_MAX_NAME_BYTES:,}. {remedy}"
-    if identifier in ("", ".") or "/" in identifier:
+    if identifier == "." or "/" in identifier:
         return f"{name} cannot name a dataset of HDF5 or npz. {remedy}"
     return None
 
 
-def _other_id(
-    identifier: str | None, number: int, numbers: dict[str | None, int], number_unit: str
+def _id_error(
+    record: Record, number: int, numbers: dict[str | None, int], number_unit: str, ids: IdUse
 ) -> str | None:
-    """Return the error of an id that repeats or is missing, if any, and store its number."""
-    if numbers and (identifier is None) != (None in numbers):
+    """Store the number of an id. Return its error if it is missing, repeats or cannot be used."""
+    identifier = record.id
+    if ids == "datasets" and (error := _invalid_name(identifier)):
+        return error
+    # The ids of FASTA cannot be left out.
+    remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
+    if ids != "any" and numbers and (identifier is None) != (None in numbers):
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
+    if ids != "any" and identifier == "":
+        return f"expected an id, found an empty cell.{remedy}"
     first = numbers.setdefault(identifier, number)
-    if identifier is not None and first != number:
+    if ids == "datasets" and identifier is not None and first != number:
         name = f"the id {identifier[:60]!r}"
-        return f"{name} is that of {number_unit} {first} already. Make the ids unique."
+        return (
+            f"{name} is that of {number_unit} {first} already, and ids name the datasets of HDF5 "
+            f"and npz. Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
+        )
     return None

@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from elmo_cli.errors import InputError, kind_of
+from elmo_cli.errors import InputError, SettingsError, kind_of
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
@@ -157,7 +157,7 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
-        raise InputError(f"shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
+        raise SettingsError(f"shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
     return shard
 
 
@@ -214,7 +214,7 @@ class TextSettings:
 
     def __post_init__(self) -> None:
         if self.text_column is not None and self.word_column is not None:
-            raise InputError("choose one of --text-column and --word-column")
+            raise SettingsError("choose one of --text-column and --word-column")
 
     @cached_property
     def text_columns(self) -> tuple[str, ...]:
@@ -263,16 +263,16 @@ class TextSettings:
             "--keep-columns": self.keep_columns != (),
         }
         if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            raise InputError(f"{option} has no effect with {name}: it has no columns{advice}")
+            raise SettingsError(f"{option} has no effect with {name}: it has no columns{advice}")
         if name not in ("csv", "tsv") and (option := next(iter(self.cell_attributes), None)):
-            raise InputError(f"--{option} requires --input-format csv or tsv, found {name}")
+            raise SettingsError(f"--{option} requires --input-format csv or tsv, found {name}")
         if self.paragraphs and name != "text":
-            raise InputError(f"--paragraphs requires text, found {name}")
+            raise SettingsError(f"--paragraphs requires text, found {name}")
 
     def check_whole_records(self) -> None:
         """Raise an `InputError` for kept columns of words, if a row of the output is a text."""
         if self.word_column is not None and self.keep_columns:
-            raise InputError(
+            raise SettingsError(
                 "--keep-columns has no effect with --word-column, because a row is a whole text; "
                 "elmo surprisal prints a row per word"
             )

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-from elmo_cli.errors import InputError, check_type, first_line, load_extra
+from elmo_cli.errors import SettingsError, check_type, first_line, load_extra
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
@@ -98,13 +98,13 @@ def make_tokenizer(
     codes = codes[:-1] if is_verbatim else codes
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind in _WITH_LANGUAGE) + is_segmented:
-        raise InputError(
+        raise SettingsError(
             f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with moses or "
             "spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
-        raise InputError(f"language {code!r}: expected its code in ISO 639, such as fr")
+        raise SettingsError(f"language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
         _load_sentencex()
     splits_by = code if split_sentences else None
@@ -176,7 +176,7 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
         reason = first_line(error)
         if segmenter is not None and isinstance(error, ModuleNotFoundError):
             reason += f". Install it with `pip install {segmenter}`."
-        raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
+        raise SettingsError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import ModelError, OptionsError, OutputError, counted, load_extra
 from elmo_cli.inference.precision import Device
+from elmo_cli.json_form import json_text
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.model_options import read_json
@@ -114,7 +115,7 @@ class Report:
         entry = numbers if heading is None else {heading: numbers}
         try:
             with open(self._log, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": self._run.step, **entry}) + "\n")
+                file.write(json_text({"step": self._run.step, **entry}) + "\n")
         except OSError as error:
             raise OutputError(f"{self._log}: cannot be written: {error.strerror}.") from None
         if self._board is not None:

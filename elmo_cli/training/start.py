@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmo_cli.atomic import write_lines
-from elmo_cli.errors import InputError, ModelError, OptionsError, counted
+from elmo_cli.errors import InputError, ModelError, OptionsError, SettingsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ManyLangsOptions, parse_options, read_json, read_options
@@ -71,7 +71,7 @@ def choose_start(options: StartOptions) -> Start:
         name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
-            raise InputError(
+            raise SettingsError(
                 f"{files.name}: a word-level model keeps its own vocabulary. Remove "
                 "--vocabulary-file."
             )

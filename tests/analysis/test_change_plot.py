@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import assert_fails, elmo
+from commands import assert_fails, assert_misused, elmo
 
 from elmo_cli import ElmoError, plot_changes
 from elmo_cli.analysis import pictures as change_plot
@@ -93,4 +93,4 @@ def test_the_command_draws_its_list() -> None:
     assert_fails(elmo(*command), "c.svg: exists already. Use --overwrite to replace it.")
     assert elmo(*command, "--overwrite").exit_code == 0
     wrong = elmo("change", "old.npz", "new.npz", "--plot", "c.gif")
-    assert_fails(wrong, "c.gif: expected a name that ends in .svg, .png, .pdf, .html")
+    assert_misused(wrong, "c.gif: expected a name that ends in .svg, .png, .pdf, .html")

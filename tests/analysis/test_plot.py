@@ -227,7 +227,8 @@ def test_the_command() -> None:
         "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling max. "
         "`elmo neighbours --sentence` searches it.",
     )
-    refused("bank v.hdf5 x.gif", "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
+    gif = elmo("plot", "bank", "v.hdf5", "x.gif")
+    assert_misused(gif, "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
     refused("bank v.hdf5 bank.svg", "bank.svg: exists already. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",

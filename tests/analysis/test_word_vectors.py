@@ -126,7 +126,7 @@ def test_the_command(folder: Path) -> None:
 def test_errors_are_one_line(folder: Path) -> None:
     words = words_file("the", "New York")
     suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
-    assert_fails(
+    assert_misused(
         suffix,
         "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, "
         ".tsv, .hdf5 or .h5.",

@@ -94,6 +94,20 @@ def test_an_old_command_line_works_as_it_is() -> None:
     }
 
 
+@pytest.mark.parametrize("flag", ["--all", "--top", "--average"])
+@pytest.mark.parametrize("name", ["out.txt", "out.json", "out.npz", "out.parquet", "out", "out.h5"])
+def test_an_old_flag_writes_hdf5_whatever_the_name(flag: str, name: str) -> None:
+    result = elmo("embed", "text", name, flag, *TINY_MODEL)
+    assert result.exit_code == 0
+    warning = f"Warning: {name} will be HDF5. Choose another format with --format.\n"
+    assert (warning in result.stderr) == (name not in ("out", "out.h5"))
+    elmo("embed", "text", "new.hdf5", "--layers", flag.removeprefix("--"), *TINY_MODEL)
+    assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
+    chosen = elmo("embed", "text", "lines", flag, "--format", "jsonl", *TINY_MODEL)
+    assert "will be HDF5" not in chosen.stderr
+    assert len(Path("lines").read_text().splitlines()) == 3
+
+
 # What is written and said
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_misused, elmo
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
@@ -111,5 +111,5 @@ def test_a_mix_requires_numbers(mix: str) -> None:
 def test_a_mix_that_does_not_fit_the_model_is_an_error() -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", "1,2", *TINY_MODEL)
     message = "mix: expected 3 numbers, one per layer from the token layer up, found 2"
-    assert_fails(result, message, loads=True)
+    assert_misused(result, message)
     assert os.listdir() == ["text"]

@@ -68,10 +68,9 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
             elmo("neighbours", "bank", NEW, name),
             f"{name} does not say which model made it. Name it with --model.",
         )
-        assert_fails(
+        assert_misused(
             elmo("neighbours", "bank", NEW, name, "--model", TINY),
             f"{name} does not say which layer it has. Name it with --mean-layers.",
-            loads=True,
         )
 
 
@@ -208,7 +207,7 @@ def test_layer_0_logs_a_warning() -> None:
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
     message = "packed.hdf5: layers '0': the file has only layers 1,2"
-    assert_fails(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
+    assert_misused(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
 
 
 def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,11 +114,12 @@ def test_a_file_is_not_taken_for_the_text() -> None:
         ("a ___ b ___", [], "expected one gap (___), found 2, in: a ___ b ___"),
         ("a ___", ["--each"], "--each goes without a gap (___)"),
         ("a ___", ["--sample", "1"], "expected a text without a gap (___) to continue"),
-        ("a", ["--state", "carry"], "state 'carry': predictions start from zero or warm"),
     ],
 )
 def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:
     assert_fails(elmo("predict", text, *MODEL, "-q", *options), message)
+    carried = elmo("predict", "a", *MODEL, "-q", "--state", "carry")
+    assert_misused(carried, "state 'carry': predictions start from zero or warm")
 
 
 def test_a_model_without_softmax_is_an_error() -> None:

@@ -94,12 +94,33 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> None:
-    pair = "'a € bank' 'x bank'"
-    status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
+@pytest.mark.parametrize("encoding", ["latin1", "cp1252", "ascii", "utf-16"])
+def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a € 東京 bank\n", encoding="utf-8")
+    locale = f"LC_ALL=C PYTHONIOENCODING={encoding}"
+    for command in (
+        "surprisal text --json",
+        "surprisal text --format csv",
+        "embed text - --format jsonl --layers top",
+        "predict '€ 東京' --json",
+        "cosine bank 'a € 東京 bank' 'x bank'",
+        "surprisal text -v --words-by space",
+    ):
+        status, printed = run_shell(f"{locale} elmo {command} 2> errors", tmp_path)
+        assert status == 0
+        assert "€" in printed
+        assert "東" in printed
+
+
+@pytest.mark.slow
+def test_what_utf8_cannot_hold_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(r'{"text": "a", "x": "\ud800"}')
+    command = "elmo surprisal in.jsonl --keep-columns x"
+    status, printed = run_shell(command, tmp_path)
     assert status == 1
-    assert printed.splitlines()[-1].startswith("Error: standard output: 'latin-1' codec can't")
+    assert printed.splitlines()[-1].startswith("Error: standard output: 'utf-8' codec can't")
     assert printed.endswith(". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n")
+    assert run_shell(f"PYTHONIOENCODING=utf-8:replace {command}", tmp_path)[0] == 0
 
 
 def test_an_error_of_no_file_is_a_bug() -> None:

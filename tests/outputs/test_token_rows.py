@@ -170,7 +170,7 @@ def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.Monke
 @both
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 def test_ids_may_have_any_characters(rows: str, name: str) -> None:
-    ids = ["a/b", ".", "", "tab\t,\"'", "line\nend\r", "zero\0", "ü☃"]
+    ids = ["a/b", ".", "tab\t,\"'", "line\nend\r", "zero\0", "ü☃"]
     Path("in.jsonl").write_text("\n".join(json.dumps({"id": i, "text": "a"}) for i in ids))
     embed("in.jsonl", name, output_format="top", rows=rows)
     assert [row["id"] for row in rows_of(name)] == ids

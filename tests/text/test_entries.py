@@ -102,6 +102,11 @@ def test_fasta_that_is_written_is_read(
 
 # What is refused
 
+UNIQUE = (
+    ", and ids name the datasets of HDF5 and npz. Make them unique, or use --layout packed, "
+    "Parquet or JSON lines."
+)
+
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
@@ -165,7 +170,8 @@ def test_fasta_that_is_written_is_read(
         (
             "jsonl",
             rows({"text": "", "id": "7"}, {"text": "", "id": 7}),
-            "line 2: the id '7' is that of line 1 already. Make the ids unique.",
+            f"line 2: the id '7' is that of line 1 already{UNIQUE}"
+            ' To number the records instead, use --id-column "".',
         ),
         (
             "fasta",
@@ -189,7 +195,7 @@ def test_fasta_that_is_written_is_read(
         (
             "fasta",
             ">a b\nM\n>a c\nK\n",
-            "line 3: the id 'a' is that of line 1 already. Make the ids unique.",
+            f"line 3: the id 'a' is that of line 1 already{UNIQUE}",
         ),
         ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
     ],

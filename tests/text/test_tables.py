@@ -71,7 +71,7 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     write(path, ITEMS)
     quotes = "csv" if name == "tsv" else None  # A cell has a line end.
     settings = TextSettings(keep_columns=("all",), tokenizer="whitespace", quotes=quotes)
-    records = read(path, settings, "unique")
+    records = read(path, settings, "all")
     assert [record.id for record in records] == ["a/1", "a2", "a3"]
     assert [record.text for record in records] == [item["text"] or "" for item in ITEMS]
     assert [record.tokens for record in records] == [(i["text"] or "").split() for i in ITEMS]
@@ -79,7 +79,7 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     columns = [{"year": i["year"], "note": i["note"] or missing} for i in ITEMS]
     assert [dict(record.columns) for record in records] == columns
     assert "cannot name a dataset of HDF5" in error_of(path, TextSettings(quotes=quotes))
-    one = read(path, TextSettings(keep_columns=("year",), quotes=quotes), "unique")
+    one = read(path, TextSettings(keep_columns=("year",), quotes=quotes), "all")
     assert [dict(record.columns) for record in one] == [{"year": item["year"]} for item in ITEMS]
 
 
@@ -363,9 +363,16 @@ def test_the_fields_of_json_are_listed_with_their_paths(tmp_path: Path) -> None:
         (
             "a.tsv",
             "text\tid\na\t1\nb\t1\n",
-            ", line 3: the id '1' is that of line 2 already. Make the ids unique.",
+            ", line 3: the id '1' is that of line 2 already, and ids name the datasets of HDF5 "
+            "and npz. Make them unique, or use --layout packed, Parquet or JSON lines. To number "
+            'the records instead, use --id-column "".',
         ),
-        ("a.tsv", "text\tid\na\t1\nb\t\n", ", line 3: the id '' cannot name a dataset"),
+        (
+            "a.tsv",
+            "text\tid\na\t1\nb\t\n",
+            ", line 3: expected an id, found an empty cell. To number the records instead, use "
+            '--id-column "".',
+        ),
         ("a.json", '{"text": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
         (
             "a.json",
