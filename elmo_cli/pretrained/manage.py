@@ -64,7 +64,7 @@ def convert_weights(
     source, target = Path(source), Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
         raise OutputError(f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
-    check_output(target, overwrite=overwrite, source=source)
+    check_output(target, source, overwrite=overwrite)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
         dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")
