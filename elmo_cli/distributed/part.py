@@ -46,6 +46,8 @@ class PartResult(NamedTuple):
     """Reasons of the first skipped records."""
     warning: str | None = None
     """Warning about its values."""
+    n_empty: int = 0
+    """Number of records without text, apart from skipped ones."""
 
 
 def key_of(plan: Plan) -> PlanKey:
@@ -122,7 +124,7 @@ def _write(
     writer = open_writer(file, settings, part.path, column_types, attributes)
     has_ids, skips_errors = "id" in column_types, settings.text.skip_errors
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-    skipped, warnings, n_tokens = dict[str, str](), list[str](), 0
+    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
         engine, records.read(), selection, unit=f"{part.path}, record", skip_errors=skips_errors
@@ -131,6 +133,7 @@ def _write(
         record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error
+        n_empty += record.error is None and not record.tokens
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -142,5 +145,5 @@ def _write(
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
     reasons, warning = tuple(skipped.values()), next(iter(warnings), None)
-    shown = reasons[:MAX_SHOWN_SKIPPED]
-    return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)
+    shown, name = reasons[:MAX_SHOWN_SKIPPED], worker_name()
+    return PartResult(part.number, name, n_tokens, None, len(skipped), shown, warning, n_empty)
