@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,6 +17,7 @@ from elmo_cli.errors import ComputationError, InputError, OtherInputError, Outpu
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, Folder, part_name, read_footer
+from elmo_cli.outputs.vector_rows import ParquetWriter
 from elmo_cli.outputs.writer import FiniteCheck, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
@@ -121,13 +123,30 @@ def _write(
         **engine.attributes(selection, DEFAULT_BATCH_SIZE),
         **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
     }
-    writer = open_writer(file, settings, part.path, column_types, attributes)
-    has_ids, skips_errors = "id" in column_types, settings.text.skip_errors
+    with closing(open_writer(file, settings, part.path, column_types, attributes)) as writer:
+        has_ids = "id" in column_types
+        return _write_records(writer, part, settings, engine, on_tokens, has_ids=has_ids)
+
+
+def _write_records(
+    writer: ParquetWriter,
+    part: Part,
+    settings: CorpusSettings,
+    engine: Engine,
+    on_tokens: Callable[[int], object],
+    *,
+    has_ids: bool,
+) -> PartResult:
+    selection = settings.selection.for_model(engine.options.n_layers)
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
     skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
-        engine, records.read(), selection, unit=f"{part.path}, record", skip_errors=skips_errors
+        engine,
+        records.read(),
+        selection,
+        unit=f"{part.path}, record",
+        skip_errors=settings.text.skip_errors,
     )
     for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
         record, number = embedded.record, part.first + embedded.number - 1

@@ -76,9 +76,9 @@ class ResumableFile(FileIO):
         self.state: dict[str, Any] | None = None
         """State of the last checkpoint, or None without a checkpoint."""
         self._position = self._size = 0
-        self._kept_size = 0  # size that the file must have for any checkpoint that may count
+        self._kept_size = 0  # size that no checkpoint exceeds
         self._below = 0  # size at the last checkpoint, rounded up to a page
-        self._checksum = 0  # of the file at the last checkpoint
+        self._checksum = 0  # checksum of the last checkpoint
         self._pages: Pages = {}  # pages that have changed since the checkpoint
         self._lock = lock(final.with_name(f"{self.path.name}.lock"))
         try:
