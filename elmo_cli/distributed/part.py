@@ -5,9 +5,9 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
 from elmo_cli.distributed.plan import CorpusSettings, Plan, open_writer, read_column_types
@@ -91,7 +91,20 @@ def embed_part(
                 f"{engine.files.weights} on {there.worker}: expected the weights of the plan, "
                 f"SHA-256 {expected[:12]}..., found {engine.content_sha256[:12]}..."
             )
-        write = partial(_write, key, part, settings, column_types, engine, on_tokens)
+        selection = settings.selection.for_model(engine.options.n_layers)
+        attributes = {
+            **key.attributes,
+            **engine.attributes(selection, DEFAULT_BATCH_SIZE),
+            **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
+        }
+
+        def write(file: IO[bytes]) -> PartResult:
+            with closing(
+                open_writer(file, settings, part.path, column_types, attributes)
+            ) as writer:
+                has_ids = "id" in column_types
+                return _write(writer, part, settings, engine, on_tokens, has_ids=has_ids)
+
         return parts.publish(part_name(part.number), write)
     except OtherInputError:
         raise
@@ -109,26 +122,6 @@ def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
 
 
 def _write(
-    key: PlanKey,
-    part: Part,
-    settings: CorpusSettings,
-    column_types: dict[str, Any],
-    engine: Engine,
-    on_tokens: Callable[[int], object],
-    file: IO[bytes],
-) -> PartResult:
-    selection = settings.selection.for_model(engine.options.n_layers)
-    attributes = {
-        **key.attributes,
-        **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-        **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
-    }
-    with closing(open_writer(file, settings, part.path, column_types, attributes)) as writer:
-        has_ids = "id" in column_types
-        return _write_records(writer, part, settings, engine, on_tokens, has_ids=has_ids)
-
-
-def _write_records(
     writer: ParquetWriter,
     part: Part,
     settings: CorpusSettings,

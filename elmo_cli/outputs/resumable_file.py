@@ -26,11 +26,13 @@ PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * PAGE_BYTES
 _WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)
 """Odd number for each word of a page in a checksum."""
+_ADVICE: Final = "of `elmo embed`. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
 
 _FINISHED: Final[dict[str, Any]] = {"finished": True}
 """State of a complete file that still has to be renamed."""
 
+Stop = Callable[[], bool]
 Pages = dict[int, bytearray]
 """Pages of the file by their numbers, each (PAGE_BYTES,)."""
 
@@ -56,11 +58,7 @@ class ResumableFile(FileIO):
     """
 
     def __init__(
-        self,
-        final: Path,
-        *,
-        overwrite: bool = False,
-        should_stop: Callable[[], bool] = lambda: False,
+        self, final: Path, *, overwrite: bool = False, should_stop: Stop = lambda: False
     ) -> None:
         """Open the file at its last checkpoint, or create it; `final` is the complete file's name.
 
@@ -154,10 +152,7 @@ class ResumableFile(FileIO):
         self._apply(log)
 
     def finish(self) -> None:
-        """Make a last checkpoint, and rename the file to its final name; see `checkpoint`.
-
-        Without an earlier checkpoint there are no pages to write, and the file is renamed only.
-        """
+        """Make a last checkpoint if there is one, and rename the file to its final name."""
         if self.error is not None:
             raise self.error
         if self.state is not None:
@@ -177,11 +172,8 @@ class ResumableFile(FileIO):
             raise
 
     def discard(self) -> None:
-        """Drop everything after the last checkpoint. Remove the file if it has no checkpoint.
-
-        Errors are ignored, because the next process cuts the file at its checkpoint too.
-        """
-        with suppress(OSError):
+        """Drop everything after the last checkpoint. Remove the file if it has no checkpoint."""
+        with suppress(OSError):  # The next process cuts the file too.
             os.ftruncate(self.fileno(), self._kept_size)
         with suppress(OSError):
             super().close()
@@ -242,17 +234,14 @@ class ResumableFile(FileIO):
             except BaseException as error:  # It may be Ctrl-C.
                 self.error = error
 
-    def _open(self, should_stop: Callable[[], bool], *, overwrite: bool) -> None:
+    def _open(self, should_stop: Stop, *, overwrite: bool) -> None:
         if not os.path.lexists(self.path):
             if os.path.lexists(self.log) and not overwrite:
                 _read_log(self.log)  # A run may have been killed while it finished.
             self._write_log(_EMPTY)
             self.path.touch()
         elif self.path.is_symlink() or not self.log.is_file():
-            raise OutputError(
-                f"{self.path}: not an unfinished output of `elmo embed`. Move it away, or choose "
-                "another output."
-            )
+            raise OutputError(f"{self.path}: not an unfinished output {_ADVICE}")
         super().__init__(self.path, "r+b")
         try:
             self._restore(_read_log(self.log), should_stop)
@@ -263,7 +252,7 @@ class ResumableFile(FileIO):
         if self.state == _FINISHED:
             self._rename()
 
-    def _restore(self, log: _Log, should_stop: Callable[[], bool]) -> None:
+    def _restore(self, log: _Log, should_stop: Stop) -> None:
         """Restore the checkpoint of a log; raise an `OutputError` if bytes of it have changed."""
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < log.size:
@@ -288,9 +277,7 @@ class ResumableFile(FileIO):
         self._below = -(-log.size // PAGE_BYTES) * PAGE_BYTES
         self._checksum = log.checksum or 0
 
-    def _checksum_of(
-        self, start: int, end: int, should_stop: Callable[[], bool] = lambda: False
-    ) -> int:
+    def _checksum_of(self, start: int, end: int, should_stop: Stop = lambda: False) -> int:
         """Return the checksum of the file from the start of a page on: the sum of its pages'."""
         checksum = 0
         for position in range(start, end, _BLOCK_BYTES):
@@ -311,10 +298,9 @@ class ResumableFile(FileIO):
 
 
 def _page_checksum(content: bytes | bytearray) -> int:
-    """Return the checksum of some pages, of which the last may be incomplete.
+    """Return the sum of the weighted words of some pages, of which the last may be incomplete.
 
-    The sum of 64-bit words, each with the weight of its place in the page, needs a tenth of the
-    time of a CRC. A page that changes needs no other page to be read.
+    It takes a tenth of the time of a CRC, and a page that changes needs no other page to be read.
     """
     padded = content.ljust(-(-len(content) // PAGE_BYTES) * PAGE_BYTES, b"\0")
     words = np.frombuffer(padded, "<u8").reshape(-1, len(_WEIGHTS))
@@ -326,10 +312,7 @@ def _read_log(path: Path) -> _Log:
     # Opening a named pipe would wait for its writer.
     checksum, _, content = (path.read_bytes() if path.is_file() else b"").partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
-        raise OutputError(
-            f"{path}: not a log of an unfinished output of `elmo embed`, or damaged. Move it "
-            f"away, or choose another output. {_START_OVER}"
-        )
+        raise OutputError(f"{path}: not a log of an unfinished output {_ADVICE} {_START_OVER}")
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
     starts = range(0, len(body), PAGE_BYTES)
