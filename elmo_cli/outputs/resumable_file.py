@@ -281,7 +281,7 @@ class ResumableFile(FileIO):
         """Return the checksum of the file from the start of a page on: the sum of its pages'."""
         checksum = 0
         for position in range(start, end, _BLOCK_BYTES):
-            if position > start and should_stop():
+            if position > start and position % (64 * _BLOCK_BYTES) == 0 and should_stop():
                 raise StoppedError(f"Stopped while {self.path} was checked.")
             content = self._read_at(position, min(_BLOCK_BYTES, end - position))
             checksum += _page_checksum(content)

@@ -80,7 +80,7 @@ def test_a_long_check_of_an_unfinished_file_can_be_stopped(
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.resumable_file._BLOCK_BYTES", PAGE_BYTES)
     file = ResumableFile(tmp_path / "a")
-    file.write(b"content" * PAGE_BYTES)
+    file.write(b"content" * 20 * PAGE_BYTES)
     file.checkpoint({"n": 1})
     file.close()
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
