@@ -31,13 +31,20 @@ _ADVICE = {
 """Remedies for an output that cannot be written, by the number of the error."""
 
 
-def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
-    """Raise an `OutputError` if a file cannot be written, or is the `source`."""
+def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> None:
+    """Raise an `OutputError` if a file to write is one of those that are read, by any name."""
+    if os.path.exists(path):
+        for source in sources:
+            if source is not None and os.path.exists(source) and os.path.samefile(path, source):
+                raise OutputError(f"{path}: the output is also an input. Choose another output.")
+
+
+def check_output(path: str | Path, *sources: str | Path | None, overwrite: bool) -> None:
+    """Raise an `OutputError` if a file cannot be written, or is one of the `sources`."""
     path = Path(path)
+    check_not_read(path, sources)
     # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
-        if source is not None and os.path.exists(source) and os.path.samefile(path, source):
-            raise OutputError(f"{path}: the output is the input. Choose another output.")
         if not os.path.isfile(path):
             kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
             raise OutputError(f"{path}: expected an output file, found {kind}")

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import check_not_read
 from elmo_cli.engine import Engine
 from elmo_cli.errors import (
     ComputationError,
@@ -41,6 +42,8 @@ _MAX_SHOWN_ERRORS: Final = 20
 """Maximum number of skipped records that are named in the log."""
 _RECORD_BYTES: Final = 400
 """Approximate bytes that HDF5 itself takes per dataset."""
+_PASSED_RECORDS: Final = 1 << 14
+"""Number of records of an earlier run after which `should_stop` is called."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ def embed_file(
     record_filter: RecordFilter | None = None,
 ) -> Summary:
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
+    check_not_read(plan.output, engine.files.paths)
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
@@ -100,6 +104,7 @@ def embed_file(
         attributes,
         overwrite=plan.overwrite,
         writer_type=record_filter.writer_type,
+        should_stop=should_stop,
     ) as writer:
         arguments = (engine, plan, writer, selection, batch_size, record_filter)
         try:
@@ -197,6 +202,13 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     return 2**27 // max(options.lstm.dim, 1024)
 
 
+def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
+    """Log how many records have no text. Their pooled vectors are zeros."""
+    if n_empty:
+        zeros = ", whose vectors are zeros" if pooled else ""
+        logger.warning("Warning: %s without text%s", counted(n_empty, unit), zeros)
+
+
 @dataclass
 class _Run:
     """One pass over an input, with its progress and the skipped records."""
@@ -216,6 +228,8 @@ class _Run:
     n_done: int = 0
     """Number of the last record of the input that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
+    n_empty: int = 0
+    """Number of records without tokens, apart from skipped ones."""
     n_values: int = 0
     finite: FiniteCheck = field(init=False)
 
@@ -288,7 +302,7 @@ class _Run:
             if checkpoint is not None:
                 states = self.engine.encoder.save()
                 run_state = {"place": checkpoint, "states": states, "skipped": self.skipped}
-                self.writer.checkpoint(run_state)
+                self.writer.checkpoint({**run_state, "n_empty": self.n_empty})
             if self.should_stop():
                 raise StoppedError
         if records.error is not None:
@@ -318,6 +332,10 @@ class _Run:
         for number, read in enumerate(records.read(progress.n_records)):
             if not writer.is_complete:
                 writer.skip(number, read.record)
+            if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
+                raise StoppedError(
+                    f"Stopped after {unit} {number + 1:,}, which is embedded already."
+                )
         if records.error is not None:
             raise records.error
         if records.progress != progress:
@@ -339,6 +357,7 @@ class _Run:
             return
         self.engine.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
+        self.n_empty = writer.run_state["n_empty"]
         self.n_done = self.summary.resumed_from = progress.n_records
         logger.info("Resumed after %s", self._last_record())
 
@@ -347,6 +366,7 @@ class _Run:
         if record.error is None:
             activations = self.record_filter.select(record, activations)
             self.finite.add(activations, embedded.number)
+            self.n_empty += not record.tokens
         else:
             self._skip(record, embedded.number, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.
@@ -376,6 +396,10 @@ class _Run:
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
+        written = self.plan.output_format
+        is_shown = written.pooled or written.name in FORMATS_WITH_ROWS
+        if is_shown and not self.record_filter.attributes:  # A filter empties records with a text.
+            log_empty(self.n_empty, self.plan.unit, pooled=written.pooled)
         has_keys = self.has_ids and not self.plan.text.format.has_ids
         n_records = self.writer.n_records
         values = self.engine.empty_activations(self.selection)

@@ -260,7 +260,7 @@ def plan_file(
     if text.settings.keep_columns:
         output_format = _keep_columns(text, output_format)
     if str(output) != STANDARD_OUTPUT:
-        check_output(output, overwrite=True, source=text.source.path)
+        check_output(output, text.source.path, overwrite=True)
     shard = text.settings.parse_shard()
     return FilePlan(text, output, shard, selection, output_format, written.overwrite)
 

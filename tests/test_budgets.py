@@ -21,7 +21,7 @@ BUDGETS = {
     "integrations": 450,
     "language_model": 1_420,
     "model": 1_800,
-    "outputs": 2_480,
+    "outputs": 2_550,
     "pretrained": 1_260,
     "text": 2_500,
     "training": 2_110,

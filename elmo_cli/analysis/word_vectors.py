@@ -109,6 +109,7 @@ def write_token_vectors(
     _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
     files = choose_model(model, with_softmax=softmax)
+    _check_output(output, *files.paths, overwrite=overwrite)
     if softmax:
         assert files.vocabulary is not None
         assert files.softmax is not None
@@ -186,7 +187,8 @@ def write_average_vectors(
     """
     output = Path(output)
     path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
-    _check_output(output, words_file, path, overwrite=overwrite)
+    sources = [words_file, path, *embedder.files.paths]
+    _check_output(output, *sources, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
     text = corpus
     if not isinstance(text, TextInput):
@@ -294,8 +296,7 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
         )
     metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
     for file in (path, *metadata):
-        for source in sources:
-            check_output(file, overwrite=overwrite, source=source)
+        check_output(file, *sources, overwrite=overwrite)
 
 
 def _suffix(path: Path) -> str:

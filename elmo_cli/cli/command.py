@@ -8,8 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from elmo_cli.atomic import check_not_read
 from elmo_cli.cli.messages import report_run, verbosity_options
 from elmo_cli.errors import SettingsError
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
@@ -77,6 +79,22 @@ class Option(click.Option):
         return f"{self.opts[0]} ({self.envvar})" if is_variable else self.opts[0]
 
 
+def _check_output(ctx: click.Context) -> None:
+    """Raise an `OutputError` if the file to write, called OUT or OUTPUT, is also one to read."""
+    written: list[str] = []
+    read: list[str] = []
+    for parameter in ctx.command.params:
+        if isinstance(parameter.type, click.Path):
+            value = ctx.params.get(str(parameter.name)) or ()
+            paths = [*value] if isinstance(value, tuple) else [str(value)]
+            is_output = (parameter.metavar or "").endswith(("OUT", "OUTPUT"))
+            read += paths[:-1] if is_output else paths
+            written += paths[-1:] if is_output else []
+    for path in written:
+        if path != STANDARD_OUTPUT:
+            check_not_read(path, read)
+
+
 def find_options(ctx: click.Context, *names: str) -> list[Option]:
     """Return the options of a command that have one of these names."""
     options = [option for option in ctx.command.params if isinstance(option, Option)]
@@ -113,6 +131,7 @@ class Command(click.Command):
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):
                 option.check(ctx)
+        _check_output(ctx)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -3,10 +3,11 @@
 import os
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
 from elmo_cli.distributed.plan import CorpusSettings, Plan, open_writer, read_column_types
@@ -16,6 +17,7 @@ from elmo_cli.errors import ComputationError, InputError, OtherInputError, Outpu
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, Folder, part_name, read_footer
+from elmo_cli.outputs.vector_rows import ParquetWriter
 from elmo_cli.outputs.writer import FiniteCheck, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
@@ -46,6 +48,8 @@ class PartResult(NamedTuple):
     """Reasons of the first skipped records."""
     warning: str | None = None
     """Warning about its values."""
+    n_empty: int = 0
+    """Number of records without text, apart from skipped ones."""
 
 
 def key_of(plan: Plan) -> PlanKey:
@@ -87,7 +91,20 @@ def embed_part(
                 f"{engine.files.weights} on {there.worker}: expected the weights of the plan, "
                 f"SHA-256 {expected[:12]}..., found {engine.content_sha256[:12]}..."
             )
-        write = partial(_write, key, part, settings, column_types, engine, on_tokens)
+        selection = settings.selection.for_model(engine.options.n_layers)
+        attributes = {
+            **key.attributes,
+            **engine.attributes(selection, DEFAULT_BATCH_SIZE),
+            **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
+        }
+
+        def write(file: IO[bytes]) -> PartResult:
+            with closing(
+                open_writer(file, settings, part.path, column_types, attributes)
+            ) as writer:
+                has_ids = "id" in column_types
+                return _write(writer, part, settings, engine, on_tokens, has_ids=has_ids)
+
         return parts.publish(part_name(part.number), write)
     except OtherInputError:
         raise
@@ -105,21 +122,17 @@ def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
 
 
 def _write(
-    key: PlanKey,
+    writer: ParquetWriter,
     part: Part,
     settings: CorpusSettings,
-    column_types: dict[str, Any],
     engine: Engine,
     on_tokens: Callable[[int], object],
-    file: IO[bytes],
+    *,
+    has_ids: bool,
 ) -> PartResult:
     selection, text = settings.selection.for_model(engine.options.n_layers), settings.text
-    attributes = {**key.attributes, **engine.attributes(selection, DEFAULT_BATCH_SIZE)}
-    attributes |= {PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)}
-    writer = open_writer(file, settings, part.path, column_types, attributes)
-    has_ids = "id" in column_types
     records = ShardReader(read_part(part, text, has_ids=has_ids))
-    skipped, warnings, n_tokens = dict[str, str](), list[str](), 0
+    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
         engine,
@@ -133,6 +146,7 @@ def _write(
         record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error
+        n_empty += record.error is None and not record.tokens
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -142,5 +156,6 @@ def _write(
         raise error
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
-    shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)
-    return PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)
+    reasons, warning = tuple(skipped.values()), next(iter(warnings), None)
+    shown, name = reasons[:MAX_SHOWN_SKIPPED], worker_name()
+    return PartResult(part.number, name, n_tokens, None, len(skipped), shown, warning, n_empty)

@@ -11,6 +11,7 @@ from typing import Any
 from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
 from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult, embed_part, key_of, worker_name
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
+from elmo_cli.embed_file import log_empty
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.parts import SUCCESS, WORK, Folder, find_done
@@ -41,6 +42,8 @@ class RunCounts:
     failed: dict[int, str] = field(default_factory=dict)
     """Reasons of the parts that failed."""
     n_skipped: int = 0
+    n_empty: int = 0
+    """Number of records without text in the parts that this run has done."""
     workers: set[str] = field(default_factory=set)
     n_new: int = 0
     """Number of parts that this run has done."""
@@ -65,6 +68,7 @@ class RunCounts:
             logger.warning("Warning: %s", result.warning)
             self.has_warned = True
         self.n_skipped += result.n_skipped
+        self.n_empty += result.n_empty
         self.n_done += 1
         self.n_new += 1
         self.n_tokens += result.n_tokens
@@ -105,8 +109,7 @@ def run_parts(
         device: Device of this process.
         shard: Every N-th part from the I-th.
         on_progress: Called after each part, and now and then.
-        should_stop: Called as often. Return True to give up the parts at work; without an engine
-            it is called after each part.
+        should_stop: Called as often. Return True to give up the parts at work.
 
     Raises:
         StoppedError: `should_stop` returned True.
@@ -125,6 +128,14 @@ def run_parts(
     def count(n_tokens: int) -> None:
         counts.n_tokens_at_work = n_tokens
         on_progress(counts)
+        stop_if_told()
+
+    def stop_if_told() -> None:
+        if should_stop():
+            raise StoppedError(
+                f"Stopped after {counts.n_done:,} of {counted(counts.n_parts, 'part')}, which "
+                "are kept. The same command resumes."
+            )
 
     for result in workers(parts, embed) if workers and parts else embed_here():
         if result is not None:
@@ -133,13 +144,10 @@ def run_parts(
             with suppress(OutputError):  # It is only for the status.
                 folder.write(_failure_name(result.number), result.error.encode())
         on_progress(counts)
-        if should_stop():
-            raise StoppedError(
-                f"Stopped after {counts.n_done:,} of {counted(counts.n_parts, 'part')}, which "
-                "are kept. The same command resumes."
-            )
+        stop_if_told()
     if counts.n_skipped > MAX_SHOWN_SKIPPED:
         logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
+    log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
     _finish(folder, plan, counts)
     return counts
 

@@ -260,6 +260,11 @@ class ParquetWriter(_RowWriter):
         self._parquet.add_key_value_metadata({"elmo": json.dumps(metadata)})
         self._parquet.close()
 
+    def close(self) -> None:
+        """Close the file of pyarrow, which would otherwise write to ours when it is collected."""
+        if self._parquet is not None:
+            self._parquet.close()
+
     def _write_held(self, n_rows: int | None = None) -> None:
         """Write the rows that are held, or only the first `n_rows`."""
         from pyarrow import parquet

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
+from elmo_cli.errors import ElmoError, InputError, OutputError, shown
 from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
 from elmo_cli.outputs.output_formats import (
     KEYS,
@@ -64,10 +64,12 @@ class ActivationsWriter:
         *,
         overwrite: bool = False,
         writer_type: type[FormatWriter] | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """Open the output; `writer_type` replaces the format's writer, and cannot resume.
 
-        `overwrite` replaces an existing file, and an unfinished run with other attributes.
+        `overwrite` replaces an existing file, and an unfinished run that is damaged or has other
+        attributes. Resuming reads the unfinished file, until `should_stop` returns True.
         """
         self._writer_type = writer_type
         self.output_format = output_format
@@ -86,7 +88,7 @@ class ActivationsWriter:
             return
         check_output(self.path, overwrite=True)
         if overwrite or not os.path.exists(self.path):
-            self._file = self._open(overwrite=overwrite)
+            self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
         if self.is_complete:
             self._resume(finished_state(self.path), f"{self.path} exists already and")
@@ -101,7 +103,8 @@ class ActivationsWriter:
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
-            self._file.clear()
+            with self._errors_named():
+                self._file.clear()
         self._writer = None
         self.n_records, self.run_state = 0, {}
 
@@ -151,27 +154,27 @@ class ActivationsWriter:
                     self._writer.close()
             self._file.discard()
 
-    def _open(self, *, overwrite: bool) -> ResumableFile | None:
+    def _open(self, should_stop: Callable[[], bool], *, overwrite: bool) -> ResumableFile | None:
         """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
-            file = ResumableFile(self.path)
+            file = ResumableFile(self.path, overwrite=overwrite, should_stop=should_stop)
             if file.closed and overwrite:
                 file = ResumableFile(self.path)
+            if file.closed:
+                return None
+            if file.state is not None:
+                try:
+                    self._resume(file.state, f"{file.path} is of an unfinished run that")
+                except OutputError:
+                    if not overwrite:
+                        file.close()
+                        raise
+                    file.clear()
         except BlockingIOError:
             message = f"{self.path}: another process is writing it; wait, or stop it"
             raise OutputError(message) from None
         except OSError as error:
             raise output_error(self.path, error) from None
-        if file.closed:
-            return None
-        if file.state is not None:
-            try:
-                self._resume(file.state, f"{file.path} is of an unfinished run that")
-            except OutputError:
-                if not overwrite:
-                    file.close()
-                    raise
-                file.clear()
         return file
 
     def _opened(self) -> FormatWriter:
@@ -209,12 +212,6 @@ class ActivationsWriter:
             error = exception
         if self._file is not None and not isinstance(error, ElmoError):
             error = self._file.error or error  # HDF5 does not see this error.
-            if isinstance(error, OSError) and error.errno is None and self.run_state:
-                reason = first_line(error).rstrip(".")
-                raise OutputError(
-                    f"{self.partial}: the unfinished output is damaged: {reason}. "
-                    "Remove it and its log, and run the same command again."
-                ) from None
             if isinstance(error, OSError):
                 raise output_error(self.path, error) from None
         if error is not None:

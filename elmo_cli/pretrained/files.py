@@ -85,6 +85,11 @@ class ModelFiles:
     """Language code (ISO 639) of a published model."""
 
     @property
+    def paths(self) -> list[Path | None]:
+        """Files that are read; None for a missing one."""
+        return [self.options, self.weights, self.vocabulary, self.softmax]
+
+    @property
     def parsed_options(self) -> ModelOptions:
         """Architecture of the model. The options file is read on first use."""
         return self._options_and_training[0]

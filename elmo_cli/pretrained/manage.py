@@ -67,7 +67,7 @@ def convert_weights(
         raise OutputNameError(
             f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}"
         )
-    check_output(target, overwrite=overwrite, source=source)
+    check_output(target, source, overwrite=overwrite)
     check_kind(source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)

@@ -133,7 +133,7 @@ def test_errors_are_one_line(folder: Path) -> None:
     )
     assert_fails(
         elmo("word-vectors", "-q", words, words, *MODEL),
-        "words.txt: the output is the input. Choose another output.",
+        "words.txt: the output is also an input. Choose another output.",
     )
     Path("out.vec").touch()
     there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
@@ -351,7 +351,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     source = elmo(
         *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     )
-    assert_fails(source, "corpus.txt: the output is the input. Choose another output.")
+    assert_fails(source, "corpus.txt: the output is also an input. Choose another output.")
     missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)

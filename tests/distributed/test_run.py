@@ -24,7 +24,7 @@ from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
-from elmo_cli.errors import InputError, OutputError, install_command
+from elmo_cli.errors import InputError, OutputError, StoppedError, install_command
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
@@ -352,3 +352,17 @@ def test_a_folder_whose_name_is_not_utf8_is_refused() -> None:
         result = elmo(*arguments)
         assert result.exit_code == 1
         assert "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
+
+
+def test_a_part_of_many_empty_lines_can_be_stopped(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("text.txt").write_text("\n" * 1000)
+    there, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
+    plan = open_plan(there, ("text.txt",), settings)
+    n_calls = iter(range(1000))
+    with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
+        run_parts(there, plan, settings, should_stop=lambda: next(n_calls) == 10)
+    assert (next(n_calls), parts_there()) == (11, {})
+    assert capfd.readouterr().err == ""  # An abandoned file of pyarrow would print a traceback.
+    assert run_parts(there, plan, settings).n_done == 1

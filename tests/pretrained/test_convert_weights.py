@@ -190,7 +190,7 @@ def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "link.hdf5").symlink_to(path)
     for target in (path, tmp_path / "link.hdf5"):
         result = elmo("convert", path, target, "--dtype", "float16", "--overwrite")
-        assert_fails(result, f"{target}: the output is the input. Choose another output.")
+        assert_fails(result, f"{target}: the output is also an input. Choose another output.")
     assert sha256(path) == sha256(WEIGHTS)
 
 

@@ -1,0 +1,141 @@
+"""Runs in which the system refuses one call, or all calls from one on, as a failing disk does."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from commands import TINY
+from runs import assert_same_file
+
+from elmo_cli import ElmoEmbedder, write_usages
+from elmo_cli.embed_file import Summary
+from elmo_cli.errors import OutputError
+from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.outputs.writer import ActivationsWriter
+
+LINES = "The cat sat\nthe bank\n\na bank\n"
+CALLS = [
+    *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),
+    (ResumableFile, "_write_at"),
+    (ResumableFile, "_checksum_of"),
+    (Path, "touch"),
+]
+"""Functions that reach the disk. A log is written by `open`, whose file fails when it is synced."""
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "allennlp.hdf5": {},
+    "packed.hdf5": {"layout": "packed"},
+    "rows.jsonl": {},
+    "arrays.npz": {},
+    "pooled.npy": {"pooling": "mean"},
+    "rows.parquet": {},
+    "tokens.parquet": {"rows": "tokens"},
+    **{f"usages.{suffix}": {} for suffix in ("hdf5", "npz", "parquet", "jsonl")},
+}
+
+
+@cache
+def embedder() -> ElmoEmbedder:
+    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5", batch_tokens=8)
+
+
+def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
+    """Embed, or write the occurrences of a word, with a checkpoint after every line or two."""
+    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
+        if output.name.startswith("usages"):
+            words = {"bank": "bank"}
+            return write_usages(embedder(), text, output, words, overwrite=overwrite).summary
+        settings = OUTPUTS[output.name]
+        return embedder().embed_file(text, output, overwrite=overwrite, **settings)
+
+
+class Disk:
+    """Counts the calls that reach the disk, and refuses some of them."""
+
+    def __init__(self, refused: Collection[int] = ()) -> None:
+        self.refused, self.n_calls, self.n_kept = refused, 0, 0
+
+    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **settings: Any) -> Any:
+            self.n_calls += 1
+            if self.n_calls in self.refused:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return function(*arguments, **settings)
+
+        return call
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use this disk in a block, and note the records that its checkpoints keep."""
+        checkpoint = ActivationsWriter.checkpoint
+
+        def note(writer: ActivationsWriter, state: dict[str, Any]) -> None:
+            checkpoint(writer, state)
+            self.n_kept = state["place"][0] if writer.output_format.can_resume else 0
+
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(ActivationsWriter, "checkpoint", note)
+            monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # It takes most of the time.
+            for owner, name in CALLS:
+                monkeypatch.setattr(owner, name, self.guard(getattr(owner, name)))
+            yield
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Write a short text."""
+    path = tmp_path / "input.txt"
+    path.write_text(LINES)
+    return path
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("is_lasting", [False, True])
+def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str, is_lasting: bool) -> None:
+    whole = text.parent / "whole" / name
+    whole.parent.mkdir()
+    counting = Disk()
+    with counting.used():
+        run(text, whole)
+    for number in range(1, counting.n_calls + 1, 3 if is_lasting else 1):
+        output = text.parent / str(number) / name
+        output.parent.mkdir()
+        disk = Disk(range(number, sys.maxsize if is_lasting else number + 1))
+        with disk.used(), suppress(OutputError):
+            run(text, output)
+        if output.exists():
+            assert_same_file(output, whole)
+        if is_lasting:  # This is always a way out.
+            run(text, output, overwrite=True)
+        elif not output.exists():
+            summary = run(text, output)
+            assert summary.was_complete or summary.resumed_from >= disk.n_kept
+        assert_same_file(output, whole)
+    assert counting.n_calls > 10
+
+
+@pytest.mark.parametrize("name", ["allennlp.hdf5", "pooled.npy"])
+def test_an_old_output_survives_any_call_that_failed(text: Path, name: str) -> None:
+    old, output = text.parent / "old" / name, text.parent / name
+    old.parent.mkdir()
+    text.write_text("An older text\n")
+    run(text, old)
+    text.write_text(LINES)
+    counting = Disk()
+    with counting.used():
+        run(text, output)
+    whole = output.read_bytes()
+    for number in range(1, counting.n_calls + 1, 3):
+        output.write_bytes(old.read_bytes())
+        disk = Disk([number])
+        with disk.used(), suppress(OutputError):
+            run(text, output, overwrite=True)
+        assert output.read_bytes() in (old.read_bytes(), whole)
+        run(text, output, overwrite=True)
+        assert output.read_bytes() == whole

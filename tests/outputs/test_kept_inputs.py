@@ -1,0 +1,80 @@
+"""Files that a command reads are never written over, by any of their names."""
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from commands import TINY, elmo
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.errors import OutputError
+
+MODEL = ("--model", "m")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a model, a text, words and a picture into an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(TINY, tmp_path / "m")
+    for name in ("t.txt", "w.txt", "p.svg"):
+        (tmp_path / name).write_text("bank\n")
+    (tmp_path / "link.txt").symlink_to("w.txt")
+    os.link("w.txt", "twin.txt")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("output", "arguments"),
+    [
+        ("t.txt", ("embed", "t.txt", "t.txt", "--format", "jsonl", *MODEL)),
+        ("link.txt", ("embed", "w.txt", "link.txt", "--format", "jsonl", *MODEL)),
+        ("m/weights.hdf5", ("embed", "t.txt", "m/weights.hdf5", *MODEL)),
+        ("m/options.json", ("embed", "t.txt", "m/options.json", "--format", "npz", *MODEL)),
+        ("w.txt", ("embed", "t.txt", "w.txt", "--vocabulary-file", "w.txt", "--format", "npz")),
+        ("w.txt", ("usages", "t.txt", "w.txt", "--words", "w.txt", "--format", "jsonl", *MODEL)),
+        ("m/weights.hdf5", ("usages", "t.txt", "m/weights.hdf5", "--words", "w.txt", *MODEL)),
+        ("twin.txt", ("word-vectors", "w.txt", "twin.txt", *MODEL)),
+        ("m/weights.hdf5", ("word-vectors", "w.txt", "m/weights.hdf5", *MODEL)),
+        ("t.txt", ("word-vectors", "t.txt", "--corpus", "t.txt", *MODEL)),
+        ("m/weights.hdf5", ("convert", "m/weights.hdf5", "m/weights.hdf5")),
+        ("p.svg", ("surprisal", "p.svg", "--plot", "p.svg", *MODEL)),
+        ("p.svg", ("surprisal", "t.txt", "--frequencies", "p.svg", "--plot", "p.svg", *MODEL)),
+        ("p.svg", ("plot", "bank", "p.svg", "p.svg")),
+        ("p.svg", ("change", "p.svg", "t.txt", "--plot", "p.svg")),
+    ],
+)
+def test_no_command_writes_over_a_file_that_it_reads(
+    output: str, arguments: tuple[str, ...], folder: Path
+) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = elmo(*arguments, "--overwrite")
+    last = f"Error: {output}: the output is also an input. Choose another output."
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, last)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_every_command_that_overwrites_names_its_output_out() -> None:
+    for name in COMMANDS:
+        parameters = find_command(name).params
+        if any("--overwrite" in parameter.opts for parameter in parameters):
+            paths = [each.metavar for each in parameters if isinstance(each.type, click.Path)]
+            assert any((metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths), name
+
+
+def test_embed_file_does_not_write_over_its_model(folder: Path) -> None:
+    with pytest.raises(OutputError, match=r"weights\.hdf5: the output is also an input"):
+        ElmoEmbedder(model="m").embed_file("t.txt", "m/weights.hdf5", overwrite=True)
+
+
+@pytest.mark.parametrize("start", [("--options-file", "m/options.json"), ("--init-from", "m")])
+def test_training_does_not_write_over_the_model_it_starts_from(
+    start: tuple[str, str], folder: Path
+) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = elmo("train", "t.txt", *start, "--output", "m")
+    assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
