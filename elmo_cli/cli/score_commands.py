@@ -20,8 +20,13 @@ from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
-    from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
-    from elmo_cli.language_model.surprisal import UnitKind
+    from elmo_cli.language_model.scoring import (
+        LanguageModel,
+        Perplexity,
+        ScoredRecord,
+        SentenceScore,
+    )
+    from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind, UnitSurprisal
     from elmo_cli.text.records import Record
 
 
@@ -284,6 +289,17 @@ def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSet
     return replace(settings, splits_words=choices.words_by is not None)
 
 
+def _write_units(
+    rows: RowWriter, table: "SurprisalTable", scored: "ScoredRecord[list[UnitSurprisal]]"
+) -> None:
+    """Write a row per unit. Words that are rows of the input have columns of their own."""
+    record = scored.record
+    if not record.word_columns:
+        rows.write(map(table.row, scored.result), record.columns, scored.names)
+    for unit, columns in zip(scored.result, record.word_columns, strict=False):
+        rows.write([table.row(unit)], columns, scored.names)
+
+
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
     """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
@@ -304,12 +320,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     ):
         measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
         for scored in measured:
-            record = scored.record
-            if record.word_columns:
-                for unit, columns in zip(scored.result, record.word_columns, strict=True):
-                    rows.write([table.row(unit)], columns, scored.names)
-            else:
-                rows.write(map(table.row, scored.result), record.columns, scored.names)
+            _write_units(rows, table, scored)
             if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored)
             n_tokens += len(scored.record.tokens)
