@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -19,7 +20,6 @@ from elmo_cli.text.records import Sentence
 from elmo_cli.text.sources import BYTE_ORDER_MARK
 
 logger = logging.getLogger(__name__)
-
 
 PROTEINS: Final = "proteins"
 """Language of a model that was trained on proteins."""
@@ -175,14 +175,14 @@ def other_domain(sample: Sample) -> str | None:
     is_proteins = sum(token in _RESIDUES for token in tokens) >= _MIN_RESIDUES * len(tokens)
     if is_proteins == (language == PROTEINS):
         return None
-    if is_proteins:
-        return (
-            f"the input seems to be proteins, but the model {model} was trained on {language} "
-            "text. --model seqvec was trained on proteins."
-        )
+    seems, trained, other, others = (
+        ("proteins", f"{language} text", "seqvec", "proteins")
+        if is_proteins
+        else ("text", "proteins", "original", "English text")
+    )
     return (
-        f"the input seems to be text, but the model {model} was trained on proteins. --model "
-        "original was trained on English text."
+        f"the input seems to be {seems}, but the model {model} was trained on {trained}. --model "
+        f"{other} was trained on {others}."
     )
 
 
@@ -197,8 +197,8 @@ _PASSAGE: Final = (
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
     """Return the first texts of a table that match, if they are enough of them."""
     found = [text for text in map(str.strip, sample.texts) if re.fullmatch(pattern, text)]
-    is_enough = sample.is_table and len(found) >= max(least, share * len(sample.texts))
-    return found if is_enough else []
+    is_read = sample.is_table or (sample.is_text and pattern == _SEQUENCE)
+    return found if is_read and len(found) >= max(least, share * len(sample.texts)) else []
 
 
 def only_numbers(sample: Sample) -> str | None:
@@ -217,6 +217,18 @@ def words_as_texts(sample: Sample) -> str | None:
     return (
         f"{len(words):,} of the first {len(sample.texts):,} texts are single words "
         f"({' '.join(words[:3])}). If they are the words of a text, use --word-column."
+    )
+
+
+def repeated_words(sample: Sample) -> str | None:
+    """Return a warning for texts of a row per word and subject."""
+    pairs = [pair for text in sample.texts for pair in pairwise(text.split())]
+    words = [word for word, following in pairs if word == following]
+    if sample.is_fasta or len(words) < max(5, 0.4 * len(pairs)):
+        return None
+    return (
+        f"most words repeat the one before ({words[0]} {words[0]}). If the table has a row per "
+        "word and subject, keep one row per word."
     )
 
 
@@ -258,6 +270,7 @@ CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
     other_domain: (_SAMPLE_TOKENS, 0),
     only_numbers: (0, _SAMPLE_LINES),
     words_as_texts: (0, _SAMPLE_LINES),
+    repeated_words: (_SAMPLE_TOKENS, 0),
     sequences_as_words: (0, _SAMPLE_LINES),
     sentences_in_texts: (0, _SAMPLE_LINES),
     tabs_in_lines: (0, _SAMPLE_LINES),
@@ -350,14 +363,12 @@ _MISREAD: Final = {
 def misread_characters() -> list[Tally]:
     """Count characters that only a wrong conversion of a file leaves in its text."""
 
-    def tally(pattern: re.Pattern[str], warning: str) -> Tally:
-        def count(entry: Entry) -> int:
-            text = entry.record.text
-            return 0 if text.isascii() else len(pattern.findall(text))
+    def count(pattern: re.Pattern[str], entry: Entry) -> int:
+        text = entry.record.text
+        return 0 if text.isascii() else len(pattern.findall(text))
 
-        return Tally(count, warning.format)
-
-    return [tally(re.compile(pattern), warning) for pattern, warning in _MISREAD.items()]
+    patterns = {re.compile(pattern): warning for pattern, warning in _MISREAD.items()}
+    return [Tally(partial(count, each), warning.format) for each, warning in patterns.items()]
 
 
 class InputReport:

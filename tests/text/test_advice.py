@@ -132,6 +132,11 @@ PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.
             "6 of the first 6 texts contain several sentences, but the model was trained on "
             "single sentences. Use --split-sentences.",
         ),
+        (
+            ("If If you you were were north, north,", "to to journey journey"),
+            "most words repeat the one before (If If). If the table has a row per word and "
+            "subject, keep one row per word.",
+        ),
         ((*PASSAGES, *["One sentence here."] * 14), "6 of the first 20 texts contain several"),
     ],
 )
@@ -158,6 +163,7 @@ def test_texts_of_other_kinds_are_warned_of_once(
         ("Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er.") * 5,
         ('He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys Tumblr: report") * 4,
         ("M K V L S P A D K T", "C A S S L G N E Q F") * 5,
+        ("He said that that was a very, very long day.", "No no no no."),
     ],
 )
 def test_good_texts_are_not_warned_of(
@@ -165,6 +171,15 @@ def test_good_texts_are_not_warned_of(
 ) -> None:
     warnings = warnings_of(table(*texts), tmp_path / "a", caplog, "csv")
     assert [each for each in warnings if "tokens end in punctuation" not in each] == []
+
+
+def test_sequences_in_the_lines_of_a_text_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    [warning] = warnings_of("\n".join(SEQUENCES), tmp_path / "a", caplog)
+    assert warning.endswith("If the letters are residues, use --tokenizer residues.")
+    words = "ELEPHANT\nHOSPITAL\nBUILDING\nMOUNTAIN\nPROBLEMS\n"
+    assert warnings_of(words, tmp_path / "a", caplog) == []
 
 
 def test_split_texts_are_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

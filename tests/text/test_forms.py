@@ -78,6 +78,111 @@ def activations_of(table: str, *options: str) -> list[np.ndarray]:
         return [np.asarray(each) for each in activations]
 
 
+# Files as other programs write them
+
+FILES: dict[str, tuple[str, str, str, list[str]]] = {
+    "a column counts tokens": ("csv", "", "id,text,tokens\n1,A dog .,3\n", ["1 A dog ."]),
+    "quotes are text": (
+        "tsv",
+        "--text-column context --id-column key --quotes none",
+        'key\tcontext\na\t" A dog ,\nb\tIt sat .\nc\tA cat . "\n',
+        ['a " A dog ,', "b It sat .", 'c A cat . "'],
+    ),
+    "tabs in csv": (
+        "csv",
+        "--text-column context --quotes none",
+        'id\tcontext\nb\t" Why ? " she said .\n',
+        ['b " Why ? " she said .'],
+    ),
+    "empty rows": (
+        "csv",
+        "",
+        "id,text,,\n1,A dog .,,\n,,,\n2,A cat .,,\n,,,\n",
+        ["1 A dog .", "2 A cat ."],
+    ),
+    "joined files": (
+        "csv",
+        "",
+        "\ufeffid,text\n1,A dog\n\ufeff2,A cat\n",
+        ["1 A dog", "2 A cat"],
+    ),
+    "semicolons and decimal commas": (
+        "csv",
+        "--text-column sentence --id-column item",
+        "\ufeffitem;sentence;rt\r\n1;A dog, a cat.;3,5\r\n",
+        ["1 A dog , a cat ."],
+    ),
+    "Prodigy": (
+        "jsonl",
+        "--id-column _task_hash",
+        '{"text": "Kim left.", "_task_hash": -7, "tokens": [{"text": "Kim", "start": 0, "end": 3, '
+        '"id": 0}, {"text": "left.", "start": 4, "end": 9, "id": 1}], "spans": []}\n',
+        ["-7 Kim left."],
+    ),
+    "Label Studio": (
+        "json",
+        "--text-column data.text",
+        '[{"id": 1, "annotations": [], "data": {"text": "A dog."}}]',
+        ["1 A dog ."],
+    ),
+    "whole floats as ids": (
+        "jsonl",
+        "",
+        '{"id": 1.0, "text": "A"}\n{"id": 2.0, "text": "B"}',
+        ["1 A", "2 B"],
+    ),
+    "sentences": (
+        "csv",
+        "--split-sentences",
+        'id,text\n1,"I slept. It rained."\n',
+        ["1 I slept . It rained ."],
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "options", "content", "texts"), FILES.values(), ids=FILES)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_files_of_other_programs_are_read(
+    name: str, options: str, content: str, texts: list[str], is_stream: bool, model: Path
+) -> None:
+    if "--split-sentences" in options:
+        pytest.importorskip("sentencex")
+    path = Path(f"a.{name}")
+    path.write_bytes(content.encode())
+    source, stdin = ("-", path.read_bytes()) if is_stream else (path, b"")
+    arguments = (source, *options.split(), "--input-format", name, "--model", model)
+    result = elmo("surprisal", *arguments, "--format", "csv", stdin=stdin)
+    assert result.exit_code == 0, result.stderr
+    tokens: dict[str, list[str]] = {}
+    for row in csv.DictReader(io.StringIO(result.stdout)):
+        tokens.setdefault(row["id"], []).append(row["token"])
+    assert [" ".join([key, *each]) for key, each in tokens.items()] == texts
+    scores = elmo("perplexity", *arguments, "--per-sentence", "--json", stdin=stdin).stdout
+    assert [json.loads(line)["tokens"] for line in scores.splitlines()] == list(
+        map(len, tokens.values())
+    )
+
+
+def test_typographic_apostrophes_have_equal_surprisal(model: Path) -> None:
+    texts = [{"text": f"She didn{mark}t know it{mark}s hers."} for mark in "'’"]
+    rows = surprisals(write("csv", texts), "--model", model, "--words-by", "space")
+    plain, typographic = rows[:5], rows[5:]
+    assert [row["word"] for row in typographic] == texts[1]["text"].split()
+    for name in ("surprisal", "known", "tokens"):
+        assert [row[name] for row in plain] == [row[name] for row in typographic]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ids = [1294030472427835393, 1294030472427835394]
+    table = write(name, [{"id": number, "text": "A dog ."} for number in ids])
+    options = ("--layers", "top", "--pooling", "mean", "--model", TINY)
+    assert elmo("embed", table, "o.parquet", *options).exit_code == 0
+    column = parquet.read_table("o.parquet")["id"]
+    assert (str(column.type), column.to_pylist()) == ("int64", ids)
+
+
 # A word per row
 
 
@@ -144,6 +249,22 @@ def test_sentences_of_words_contain_every_word_once(sentences: list[list[str]]) 
         assert [token for tokens in record.split() for token in tokens] == record.tokens
         spans = [span.text.split() for span in record.sentences]
         assert spans == [text.split() for text in texts if text.split()]
+
+
+READINGS = [
+    {"item": 1, "zone": zone, "word": word, "subject": subject, "rt": 300 + zone}
+    for zone, word in enumerate(["The", "north", "of", "it", "rose."], start=1)
+    for subject in ("a", "b")
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_per_word_and_subject_is_warned_of(name: str, model: Path) -> None:
+    options = ("--word-column", "word", "--id-column", "item", "--model", model)
+    result = elmo("surprisal", write(name, READINGS), *options)
+    assert "Warning: most words repeat the one before (The The)" in result.stderr
+    once = elmo("surprisal", write(name, READINGS[::2]), *options)
+    assert "Warning" not in once.stderr
 
 
 # Passages
