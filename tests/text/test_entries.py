@@ -131,7 +131,8 @@ UNIQUE = (
         (
             "conllu",
             "# sent_id = a\n1\ta\n\n1\tb\n",
-            "line 4: expected an id, as before, found none",
+            "line 4: expected an id, as before, found none. To number the records instead, use "
+            '--id-column "".',
         ),
         ("conllu", "1\ta\n\n# sent_id = b\n1\tb\n", "line 3: expected no id, as before, found 'b'"),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
