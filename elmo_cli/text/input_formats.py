@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
 from elmo_cli.errors import InputError, SettingsError, check_choice
+from elmo_cli.text.file_types import AS_TEXT, binary_error
 from elmo_cli.text.parsers import (
     LINE,
     ORIGINAL_ID,
@@ -36,7 +37,7 @@ from elmo_cli.text.records import (
     TextSettings,
 )
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
-from elmo_cli.text.sources import AS_TEXT, Source, binary_error
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import (
     TableError,
     delimited_entries,
