@@ -34,7 +34,8 @@ from elmo_cli.errors import (
 from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import InputFormat, checked_records, find_format
+from elmo_cli.text.ids import checked_records
+from elmo_cli.text.input_formats import InputFormat, find_format
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import DEFAULT_ID, Record, id_value
 from elmo_cli.text.sources import LineReader, Source

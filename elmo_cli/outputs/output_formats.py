@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, SettingsError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
-from elmo_cli.text.input_formats import IdUse
+from elmo_cli.text.ids import IdUse
 from elmo_cli.text.records import Record, parse_shard
 from elmo_cli.text.sources import STANDARD_INPUT
 

@@ -158,20 +158,10 @@ def choose_columns(
     )
 
 
-def has_integer_ids(lines: Iterable[str], settings: TextSettings, delimiter: str) -> bool:
-    """Return whether all ids of CSV or TSV are texts of integers. Errors are reported later."""
-    rows = _delimited_rows(lines, settings, delimiter)
-    _, names, *_ = next(rows, (0, [], None, None))
-    if settings.id_name is None or names.count(settings.id_name) != 1:
-        return False
-    index, is_integer = names.index(settings.id_name), False
-    for _, values, error, _ in rows:
-        if not error and len(values) == len(names):
-            match = _INTEGER.fullmatch(values[index])
-            is_integer = match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
-            if not is_integer:
-                return False
-    return is_integer
+def is_integer(cell: str) -> bool:
+    """Return whether a cell is the text of an integer of 64 bits."""
+    match = _INTEGER.fullmatch(cell)
+    return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
 
 
 def json_array_entries(
