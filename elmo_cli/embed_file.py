@@ -38,10 +38,8 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
 
-_MAX_SHOWN_ERRORS: Final = 20
-"""Maximum number of skipped records that are named in the log."""
-_RECORD_BYTES: Final = 400
-"""Approximate bytes that HDF5 itself takes per dataset."""
+_MAX_SHOWN_ERRORS: Final = 20  # maximum number of skipped records that are named in the log
+_RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
 _PASSED_RECORDS: Final = 1 << 14
 """Number of records of an earlier run after which `should_stop` is called."""
 
@@ -225,11 +223,9 @@ class _Run:
     has_ids: bool = False
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    n_done: int = 0
-    """Number of the last record of the input that was written."""
+    n_done: int = 0  # number of the last record of the input that was written
     skipped: dict[str, str] = field(default_factory=dict)
-    n_empty: int = 0
-    """Number of records without tokens, apart from skipped ones."""
+    n_empty: int = 0  # number of records without tokens, apart from skipped ones
     n_values: int = 0
     finite: FiniteCheck = field(init=False)
 

@@ -48,8 +48,7 @@ _TOKEN_BYTES: Final = 6
 """Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
 _BUFFER_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 1024
-_N_THREADS: Final = 16
-"""Number of inputs that are hashed at the same time."""
+_N_THREADS: Final = 16  # number of inputs that are hashed at the same time
 
 
 class Input(NamedTuple):
@@ -63,13 +62,10 @@ class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
 
     number: int
-    first: int
-    """Number of its first record in the whole input, from 0."""
+    first: int  # number of its first record in the whole input, from 0
     path: str
-    start: int
-    """Byte of the file at which it starts, or row of Parquet, from 0."""
-    line: int
-    """Line of the file at which it starts, or row, from 1."""
+    start: int  # byte of the file at which it starts, or row of Parquet, from 0
+    line: int  # line of the file at which it starts, or row, from 1
     n_lines: int
     n_records: int
     sha256: str = ""
@@ -155,8 +151,7 @@ class HashingReader:
         """Read from the line `number`, which starts at `start`, in decompressed bytes."""
         self.lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
         self.lines.seek(start)
-        self.position = start
-        """Offset of the next line."""
+        self.position = start  # offset of the next line
         self._format = input_format.name
         self._digest = hashlib.sha256()
         self._next: bytes | None = None

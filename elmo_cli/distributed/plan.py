@@ -35,8 +35,7 @@ from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
 
-_PART_MB: Final = 1000.0
-"""Default size of a part, before compression."""
+_PART_MB: Final = 1000.0  # default size of a part, before compression
 _PART_TOKENS: Final = 1_000_000
 """Maximum number of tokens per part by default. The death of a worker costs as many."""
 _RECORD_TOKENS: Final = 25

@@ -49,8 +49,7 @@ logger = logging.getLogger(__name__)
 _MIN_RAY: Final = (2, 51)
 _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
-_SILENT_SECONDS: Final = 25.0
-"""Seconds without a worker after which a warning is logged."""
+_SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
 
 
 class _Worker:

@@ -31,22 +31,15 @@ class RunCounts:
     """Counts of the parts of a folder, and of what this run has done."""
 
     n_parts: int
-    n_done: int
-    """Number of complete parts."""
-    n_assigned: int = 0
-    """Number of parts that this run has to do."""
-    n_tokens: int = 0
-    """Number of tokens of the parts that this run has done."""
-    n_tokens_at_work: int = 0
-    """Number of tokens of the part that this process has begun."""
-    failed: dict[int, str] = field(default_factory=dict)
-    """Reasons of the parts that failed."""
+    n_done: int  # number of complete parts
+    n_assigned: int = 0  # number of parts that this run has to do
+    n_tokens: int = 0  # number of tokens of the parts that this run has done
+    n_tokens_at_work: int = 0  # number of tokens of the part that this process has begun
+    failed: dict[int, str] = field(default_factory=dict)  # reasons of the parts that failed
     n_skipped: int = 0
-    n_empty: int = 0
-    """Number of records without text in the parts that this run has done."""
+    n_empty: int = 0  # number of records without text in the parts that this run has done
     workers: set[str] = field(default_factory=set)
-    n_new: int = 0
-    """Number of parts that this run has done."""
+    n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False
     started: float = field(default_factory=time.monotonic)
 

@@ -78,8 +78,7 @@ TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and float32.
 A larger table covers more steps, which repeat more of their tokens."""
 
-FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
-"""Directions to run."""
+FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)  # directions to run
 
 
 @cache

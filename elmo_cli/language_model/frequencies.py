@@ -19,8 +19,7 @@ from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
 _DELIMITERS: Final = "\t;, "
-_SAMPLE_LINES: Final = 200
-"""Number of lines that decide the form of a file."""
+_SAMPLE_LINES: Final = 200  # number of lines that decide the form of a file
 _WORD_NAMES: Final = ("word", "spelling", "form", "ortho", "lemma")
 _COUNT_NAMES: Final = ("freqcount", "wordfreq", "count", "freq", "frequency", "freqfilms2")
 """Names of columns in the headers of published lists, the best first, as `_find_columns` writes

@@ -146,8 +146,7 @@ class Accuracy:
         self._kinds = ["forward", "backward", "both"] if direction == "both" else [direction]
         self._group = group
         self._correct: dict[str, list[list[float]]] = {}
-        self.n_pairs = self.n_unknown = 0
-        """Number of pairs, and of those with unknown words."""
+        self.n_pairs = self.n_unknown = 0  # number of pairs, and of those with unknown words
 
     def add(self, scored: ScoredRecord[Pair]) -> None:
         """Count a pair."""

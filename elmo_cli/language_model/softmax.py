@@ -30,10 +30,8 @@ Array = NDArray[np.float32]
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
-ROWS: Final = 8192
-"""Number of words that are read together: 16 MiB of vectors of 512 values."""
-PREDICTIONS: Final = 1024
-"""Number of predictions that are computed together: 32 MiB of logits."""
+ROWS: Final = 8192  # number of words that are read together: 16 MiB of vectors of 512 values
+PREDICTIONS: Final = 1024  # number of predictions that are computed together: 32 MiB of logits
 LOGITS: Final = 2**23
 """Number of logits of all words in some contexts that are computed together: 64 MiB."""
 HELD_BYTES: Final = 512 * 2**20

@@ -47,14 +47,11 @@ dataset."""
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
-MANY_RECORDS: Final = 2_000_000
-"""Number of records from which `--layout packed` is recommended."""
-BLOCK_BYTES: Final = 1 << 22
-"""Bytes that are written together, and read together in order, about."""
+MANY_RECORDS: Final = 2_000_000  # number of records from which `--layout packed` is recommended
+BLOCK_BYTES: Final = 1 << 22  # bytes that are written together, and read together in order, about
 BLOCK_RECORDS: Final = 1024
 MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
-_ARRAY_BYTES: Final = 150
-"""Bytes of an array in memory in addition to its values, about."""
+_ARRAY_BYTES: Final = 150  # bytes of an array in memory in addition to its values, about
 PREFIXES: Final = {
     "activations": "",
     "sentences": "sentence_",

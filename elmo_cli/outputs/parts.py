@@ -47,19 +47,15 @@ WORK: Final = "_elmo/work"
 SUCCESS: Final = "_SUCCESS"
 PLAN_SHA256: Final = "plan_sha256"
 """Attribute of a part and key of the plan's metadata: the hash of the plan."""
-PART: Final = "part"
-"""Attribute of a part: its number."""
-PARTS: Final = "parts"
-"""Attribute of a part: the number of all parts."""
+PART: Final = "part"  # attribute of a part: its number
+PARTS: Final = "parts"  # attribute of a part: the number of all parts
 OTHER_FOLDER: Final = "Choose another folder or remove this one."
 _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 _PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
 _OF_PART: Final = (PART, "records", "input_records", "input_sha256", "tokens", "skipped")
 """Attributes of a part that the folder does not have, or has as sums."""
-_MAX_SKIPPED: Final = 1000
-"""Maximum number of skipped records that the attributes name."""
-_N_THREADS: Final = 16
-"""Number of parts whose metadata is read at the same time."""
+_MAX_SKIPPED: Final = 1000  # maximum number of skipped records that the attributes name
+_N_THREADS: Final = 16  # number of parts whose metadata is read at the same time
 _METADATA_BYTES: Final = (1 << 31) - 1
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Errors of a file system without hard links."""

@@ -33,8 +33,7 @@ _FINISHED: Final[dict[str, Any]] = {"finished": True}
 """State of a complete file that still has to be renamed."""
 
 Stop = Callable[[], bool]
-Pages = dict[int, bytearray]
-"""Pages of the file by their numbers, each (PAGE_BYTES,)."""
+Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_BYTES,)
 
 
 class _Log(NamedTuple):
@@ -43,8 +42,7 @@ class _Log(NamedTuple):
     size: int
     state: dict[str, Any] | None
     pages: Pages
-    checksum: int | None
-    """Checksum of the file with these pages; None in a log of an older version."""
+    checksum: int | None  # checksum of the file with these pages; None in a log of an older version
 
 
 _EMPTY: Final = _Log(0, None, {}, 0)

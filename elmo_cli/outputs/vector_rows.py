@@ -38,8 +38,7 @@ LAYER_PREFIX: Final = "layer_"
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 _NPY_HEADER_BYTES: Final = 128
-ROW_GROUP_BYTES: Final = 1 << 25
-"""Bytes of rows that are buffered and written together to Parquet."""
+ROW_GROUP_BYTES: Final = 1 << 25  # bytes of rows that are buffered and written together to Parquet
 _RECORD_BYTES: Final = 1000
 _TOKEN_BYTES: Final = 60
 _CELL_BYTES: Final = 40
@@ -61,10 +60,8 @@ class Rows(NamedTuple):
     n: int
     own: Columns
     kept: Columns
-    vectors: dict[str, Any]
-    """Array of each row, by its column."""
-    n_bytes: int
-    """Bytes in memory, about."""
+    vectors: dict[str, Any]  # array of each row, by its column
+    n_bytes: int  # bytes in memory, about
 
 
 class SentenceRows:
@@ -175,8 +172,7 @@ class TokenRows(SentenceRows):
 
 
 class _RowWriter(FormatWriter):
-    rows_type: type[SentenceRows] | None = None
-    """Rows that replace the ones that the format names."""
+    rows_type: type[SentenceRows] | None = None  # rows that replace the ones that the format names
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)

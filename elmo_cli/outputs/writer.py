@@ -35,8 +35,7 @@ from elmo_cli.text.records import Progress, Record, shard_of
 
 logger = logging.getLogger(__name__)
 
-_FLOAT16_LIMIT: Final = 65520
-"""Smallest number that float16 rounds to infinity."""
+_FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 """Attributes that are known only at the end."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
@@ -78,8 +77,7 @@ class ActivationsWriter:
         self.is_complete = False
         """True if the file is finished already. It is not changed then."""
         self.n_records = 0
-        self.run_state: dict[str, Any] = {}
-        """State of the run at the last checkpoint."""
+        self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
         self._file: ResumableFile | None = None  # Standard output has no file.
@@ -262,10 +260,8 @@ class FiniteCheck:
     """Check of the activations that an output gets. It reports the first that are not finite."""
 
     output: object
-    unit: str
-    """Word for a record, such as `line`."""
-    dtype: str
-    """Data type of the stored values."""
+    unit: str  # word for a record, such as `line`
+    dtype: str  # data type of the stored values
     report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
     """Function that is called once, with a sentence."""
     has_reported: bool = False

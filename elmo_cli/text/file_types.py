@@ -56,11 +56,9 @@ _MAGICS: Final = (
 
 def _compression_of(content: bytes) -> str | None:
     """Return the compression of data by its first bytes, or None if it is not compressed."""
-    for name, (magic, *_) in _COMPRESSIONS.items():
-        if content.startswith(magic):
-            is_found = name != "bzip2" or content[4:_MAGIC_BYTES] in _BZIP2_BLOCKS
-            return name if is_found else None
-    return None
+    name = next((n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)), None)
+    is_text = name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS
+    return None if is_text else name
 
 
 def binary_type(content: bytes) -> tuple[str, str] | None:
@@ -70,14 +68,10 @@ def binary_type(content: bytes) -> tuple[str, str] | None:
         return f"{compression} data", f"Pipe in `{program} FILE`, or name the file."
     if content[257:262] == b"ustar":
         return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
-    if content.startswith(b"PK\x03\x04"):
-        for part, found in _IN_ZIPS.items():
-            if part in content:
-                return found
-    for magic, name, advice in _MAGICS:
-        if content.startswith(magic):
-            return name, advice
-    return _unmarked_utf(content)
+    in_zip = _IN_ZIPS.items() if content.startswith(b"PK\x03\x04") else ()
+    found = [kind for part, kind in in_zip if part in content]
+    found += [(name, advice) for magic, name, advice in _MAGICS if content.startswith(magic)]
+    return found[0] if found else _unmarked_utf(content)
 
 
 def _unmarked_utf(content: bytes) -> tuple[str, str] | None:

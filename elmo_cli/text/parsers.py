@@ -64,8 +64,7 @@ class Entry(NamedTuple):
 
     line: int
     record: Record
-    error: str | None = None
-    """Error in the format of the record."""
+    error: str | None = None  # error in the format of the record
     has_no_blank_line: bool = False
     """True if a sentence of CoNLL-U begins without a blank line before it."""
 

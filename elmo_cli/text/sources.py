@@ -35,19 +35,14 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT: Final = "-"
 _NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
-"""Names in messages of an open text file and of standard input."""
-_POLL_SECONDS: Final = 0.1
-"""Interval at which a waiting reader calls `should_stop`."""
+_POLL_SECONDS: Final = 0.1  # interval at which a waiting reader calls `should_stop`
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-_HEAD_BYTES: Final = 4096
-"""Bytes at the beginning of a file that show its type and format."""
-_LINE_END_BYTES: Final = 1 << 16
-"""Bytes at the beginning of a file that show its line ends."""
+_HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type and format
+_LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
-MAX_TEXT_BYTES: Final = 1 << 28
-"""Maximum size of a file that is read as a whole."""
+MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
 
 
 class Pipe(io.FileIO):
@@ -238,8 +233,7 @@ class LineReader:
         self._name, self._file = name, file
         self._stream = decompressed(file)
         self.is_compressed = self._stream is not file
-        self.number = first - 1
-        """Number of the line that was read last."""
+        self.number = first - 1  # number of the line that was read last
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
         self._rest = b""  # bytes that were read, but not returned yet
@@ -290,13 +284,12 @@ class LineReader:
         keep_ends: bool = False,
     ) -> Iterator[str]:
         """Yield the lines as text; see `Source.lines`."""
-        position, is_compressed = 0, self.is_compressed
-        next_line, decode = self.next_line, self.decode
+        position = 0
         while True:
-            line = next_line()
-            end = self._file.tell() if is_compressed else position + len(line)
+            line = self.next_line()
+            end = self._file.tell() if self.is_compressed else position + len(line)
             if line:
-                yield decode(line, skip_errors, keep_ends)
+                yield self.decode(line, skip_errors, keep_ends)
             on_bytes(end - position)  # Compressed data has bytes after its last line.
             if not line:
                 return

@@ -198,8 +198,7 @@ class ParquetSize(NamedTuple):
     """Size of a file, and the Arrow types of its ids, if it has any, and of its kept columns."""
 
     n_rows: int
-    n_text_bytes: int
-    """Bytes of the column with the text, before compression."""
+    n_text_bytes: int  # bytes of the column with the text, before compression
     id_type: Any
     kept_types: dict[str, Any]
 

@@ -22,11 +22,9 @@ from elmo_cli.errors import SettingsError, check_type, first_line, load_extra
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
-_SEGMENTERS: Final = (["char"], ["jieba"])
-"""Segmenters of Chinese that may follow `spacy:zh:`."""
+_SEGMENTERS: Final = (["char"], ["jieba"])  # segmenters of Chinese that may follow `spacy:zh:`
 _VERBATIM: Final = "verbatim"
-_FULL_WIDTH: Final = ("ja", "zh")
-"""Languages that have some of `MARKS` as marks of their own."""
+_FULL_WIDTH: Final = ("ja", "zh")  # languages that have some of `MARKS` as marks of their own
 MARKS: Final = str.maketrans(
     {
         **dict.fromkeys("‘’‚´", "'"),

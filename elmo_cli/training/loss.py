@@ -23,8 +23,7 @@ from elmo_cli.model.lstm import autocast_dtype, pack
 from elmo_cli.training.corpus import Batch
 from elmo_cli.training.training_options import TrainingOptions
 
-_WARMUP_SHARE = 0.1
-"""Maximum share of the run over which the learning rate rises."""
+_WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
 
 
 def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions) -> optim.Optimizer:

@@ -47,8 +47,7 @@ logger = logging.getLogger(__name__)
 RECORD_FILE = "training.json"
 CARD_FILE = "card.md"
 VOCABULARY_FILE = "vocab.txt"
-LOG_SECONDS = 10.0
-"""Minimum time between two progress messages."""
+LOG_SECONDS = 10.0  # minimum time between two progress messages
 
 Figures = dict[str, float]
 """Perplexity of a model: `forward` and `backward`, with `<UNK>` counted as a word; `average`, exp

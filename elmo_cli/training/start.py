@@ -25,8 +25,7 @@ from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOp
 
 logger = logging.getLogger(__name__)
 
-_VOCABULARY_SIZE = 25_000
-"""Default number of words to predict."""
+_VOCABULARY_SIZE = 25_000  # default number of words to predict
 _MAX_COLUMNS_SHARE = 0.5
 """Maximum share of the words of a vocabulary that may have whitespace inside."""
 _MIN_COVERAGE = 0.5
@@ -36,18 +35,15 @@ _MIN_COVERAGE = 0.5
 class Start(NamedTuple):
     """Everything about the model that is known before the text is read."""
 
-    content: dict[str, Any]
-    """Content of its options.json."""
-    name: str
-    """Name of the model, preset or file with the architecture."""
+    content: dict[str, Any]  # content of its options.json
+    name: str  # name of the model, preset or file with the architecture
     files: ModelFiles | None
     """Files of the model whose weights are the start; None for random weights."""
     vocabulary: Vocabulary | None
     """Words to predict; None if they are the most frequent words of the text."""
     vocabulary_file: str | Path | None
     """File with these words, if it is not the model's own vocabulary."""
-    n_words: int | None
-    """Maximum number of words to predict, if the text gives them."""
+    n_words: int | None  # maximum number of words to predict, if the text gives them
 
 
 def choose_start(options: StartOptions) -> Start:

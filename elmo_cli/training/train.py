@@ -33,12 +33,10 @@ from elmo_cli.training.training_run import Processes, Run, join_processes
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_SENTENCES = 1000
-"""Sentences at the beginning of the text that are checked before training."""
+_SAMPLE_SENTENCES = 1000  # sentences at the beginning of the text that are checked before training
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-LOG_STEPS = 10
-"""Steps between entries of log.jsonl."""
+LOG_STEPS = 10  # steps between entries of log.jsonl
 EVALUATION_TOKENS = 20_000
 """Number of tokens of the validation text that an evaluation during training reads."""
 
