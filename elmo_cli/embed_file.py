@@ -40,8 +40,7 @@ Array = NDArray[np.float32]
 
 _MAX_SHOWN_ERRORS: Final = 20  # maximum number of skipped records that are named in the log
 _RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
-_PASSED_RECORDS: Final = 1 << 14
-"""Number of records of an earlier run after which `should_stop` is called."""
+_PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `should_stop`
 
 
 @dataclass(frozen=True)
@@ -271,10 +270,7 @@ class _Run:
         return self._timed_summary()
 
     def _write_windows(self, records: ShardReader, is_ready: Callable[[], bool]) -> None:
-        """Embed and write the rest of the records, with checkpoints between windows.
-
-        The records before one that cannot be read are written.
-        """
+        """Embed and write the rest of the records, up to one that cannot be read."""
         plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
@@ -410,9 +406,8 @@ class _Run:
         n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
             return
-        value_bytes = 4 if output_format.dtype == "float32" else 2
-        if output_format.name == "jsonl":
-            value_bytes = 14
+        binary_bytes = 4 if output_format.dtype == "float32" else 2
+        value_bytes = 14 if output_format.name == "jsonl" else binary_bytes
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free

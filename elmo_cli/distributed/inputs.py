@@ -44,8 +44,7 @@ from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 logger = logging.getLogger(__name__)
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-_TOKEN_BYTES: Final = 6
-"""Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
+_TOKEN_BYTES: Final = 6  # text per token, with the space, about; a residue of FASTA is 1
 _BUFFER_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 1024
 _N_THREADS: Final = 16  # number of inputs that are hashed at the same time
@@ -68,8 +67,7 @@ class Part(NamedTuple):
     line: int  # line of the file at which it starts, or row, from 1
     n_lines: int
     n_records: int
-    sha256: str = ""
-    """SHA-256 of its bytes, after decompression. Parquet has none."""
+    sha256: str = ""  # SHA-256 of its bytes, after decompression; Parquet has none
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -77,16 +75,12 @@ class Part(NamedTuple):
 
 
 class ColumnTypes:
-    """Types of columns by their names in the output, from the inputs as far as they are read.
-
-    A column with values of several types gets texts, as in `ParquetWriter`.
-    """
+    """Types of columns by their names in the output; texts for several types of values."""
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._batch: list[tuple[str | None, Mapping[str, object]]] = []
-        self.has_ids: dict[bool, str] = {}
-        """First input whose records have ids, and first one whose records have none."""
+        self.has_ids: dict[bool, str] = {}  # first input with ids, and first one without
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""

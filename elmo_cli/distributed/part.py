@@ -92,10 +92,9 @@ def embed_part(
         }
 
         def write(file: IO[bytes]) -> PartResult:
-            with closing(
-                open_writer(file, settings, part.path, column_types, attributes)
-            ) as writer:
-                has_ids = "id" in column_types
+            writer = open_writer(file, settings, part.path, column_types, attributes)
+            has_ids = "id" in column_types
+            with closing(writer):
                 return _write(writer, part, settings, engine, on_tokens, has_ids=has_ids)
 
         return parts.publish(part_name(part.number), write)

@@ -68,9 +68,7 @@ class WeightsVersion:
         return WeightsVersion, ()
 
 
-MAX_ROWS: Final = 256
-"""Rows of a matrix product that several steps share. A product of more rows is no faster, and its
-result takes more memory."""
+MAX_ROWS: Final = 256  # rows of a product that steps share; more rows are no faster
 MAX_STEPS = 500
 """Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C cannot stop:
 half a second for the original model."""

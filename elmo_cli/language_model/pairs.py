@@ -61,11 +61,9 @@ def pair_columns(direction: Direction) -> list[str]:
 class PairTable:
     """Table that has pairs, and how it is read."""
 
-    columns: tuple[str, ...]
-    """Columns of the acceptable and the unacceptable sentence."""
+    columns: tuple[str, ...]  # columns of the acceptable and the unacceptable sentence
     settings: TextSettings
-    group: str | None = None
-    """Column that the rows repeat in addition."""
+    group: str | None = None  # column that the rows repeat in addition
 
     def __post_init__(self) -> None:
         if len(self.columns) != 2:

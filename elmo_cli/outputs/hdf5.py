@@ -41,9 +41,7 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-CHUNK_BYTES: Final = 1 << 19
-"""Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
-dataset."""
+CHUNK_BYTES: Final = 1 << 19  # before compression; HDF5's smallest cache of a dataset holds two
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
@@ -84,10 +82,10 @@ class Hdf5Writer(FormatWriter):
         super().__init__(file, settings, attributes)
         self._keeps_tokens = settings.keeps_tokens(attributes)
         self._n_records = n_records
-        self._filters: dict[str, Any] = {}  # arguments of `create_dataset`
         kind = settings.compression
-        if kind is not None:  # Only the exponents of floats are similar, so bytes are shuffled.
-            self._filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
+        # Only the exponents of floats are similar, so bytes are shuffled.
+        filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
+        self._filters: dict[str, Any] = filters if kind else {}  # arguments of `create_dataset`
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -163,15 +161,13 @@ class AllenNlpWriter(Hdf5Writer):
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             logger.warning(
-                "Warning: HDF5 keeps the name of every line in memory. For more than %s "
-                "lines, use --layout packed.",
-                f"{MANY_RECORDS:,}",
+                "Warning: HDF5 keeps the name of every line in memory. For more than "
+                f"{MANY_RECORDS:,} lines, use --layout packed."
             )
-        name = record.id or str(number)
-        if record.id is None and self._format.use_sentence_keys:
-            if not record.text:  # A blank line has no name.
-                return
-            name = record.text
+        is_by_text = record.id is None and self._format.use_sentence_keys
+        if is_by_text and not record.text:  # A blank line has no name.
+            return
+        name = record.text if is_by_text else record.id or str(number)
         try:
             self._create(name, values)
         except (TypeError, ValueError):

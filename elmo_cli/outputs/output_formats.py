@@ -37,13 +37,12 @@ _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMAT
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
-KEYS: Final = "keys"
-"""Attribute of an output whose records have ids, where the input format does not decide."""
+KEYS: Final = "keys"  # attribute of an output with ids, where the input format does not decide
 Attributes = Mapping[str, str]
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
 _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
+# Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-"""Input formats whose tokens are stored next to the sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,9 @@ class OutputSettings:
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("rows", self.rows, ROWS)
-        for name, value, choices in (
-            ("format", self.file_format, OUTPUT_FORMATS),
-            ("layout", self.layout, LAYOUTS),
-            ("compression", self.compression, COMPRESSIONS),
-        ):
-            if value is not None:
-                check_choice(name, value, choices)
+        check_choice("format", self.file_format, OUTPUT_FORMATS)
+        check_choice("layout", self.layout, LAYOUTS)
+        check_choice("compression", self.compression, COMPRESSIONS)
 
     @property
     def name(self) -> str:
@@ -228,9 +223,8 @@ _TEXT: Final = ("a text", lambda text: True)
 _COUNT: Final = ("a number", re.compile(r"[0-9]{1,18}").fullmatch)
 _LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format"), _TEXT),
-    **dict.fromkeys(("layout", "compression", "sentence_keys", "tokenizer"), _TEXT),
-    "normalization": _TEXT,
+    **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format", "layout"), _TEXT),
+    **dict.fromkeys(("compression", "sentence_keys", "tokenizer", "normalization"), _TEXT),
     **dict.fromkeys(("records", "input_records"), _COUNT),
     "layers": ("a choice of layers", _LAYERS.fullmatch),
     "mix": ("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),

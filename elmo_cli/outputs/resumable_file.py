@@ -24,13 +24,12 @@ from elmo_cli.errors import OutputError, StoppedError
 
 PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * PAGE_BYTES
-_WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)
-"""Odd number for each word of a page in a checksum."""
+_WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)  # odd, one per word of a page
 _ADVICE: Final = "of `elmo embed`. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
 
+# State of a complete file that still has to be renamed.
 _FINISHED: Final[dict[str, Any]] = {"finished": True}
-"""State of a complete file that still has to be renamed."""
 
 Stop = Callable[[], bool]
 Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_BYTES,)
@@ -69,8 +68,7 @@ class ResumableFile(FileIO):
         self.path = final.with_name(f"{final.name}.partial")
         self.log = final.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
-        self.state: dict[str, Any] | None = None
-        """State of the last checkpoint, or None without a checkpoint."""
+        self.state: dict[str, Any] | None = None  # state of the last checkpoint, if there is one
         self._position = self._size = 0
         self._kept_size = 0  # size that no checkpoint exceeds
         self._below = 0  # size at the last checkpoint, rounded up to a page
@@ -138,8 +136,7 @@ class ResumableFile(FileIO):
             raise self.error
         # If writing the log fails, it may have its name or not. Both checkpoints keep their bytes.
         self._kept_size = max(self._size, self._kept_size)
-        os.ftruncate(self.fileno(), self._kept_size)
-        os.fsync(self.fileno())
+        self._cut(self._kept_size)
         checksum = self._checksum + self._checksum_of(self._below, self._size)
         for number, page in self._pages.items():
             before = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
@@ -155,8 +152,7 @@ class ResumableFile(FileIO):
             raise self.error
         if self.state is not None:
             self.checkpoint(_FINISHED)
-        os.ftruncate(self.fileno(), self._size)
-        os.fsync(self.fileno())
+        self._cut(self._size)
         self._rename()
 
     def clear(self) -> None:
@@ -225,6 +221,10 @@ class ResumableFile(FileIO):
         content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
         return bytearray(content.ljust(PAGE_BYTES, b"\0"))
 
+    def _cut(self, size: int) -> None:
+        os.ftruncate(self.fileno(), size)
+        os.fsync(self.fileno())
+
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
             try:
@@ -269,8 +269,7 @@ class ResumableFile(FileIO):
     def _apply(self, log: _Log) -> None:
         for number, page in log.pages.items():
             self._write_at(number * PAGE_BYTES, page)
-        os.ftruncate(self.fileno(), log.size)
-        os.fsync(self.fileno())
+        self._cut(log.size)
         self._pages, self._size, self._kept_size = {}, log.size, log.size
         self._below = -(-log.size // PAGE_BYTES) * PAGE_BYTES
         self._checksum = log.checksum or 0

@@ -39,17 +39,13 @@ RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 _NPY_HEADER_BYTES: Final = 128
 ROW_GROUP_BYTES: Final = 1 << 25  # bytes of rows that are buffered and written together to Parquet
-_RECORD_BYTES: Final = 1000
-_TOKEN_BYTES: Final = 60
-_CELL_BYTES: Final = 40
-"""Bytes in memory, about, of a record and its tokens, and of a cell in a row of a token."""
+# Bytes in memory, about.
+_RECORD_BYTES, _TOKEN_BYTES, _CELL_BYTES = 1000, 60, 40
 _CHUNK_RECORDS: Final = 8
 """Number of records whose levels Parquet computes together. The levels of a whole row group would
 be new memory each time, which the kernel fills with zeros."""
-_DIGITS: Final = {2: 5, 4: 9}
-"""Decimal digits that a float of each size in bytes needs to be read back unchanged."""
+_DIGITS: Final = {2: 5, 4: 9}  # decimal digits that read a float back, by its bytes
 _INTEGERS: Final = ("index", "line", "sentence_number", "position")
-"""Columns of numbers that outputs have themselves."""
 _PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
 _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
 
@@ -319,8 +315,8 @@ class NpzWriter(FormatWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the array of a record."""
         if self._rows.keeps_tokens:
-            fields = json.dumps(self._rows.fields(number, record), ensure_ascii=False)
-            self._records.append(f"{fields}\n")
+            fields = self._rows.fields(number, record)
+            self._records.append(f"{json.dumps(fields, ensure_ascii=False)}\n")
         write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
@@ -366,8 +362,8 @@ class NpyWriter(FormatWriter):
             write_lines(ids, self._ids)
         else:
             ids.unlink(missing_ok=True)  # It may be of an output that this one replaces.
-        shape = (self._n_rows, *self._row_shape)
         descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
+        shape = (self._n_rows, *self._row_shape)
         header = {"descr": descr, "fortran_order": False, "shape": shape}
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)

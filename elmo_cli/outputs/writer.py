@@ -36,8 +36,8 @@ from elmo_cli.text.records import Progress, Record, shard_of
 logger = logging.getLogger(__name__)
 
 _FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
+# Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-"""Attributes that are known only at the end."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
@@ -72,10 +72,9 @@ class ActivationsWriter:
         """
         self._writer_type = writer_type
         self.output_format = output_format
+        # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
-        """Attributes of the file. A run resumes only if they are equal."""
-        self.is_complete = False
-        """True if the file is finished already. It is not changed then."""
+        self.is_complete = False  # True if the file is finished already. It is not changed then.
         self.n_records = 0
         self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
         self._shard = shard_of(attributes)

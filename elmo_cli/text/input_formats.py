@@ -52,28 +52,21 @@ class InputFormat:
     """Format of an input file."""
 
     name: str
-    unit: str
-    """Word for a record in messages."""
-    suffixes: tuple[str, ...]
-    """Suffixes of its files; the suffix of a compression may follow."""
-    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]
-    """Parser of lines."""
+    unit: str  # word for a record in messages
+    suffixes: tuple[str, ...]  # suffixes of its files; the suffix of a compression may follow
+    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]  # parser of lines
     is_like: Callable[[Sequence[str]], object] = lambda lines: False
     """Function that recognizes the first lines of a file, none of them blank. It recognizes only
     beginnings that are unlikely in plain text."""
     has_ids: bool | None = None
     """True if all records have ids, False if none has, None if the first record decides."""
     has_tokens: bool = False
-    number_unit: str = "line"
-    """Unit that the numbers of records count in messages."""
-    delimiter: str | None = None
-    """Usual character between the fields of CSV or TSV."""
-    keeps_ends: bool = False
-    """True if lines are parsed with the whitespace at their ends."""
+    number_unit: str = "line"  # unit that the numbers of records count in messages
+    delimiter: str | None = None  # usual character between the fields of CSV or TSV
+    keeps_ends: bool = False  # True if lines are parsed with the whitespace at their ends
     splits_at_cr: bool = False
     """True if a lone CR ends a line in every file, not only in files without LF."""
-    has_columns: bool = False
-    """True if the columns with texts and ids can be chosen."""
+    has_columns: bool = False  # True if the columns with texts and ids can be chosen
     is_guess: bool = False
     """True if the format was chosen because nothing was known about the input."""
 
@@ -164,8 +157,7 @@ FORMATS: Final = {
     each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
-_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
-"""Suffixes that may follow the suffix of a format."""
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # after the suffix of a format
 _CONLL: Final = (
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
     f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
@@ -267,9 +259,8 @@ def open_input(
 
 def default_tokenizer(input_format: InputFormat, default: str = WHITESPACE.name) -> str:
     """Return the tokenizer of a format: tables have raw text, other formats have `default`."""
-    if input_format.has_tokens:
-        return WHITESPACE.name
-    return "moses" if input_format.has_columns else default
+    of_text = "moses" if input_format.has_columns else default
+    return WHITESPACE.name if input_format.has_tokens else of_text
 
 
 class Records(NamedTuple):
@@ -336,8 +327,7 @@ def open_records(
                     example = record
                     break
             has_ids = any(record.id is not None for record in [*first, example])
-        if first:
-            records = chain(first, records)
+        records = chain(first, records) if first else records
         if is_numbered := is_numbered and has_ids:
             records = map(_with_number, records, count())
         yield Records(records, is_ready, has_ids, is_numbered, example)
@@ -422,8 +412,7 @@ def _open_entries(
 
 def _refuse_other_formats(name: str, number: int, line: str) -> None:
     """Raise an `InputError` if the first line of a stream seems to be no text."""
-    other = FASTA if _FASTA_HEADER.match(line) else _recognize(line)
-    if other is not None:
+    if other := FASTA if _FASTA_HEADER.match(line) else _recognize(line):
         raise InputError(
             f"{name}, line {number}: it seems to be {other.name}, not text. Use --input-format "
             f"{other.name}, or --input-format text to read one sentence per line."

@@ -39,11 +39,9 @@ class Span(NamedTuple):
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a row of a table."""
 
-    text: str
-    """Text that is hashed: the line, or the header and the sequence of FASTA."""
+    text: str  # text that is hashed: the line, or the header and the sequence of FASTA
     tokens: Sentence
-    id: str | None = None
-    """Name of its dataset in the output; None for its number."""
+    id: str | None = None  # name of its dataset in the output; None for its number
     attributes: Mapping[str, object] = MappingProxyType({})
     """Attributes of its dataset in the output."""
     error: str | None = None
@@ -52,12 +50,10 @@ class Record(NamedTuple):
     """Other columns of a table that are kept, by their names."""
     sentences: Sequence[Span] = ()
     """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()
-    """Words that the input gives, each tokenized by itself."""
+    words: Sequence[Span] = ()  # words that the input gives, each tokenized by itself
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each is a row of the input."""
-    lemmas: Sequence[str] = ()
-    """Lemma of each token in CoNLL-U; empty in other formats."""
+    lemmas: Sequence[str] = ()  # lemma of each token in CoNLL-U; empty in other formats
 
     def split(self) -> list[Sentence]:
         """Return the tokens of each sentence; at least one list."""

@@ -46,14 +46,14 @@ UNKNOWN: Final = Expected()
 class Sample:
     """First records of an input, and how they are read."""
 
-    is_text: bool = True  # true if each line is a sentence, or is split into sentences
+    is_text: bool = True  # True if each line is a sentence, or is split into sentences
     is_split_at_spaces: bool = True
     expected: Expected = UNKNOWN
     tokens: Sentence = field(default_factory=list)  # at least `_SAMPLE_TOKENS`, if possible
     lines: dict[int, str] = field(default_factory=dict)
     """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
-    is_table: bool = False  # true if each row has a text, which is not split into sentences
+    is_table: bool = False  # True if each row has a text, which is not split into sentences
 
     @property
     def texts(self) -> list[str]:
@@ -239,6 +239,7 @@ def tabs_in_lines(sample: Sample) -> str | None:
     )
 
 
+Check = Callable[[Sample], str | None]
 _TOKEN_CHECKS: Final = (attached_punctuation, other_domain)
 _TABLE_CHECKS: Final = (only_numbers, words_as_texts, sequences_as_words, sentences_in_texts)
 CHECKS: Final = (hard_wrapping, *_TOKEN_CHECKS, *_TABLE_CHECKS, tabs_in_lines)
@@ -341,7 +342,7 @@ class InputReport:
     def __init__(self, sample: Sample, number_unit: str = "line") -> None:
         """Report on an input; the numbers of its records count a unit, such as lines."""
         self._sample, self._number_unit = sample, number_unit
-        self._waiting = list(CHECKS)
+        self._waiting: list[Check] = list(CHECKS)
         limit = sample.expected.token_limit
         self._tallies = [misread_characters(*each) for each in _MISREAD.items()]
         self._tallies += [] if limit is None else [long_tokens(limit)]
@@ -372,7 +373,7 @@ class InputReport:
         for check in list(self._waiting) if is_complete else ():
             self._run(check)
 
-    def _run(self, check: Callable[[Sample], str | None]) -> None:
+    def _run(self, check: Check) -> None:
         self._waiting.remove(check)
         if warning := check(self._sample):
             logger.warning("Warning: %s", warning)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
@@ -169,12 +169,10 @@ def json_array_entries(
 ) -> Iterator[Entry]:
     """Yield the objects of a JSON array, given as lines with their ends."""
     parts = list(lines)
-    for line in parts:
-        if isinstance(line, InvalidLine):
-            raise InputError(line.error)
+    if error := next((line.error for line in parts if isinstance(line, InvalidLine)), None):
+        raise InputError(error)
     text = "".join(parts)
-    first = text.lstrip()[:1]
-    if first != "[":
+    if (first := text.lstrip()[:1]) != "[":
         raise TableError(
             f"expected a JSON array of objects, found {first!r}. If each line is an object, "
             "use --input-format jsonl."
@@ -192,15 +190,6 @@ def json_array_entries(
         else:
             error = f"expected a JSON object, found {json.dumps(row)[:60]}"
             yield Entry(number, Record("", []), error)
-
-
-class ParquetSize(NamedTuple):
-    """Size of a file, and the Arrow types of its ids, if it has any, and of its kept columns."""
-
-    n_rows: int
-    n_text_bytes: int  # bytes of the column with the text, before compression
-    id_type: Any
-    kept_types: dict[str, Any]
 
 
 def parquet_entries(
@@ -231,8 +220,12 @@ def parquet_entries(
             n_told = size * n_read // len(rows)
 
 
-def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
-    """Return the size of an open file by its footer."""
+def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict[str, Any]]:
+    """Return what the footer of an open file says.
+
+    It is the number of rows, the bytes of the texts before compression, and the Arrow types of the
+    ids, or None, and of the kept columns.
+    """
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
     settings = _choose_fields(schema, settings)
@@ -246,7 +239,7 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
     types = _field_types(schema)
     kept_types = {name: types[name] for name in settings.keep_columns}
     id_type = None if settings.id_name is None else types[settings.id_name]
-    return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
+    return footer["num_rows"], n_text_bytes, id_type, kept_types
 
 
 def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:

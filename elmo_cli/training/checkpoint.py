@@ -41,8 +41,7 @@ from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
 _SAMPLES = 64  # number of samples of a large file: its beginning, its end, and 62 between them
-_SAMPLE_BYTES = 1 << 20
-"""Size of a sample. Files of up to 64 MiB are read as a whole."""
+_SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
 
 
 class FileFingerprint(TypedDict):
@@ -54,16 +53,11 @@ class FileFingerprint(TypedDict):
 
 
 class Identity(TypedDict):
-    """Everything besides `TrainingOptions` that must stay equal when a run resumes.
-
-    The words to predict are part of the checkpoint itself.
-    """
+    """Everything besides `TrainingOptions` and words that must stay equal when a run resumes."""
 
     architecture: dict[str, Any]
-    start_sha256: str | None
-    """SHA-256 of the weights that the run starts from; None for random weights."""
-    files: list[FileFingerprint]
-    """Text files in their order. A file may be renamed or moved."""
+    start_sha256: str | None  # weights that the run starts from; None for random ones
+    files: list[FileFingerprint]  # text files in their order, which may be renamed or moved
     text: dict[str, Any]  # tokenizer, validation share, format and column of the text
     vocabulary_size: int | None  # maximum number of words to predict, if the text gives them
 
@@ -192,10 +186,8 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 
 
 def _show(value: Any) -> str:
-    """Format a value for a message."""
-    if isinstance(value, Mapping):
-        return "given"
-    return "not given" if value is None else str(value)
+    shown = "not given" if value is None else str(value)
+    return "given" if isinstance(value, Mapping) else shown
 
 
 CHECKPOINT_FILE = "checkpoint.pt"

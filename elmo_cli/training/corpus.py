@@ -41,8 +41,7 @@ from elmo_cli.training.training_options import TrainingOptions
 
 _Item = TypeVar("_Item")
 
-_WINDOW_TOKENS = 200_000
-"""Minimum number of tokens per window: enough for batches of similar lengths."""
+_WINDOW_TOKENS = 200_000  # minimum per window, enough for batches of similar lengths
 _WINDOW_BATCHES = 50  # minimum number of batches per window
 
 
@@ -51,14 +50,13 @@ class TextProgress(NamedTuple):
 
     epoch: int = 0  # complete passes over the text
     file: int = 0  # complete files of this pass, in the order of this pass
+    # Decompressed bytes of the current file before the current window. It is 0 in other formats
+    # than text, whose records are skipped by their number.
     offset: int = 0
-    """Bytes of the current file before the current window, decompressed. It is 0 in other formats
-    than text, whose records are skipped by their number."""
     n_records: int = 0  # lines or other records of the current file before the current window
     n_windows: int = 0  # complete windows
     n_used: int = 0  # used batches of the current window; with streams, used sentences
-    streams: tuple[tuple[Sentence, int], ...] = ()
-    """Sentence of each stream, and the number of its predictions that are done."""
+    streams: tuple[tuple[Sentence, int], ...] = ()  # sentence of each, and its predictions done
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -85,10 +83,7 @@ class TrainingText:
     seed: int = 0
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
-        """Yield windows without end, from the start of a window on.
-
-        The last window of a pass contains the rest of the pass.
-        """
+        """Yield windows without end, from the start of a window on. A pass ends with a window."""
         progress, n_windows = start, start.n_windows
         while True:
             window: list[Sentence] = []

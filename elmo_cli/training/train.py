@@ -37,8 +37,7 @@ _SAMPLE_SENTENCES = 1000  # sentences at the beginning of the text that are chec
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10  # steps between entries of log.jsonl
-EVALUATION_TOKENS = 20_000
-"""Number of tokens of the validation text that an evaluation during training reads."""
+EVALUATION_TOKENS = 20_000  # tokens of the validation text per evaluation during training
 
 
 def train_model(
