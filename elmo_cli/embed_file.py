@@ -143,12 +143,10 @@ def embed_windows(
 ) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
     """Yield embedded records in windows, which are held in memory and computed together.
 
-    Each comes with the progress in the input if a checkpoint follows it. It is used before the next
-    one. A window ends early after a record with a checkpoint, and where the next record is not
-    ready. With `splits_records`, the sentences of a record are computed by themselves, and its
-    tokens are pooled together. A record that does not fit into memory is a `ComputationError`, or
-    with `skip_errors` a record with its error and without tokens. Errors call a record by its
-    `unit`, such as `line`.
+    Each, used before the next one, comes with the progress in the input if a checkpoint follows it.
+    A window ends early there, and where the next record is not ready. With `splits_records`, the
+    sentences of a record are computed by themselves, and pooled together. A record that does not
+    fit into memory is a `ComputationError`, or with `skip_errors` a record with its error.
     """
     pools_later = splits_records and selection.pooling is not None
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection

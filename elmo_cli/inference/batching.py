@@ -69,10 +69,9 @@ def compute_window(
 ) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    After a batch that does not fit into memory, all batches have at most half of its tokens. A
-    sentence that does not fit alone is for `compute_on_cpu`. With carried state, which may have
-    changed then, the error is raised. Return the result or the error of each sentence that has
-    tokens, by its index, and the number of tokens per batch that fitted.
+    After a batch that does not fit into memory, all have at most half of its tokens. A sentence
+    that does not fit alone is for `compute_on_cpu`. With carried state the error is raised. Return
+    the result or error of each sentence with tokens, by its index, and the tokens that fitted.
     """
     results: dict[int, _Result | ComputationError] = {}
     batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
@@ -114,8 +113,7 @@ def group_by_length(
 ) -> Iterator[list[int]]:
     """Yield the indices of sentences of similar lengths, the longest first, without empty ones.
 
-    A batch has at most `batch_tokens` tokens (a longer sentence is a batch of its own) and at most
-    `batch_sentences` sentences (None is no limit).
+    A batch has at most so many tokens, or one sentence, and so many sentences.
     """
     batch: list[int] = []
     n_tokens = 0

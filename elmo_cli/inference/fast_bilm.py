@@ -32,8 +32,7 @@ _Result = TypeVar("_Result")
 def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Leave a method, and all that it calls, out of compiled models.
 
-    The shapes of ELMo's batches change, and it makes decisions by their values: compiling it takes
-    a minute per shape and saves no time.
+    Compiling ELMo takes a minute for each shape of a batch, and saves no time.
     """
     disabled: list[Callable[_Parameters, _Result]] = []
 

@@ -99,8 +99,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks.
 def exact_products(*, tf32: bool = False) -> Iterator[None]:
     """Multiply float32 as float32 or, if `tf32`, as TF32, and restore torch's settings at the end.
 
-    The program or the environment may have allowed TF32, as NVIDIA's containers do. One thread at a
-    time can be in this context. It is a decorator too.
+    NVIDIA's containers allow TF32. One thread at a time can be in this context.
     """
     with _products_lock:
         before = _set_products(2 * ["tf32" if tf32 else "ieee"])

@@ -70,10 +70,7 @@ class DamagedError(OSError):
 
 
 class Hdf5Writer(FormatWriter):
-    """Writer of an HDF5 file, which is closed at a checkpoint and reopened after it.
-
-    What it writes next depends on the bytes of the file alone, as in a run that resumes.
-    """
+    """Writer of an HDF5 file, which is closed at a checkpoint, so that resumed runs are equal."""
 
     def __init__(
         self, file: ResumableFile, settings: OutputSettings, attributes: Attributes, n_records: int
@@ -277,8 +274,7 @@ class AllenNlpFile:
         if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
-        # bilm-tf wrote numbers, AllenNLP their names.
-        try:
+        try:  # bilm-tf wrote numbers, AllenNLP their names.
             names = json.loads(dataset.asstr()[0])
             return {text: int(name) // self._shard.total for text, name in names.items()}
         except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:

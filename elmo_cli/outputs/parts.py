@@ -126,8 +126,7 @@ class Folder:
     ) -> _Result:
         """Write a file under a temporary name, then give it its own. Return the result of `write`.
 
-        A run that completes the folder removes the temporary files of other runs. So after an
-        error the file may be there, written by another run.
+        After an error, the file may be there, written by a run that has removed temporary files.
         """
         source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
         try:

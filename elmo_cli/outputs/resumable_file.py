@@ -59,10 +59,8 @@ class ResumableFile(FileIO):
     ) -> None:
         """Open the file at its last checkpoint, or create it; `final` is the complete file's name.
 
-        A file that was completed by a process that was killed before renaming it is renamed and
-        closed. A damaged file is an `OutputError`, or emptied with `overwrite`. The whole file is
-        read to find damage, until `should_stop` returns True. A file that another process has
-        open raises a `BlockingIOError`.
+        A complete file is renamed and closed. The whole file is read to find damage, which is an
+        `OutputError` without `overwrite`. A file that is open elsewhere raises a `BlockingIOError`.
         """
         self.final = final
         self.path = final.with_name(f"{final.name}.partial")
@@ -128,10 +126,7 @@ class ResumableFile(FileIO):
     # Methods that the owner calls.
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make a checkpoint of everything written, with JSON values. HDF5 has closed the file.
-
-        After an `OSError`, the previous checkpoint or this one is valid.
-        """
+        """Make a checkpoint with JSON values. After an `OSError`, it or the last one is valid."""
         if self.error is not None:
             raise self.error
         # If writing the log fails, it may have its name or not. Both checkpoints keep their bytes.
@@ -295,10 +290,7 @@ class ResumableFile(FileIO):
 
 
 def _page_checksum(content: bytes | bytearray) -> int:
-    """Return the sum of the weighted words of some pages, of which the last may be incomplete.
-
-    It takes a tenth of the time of a CRC, and a page that changes needs no other page to be read.
-    """
+    """Return the sum of the weighted words of some pages, ten times as fast as a CRC."""
     padded = content.ljust(-(-len(content) // PAGE_BYTES) * PAGE_BYTES, b"\0")
     words = np.frombuffer(padded, "<u8").reshape(-1, len(_WEIGHTS))
     return int((words.sum(axis=0) * _WEIGHTS).sum())

@@ -193,10 +193,7 @@ class JsonlWriter(_RowWriter):
 
 
 class ParquetWriter(_RowWriter):
-    """Writer of rows, one group at a time. Vectors are nested lists.
-
-    The first rows fix the types of the columns that nothing else fixes.
-    """
+    """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)

@@ -47,12 +47,11 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
 
 
 class ActivationsWriter:
-    """Writer of an output, which appears under its name only when it is complete.
+    """Writer of an output, which is called `NAME.partial` until it is complete.
 
-    Until then it is called `NAME.partial`. Records before a checkpoint survive whatever ends the
-    process, and a writer with equal attributes resumes from the last checkpoint. It is a context
-    manager: unless `finish` was called, everything after the last checkpoint is dropped at its
-    end.
+    Records before a checkpoint survive whatever ends the process, and a writer with equal
+    attributes resumes from the last checkpoint. Leaving its context without `finish` drops
+    everything after that checkpoint.
     """
 
     def __init__(
@@ -216,10 +215,7 @@ class ActivationsWriter:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Describe the attributes that differ between an output (`there`) and a run (`here`).
-
-    `model` does not count: models are compared by their content, not by their names.
-    """
+    """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
         for name in sorted({*there, *here} - {"model"})
@@ -230,10 +226,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 def end_attributes(
     n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
-    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name.
-
-    `has_keys` is True if records have ids, for a format whose records may have none.
-    """
+    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name."""
     return {
         "records": str(n_records),
         "input_records": str(progress.n_records),

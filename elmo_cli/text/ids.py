@@ -29,8 +29,7 @@ def checked_records(
 ) -> Iterator[Record]:
     """Yield the records of entries after checking their ids; the report sees all entries.
 
-    An invalid entry is an `InputError`, or with `skip_errors` a record with only its text and the
-    error.
+    An invalid entry is an `InputError`, or with `skip_errors` a record with its text and error.
     """
     numbers: dict[str | None, int] = {}
     n_ids, is_complete = 0, False

@@ -55,20 +55,16 @@ class InputFormat:
     unit: str  # word for a record in messages
     suffixes: tuple[str, ...]  # suffixes of its files; the suffix of a compression may follow
     entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]  # parser of lines
+    # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
     is_like: Callable[[Sequence[str]], object] = lambda lines: False
-    """Function that recognizes the first lines of a file, none of them blank. It recognizes only
-    beginnings that are unlikely in plain text."""
-    has_ids: bool | None = None
-    """True if all records have ids, False if none has, None if the first record decides."""
+    has_ids: bool | None = None  # None if the first record decides for all records
     has_tokens: bool = False
     number_unit: str = "line"  # unit that the numbers of records count in messages
     delimiter: str | None = None  # usual character between the fields of CSV or TSV
     keeps_ends: bool = False  # True if lines are parsed with the whitespace at their ends
-    splits_at_cr: bool = False
-    """True if a lone CR ends a line in every file, not only in files without LF."""
+    splits_at_cr: bool = False  # True if a lone CR ends a line, also in files with LF
     has_columns: bool = False  # True if the columns with texts and ids can be chosen
-    is_guess: bool = False
-    """True if the format was chosen because nothing was known about the input."""
+    is_guess: bool = False  # True if nothing was known about the input
 
 
 _FASTA_HEADER: Final = re.compile(r">[^\s>]")

@@ -126,10 +126,7 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
 
 
 class Shard(NamedTuple):
-    """One of `total` shares of an input: every `total`-th record, beginning with the `number`-th.
-
-    Interleaved shares need no count of the input, and distribute long and short sentences evenly.
-    """
+    """Every `total`-th record of an input from the `number`-th on, which needs no count of it."""
 
     number: int = 1
     total: int = 1

@@ -214,10 +214,7 @@ class Checkpoint(TypedDict):
 
 
 def load_checkpoint(description: Description) -> Checkpoint | None:
-    """Load the checkpoint of a run onto the CPU. Return None if its folder has no checkpoint.
-
-    Torch reads tensors, numbers and text only, so that a checkpoint cannot run code.
-    """
+    """Load the checkpoint of a run onto the CPU, which runs no code. Return None without one."""
     folder = description.folder
     path = folder / CHECKPOINT_FILE
     if not path.exists():

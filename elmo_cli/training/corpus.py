@@ -105,10 +105,7 @@ class TrainingText:
                 raise InputError(f"{self.names}: no sentence to train on.")
 
     def _rest_of_pass(self, start: TextProgress) -> Iterator[tuple[list[Sentence], TextProgress]]:
-        """Yield the sentences of each record until the end of the pass, with the progress after it.
-
-        Each pass goes through the files in an order of its own.
-        """
+        """Yield the sentences of each record of the pass, whose order of files is its own."""
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
@@ -283,10 +280,7 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
 def split_into_blocks(
     text: Iterator[tuple[Sentence, TextProgress]], options: TrainingOptions, start: TextProgress
 ) -> Iterator[tuple[list[Row], TextProgress]]:
-    """Yield blocks of all streams. A stream takes the next sentence when it needs one.
-
-    bilm-tf distributes sentences similarly, but here both directions read the same sentences.
-    """
+    """Yield blocks of all streams. A stream takes the next sentence when it needs one."""
     streams = list(start.streams) or [([], 1)] * options.batch_size
     progress = start
     while True:
