@@ -193,10 +193,7 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
 
 
 def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
-    """Find and hash the files of paths, URIs and patterns. Those of a pattern are sorted.
-
-    Files in `folder` are no inputs, so that the same command finds the same inputs when it resumes.
-    """
+    """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching(pattern)

@@ -156,10 +156,7 @@ def load_ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
-    """Connect to a cluster, or start one on this machine.
-
-    In a thread, so that Ray leaves Python's handlers of signals alone, and tries not for minutes.
-    """
+    """Connect to a cluster, or start one here, in a thread without handlers of signals."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})

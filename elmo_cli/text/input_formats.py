@@ -380,9 +380,7 @@ def _survey_ids(
 
 
 def _open_entries(
-    text: TextInput,
-    on_bytes: Callable[[int], object],
-    should_stop: Callable[[], bool],
+    text: TextInput, on_bytes: Callable[[int], object], should_stop: Callable[[], bool]
 ) -> tuple[Iterator[Entry], Callable[[], bool]]:
     """Return the entries of an input, and see `Records.is_ready`."""
     source, input_format, settings = text.source, text.format, text.settings

@@ -265,10 +265,7 @@ def _card_rows(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_finished(description: Description) -> bool:
-    """Return whether the folder has the finished model of this run, without a checkpoint.
-
-    Raise a `ModelError` if it has another model, or the model of a run of another length.
-    """
+    """Return whether the folder has the finished model of this run alone; refuse another model."""
     folder, signature = description.folder, description.signature
     weights = candidates(folder, "weights")
     if not weights or (folder / CHECKPOINT_FILE).exists():

@@ -51,9 +51,8 @@ def train_model(
 ) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
-    Return the perplexity of the validation text, if there is one. The names of `training_options`
-    are fields of `TrainingOptions`; None is the default. If `should_stop` returns True after a
-    step, a checkpoint is saved and a `StoppedError` is raised.
+    Return the perplexity of the validation text, if there is one. `training_options` are fields of
+    `TrainingOptions`. If `should_stop` returns True, a checkpoint is saved for a `StoppedError`.
     """
     _check_validation_file(text_options)
     if run_options.tensorboard:
