@@ -113,7 +113,7 @@ def group_by_length(
 ) -> Iterator[list[int]]:
     """Yield the indices of sentences of similar lengths, the longest first, without empty ones.
 
-    A batch has at most so many tokens, or one sentence, and so many sentences.
+    A longer sentence than `batch_tokens` is a batch of its own.
     """
     batch: list[int] = []
     n_tokens = 0

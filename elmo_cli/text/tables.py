@@ -65,7 +65,7 @@ def _delimited_rows(
 ) -> Iterator[tuple[int, list[str], str | None, str | None]]:
     """Yield the rows of CSV or TSV that have content; `delimiter` is the usual one of the format.
 
-    Each has the number of its first line, its values, an error, and that of a line not in UTF-8.
+    Each has its first line's number, its values, its error, and the error of a line not in UTF-8.
     """
     unreadable: list[str] = []  # errors of the lines of the current row
 
