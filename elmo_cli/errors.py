@@ -126,9 +126,9 @@ def missing_if(error: OSError, kind: type[ElmoError], missing: type[ElmoError]) 
     return missing if isinstance(error, FileNotFoundError) else kind
 
 
-def check_choice(name: str, value: str | None, choices: Sequence[str]) -> None:
-    """Raise a `SettingsError` unless a value is one of the choices, or None."""
-    if value is not None and value not in choices:
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise a `SettingsError` unless a value is one of the choices."""
+    if value not in choices:
         raise SettingsError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
 

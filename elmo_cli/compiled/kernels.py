@@ -129,8 +129,7 @@ class Linear:
 class CompiledLinear(Linear):
     """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
 
-    It is 1.05 to 1.2 times as fast as oneDNN for many rows, and 1.3 to 4 times as fast for few
-    rows (`benchmarks/NOTES.md`).
+    It is 1.05 to 4 times as fast as oneDNN, most for few rows (`benchmarks/NOTES.md`).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -233,7 +233,6 @@ def split_inputs(
 ) -> tuple[list[Part], dict[str, Any]]:
     """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
 
-    The inputs are read to their ends to count the records; only the footer of Parquet is read.
     Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []

@@ -70,9 +70,13 @@ class OutputSettings:
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("rows", self.rows, ROWS)
-        check_choice("format", self.file_format, OUTPUT_FORMATS)
-        check_choice("layout", self.layout, LAYOUTS)
-        check_choice("compression", self.compression, COMPRESSIONS)
+        for name, value, choices in (
+            ("format", self.file_format, OUTPUT_FORMATS),
+            ("layout", self.layout, LAYOUTS),
+            ("compression", self.compression, COMPRESSIONS),
+        ):
+            if value is not None:
+                check_choice(name, value, choices)
 
     @property
     def name(self) -> str:

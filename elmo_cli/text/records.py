@@ -312,10 +312,9 @@ class ShardReader:
         checkpoint_tokens: float = math.inf,
         checkpoint_records: int = 1,
     ) -> Iterator[ReadRecord]:
-        """Yield the records of the shard among the first `n_records` of the input.
+        """Yield the records of the shard among the first `n_records`, up to an error of the input.
 
-        An error of the input ends them and becomes `error`. A checkpoint is due after
-        `checkpoint_tokens` tokens, at the next multiple of `checkpoint_records` records.
+        After `checkpoint_tokens` tokens, a multiple of `checkpoint_records` has a checkpoint.
         """
         rest = None if n_records is None else n_records - self._n_read
         tokens_since = records_since = 0

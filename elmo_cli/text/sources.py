@@ -116,8 +116,7 @@ class InvalidLine(str):
 class Source:
     """Input that is opened once: a path, `-` for standard input, or an open text file.
 
-    The first use of its content opens it. Whoever reads its records closes it at the end; a
-    source without a reader is closed with its last reference.
+    The first use of its content opens it. Who reads its records, or its last reference, closes it.
     """
 
     def __init__(self, given: object) -> None:

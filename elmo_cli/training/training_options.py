@@ -50,13 +50,10 @@ PRESETS: Final[Mapping[str, dict[str, Any]]] = {
 class TextOptions:
     """The text to train on, and the text to measure perplexity on."""
 
-    files: tuple[str | Path, ...]
-    """Paths or patterns (`*`, `?`, `[...]`, `**`)."""
+    files: tuple[str | Path, ...]  # paths or patterns (`*`, `?`, `[...]`, `**`)
     settings: TextSettings = DEFAULT_SETTINGS
-    """Settings of every file."""
     tokenizer: Tokenizer = WHITESPACE
-    validation_file: str | Path | None = None
-    """Text to measure perplexity on."""
+    validation_file: str | Path | None = None  # text to measure perplexity on
     validation_share: float = 0.0
     """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
     trained on these lines."""
