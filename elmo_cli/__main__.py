@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+# Turns that an idle thread of GNU OpenMP spins before it sleeps. By default it spins for
+# milliseconds, and occupies a core that other processes need.
 SPIN_COUNT = "20000"
-"""Number of turns that an idle thread of GNU OpenMP spins before it sleeps.
-
-By default it spins for milliseconds, and occupies a core that other processes need.
-"""
 
 
 def limit_threads() -> None:
@@ -31,11 +29,9 @@ def limit_threads() -> None:
 def read_quotas(
     folder: Path = Path("/sys/fs/cgroup"), own_groups: Path = Path("/proc/self/cgroup")
 ) -> Iterator[float]:
-    """Yield the number of processors that each control group of this process may use.
-
-    cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In version 1, two
-    files have these numbers, or -1.
-    """
+    """Yield the number of processors that each control group of this process may use."""
+    # cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In version 1, two
+    # files have these numbers, or -1.
     for line in own_groups.read_text().splitlines():
         _, controllers, name = line.split(":", 2)
         root, files = folder, ["cpu.max"]

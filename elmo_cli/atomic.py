@@ -69,10 +69,7 @@ def output_error(path: Path, error: OSError) -> ElmoError:
 
 @contextmanager
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Open a context for writing `NAME.partial`, or another name. At its end, sync and rename it.
-
-    After an `OSError`, an existing file `path` is unchanged.
-    """
+    """Write `NAME.partial` in this context. At its end, sync and rename it, unless it fails."""
     partial = partial or path.with_name(f"{path.name}.partial")
     try:
         partial.unlink(missing_ok=True)  # It may be a link.
@@ -195,11 +192,7 @@ def locked_folder(
 
 
 def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
-    """Open an HDF5 file for reading, also where the file system has no locks.
-
-    HDF5 locks a file that it reads, so that no program writes it meanwhile. Files of this package
-    appear when they are complete, and need no lock.
-    """
+    """Open an HDF5 file, also without locks, which complete files of this package do not need."""
     import h5py
 
     try:

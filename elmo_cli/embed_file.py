@@ -38,12 +38,9 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
 
-_MAX_SHOWN_ERRORS: Final = 20
-"""Maximum number of skipped records that are named in the log."""
-_RECORD_BYTES: Final = 400
-"""Approximate bytes that HDF5 itself takes per dataset."""
-_PASSED_RECORDS: Final = 1 << 14
-"""Number of records of an earlier run after which `should_stop` is called."""
+_MAX_SHOWN_ERRORS: Final = 20  # maximum number of skipped records that are named in the log
+_RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
+_PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `should_stop`
 
 
 @dataclass(frozen=True)
@@ -146,12 +143,10 @@ def embed_windows(
 ) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
     """Yield embedded records in windows, which are held in memory and computed together.
 
-    Each comes with the progress in the input if a checkpoint follows it. It is used before the next
-    one. A window ends early after a record with a checkpoint, and where the next record is not
-    ready. With `splits_records`, the sentences of a record are computed by themselves, and its
-    tokens are pooled together. A record that does not fit into memory is a `ComputationError`, or
-    with `skip_errors` a record with its error and without tokens. Errors call a record by its
-    `unit`, such as `line`.
+    Each, used before the next one, comes with the progress in the input if a checkpoint follows it.
+    A window ends early there, and where the next record is not ready. With `splits_records`, the
+    sentences of a record are computed by themselves, and pooled together. A record that does not
+    fit into memory is a `ComputationError`, or with `skip_errors` a record with its error.
     """
     pools_later = splits_records and selection.pooling is not None
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
@@ -225,11 +220,9 @@ class _Run:
     has_ids: bool = False
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    n_done: int = 0
-    """Number of the last record of the input that was written."""
+    n_done: int = 0  # number of the last record of the input that was written
     skipped: dict[str, str] = field(default_factory=dict)
-    n_empty: int = 0
-    """Number of records without tokens, apart from skipped ones."""
+    n_empty: int = 0  # number of records without tokens, apart from skipped ones
     n_values: int = 0
     finite: FiniteCheck = field(init=False)
 
@@ -275,10 +268,7 @@ class _Run:
         return self._timed_summary()
 
     def _write_windows(self, records: ShardReader, is_ready: Callable[[], bool]) -> None:
-        """Embed and write the rest of the records, with checkpoints between windows.
-
-        The records before one that cannot be read are written.
-        """
+        """Embed and write the rest of the records, up to one that cannot be read."""
         plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
@@ -414,9 +404,8 @@ class _Run:
         n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
             return
-        value_bytes = 4 if output_format.dtype == "float32" else 2
-        if output_format.name == "jsonl":
-            value_bytes = 14
+        binary_bytes = 4 if output_format.dtype == "float32" else 2
+        value_bytes = 14 if output_format.name == "jsonl" else binary_bytes
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free

@@ -38,8 +38,7 @@ logger = logging.getLogger(__name__)
 Array = NDArray[np.float32]
 CPU = torch.device("cpu")
 
-WINDOW_BATCHES: Final = 2
-"""Batches per window: enough sentences for batches of similar lengths."""
+WINDOW_BATCHES: Final = 2  # per window: enough sentences for batches of similar lengths
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -58,10 +57,8 @@ class Engine:
     device: torch.device
     batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
-    settings: ModelSettings
-    """Settings as they were given, with the precision."""
-    changed: BiLm | None = None
-    """The biLM, if its weights differ from the files."""
+    settings: ModelSettings  # as they were given, with the precision
+    changed: BiLm | None = None  # the biLM, if its weights differ from the files
 
     @cached_property
     def content_sha256(self) -> str:
@@ -222,9 +219,7 @@ def _copied(bilm: BiLm) -> BiLm:
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
     """Load a model. `files` are the files of the model, if they have been found already."""
     types = compute_types(settings.precision, choose_device(settings.device))
-    given, default = settings.batch_tokens, BATCH_TOKENS[types.device.type]
-    batch_tokens = default if given is None else given
-    check_at_least("batch_tokens", batch_tokens, 1)
+    batch_tokens = settings.batch_tokens or BATCH_TOKENS[types.device.type]
     files = files or settings.find_files()
     state = settings.state or files.initial_state
     bilm = load_bilm(files)

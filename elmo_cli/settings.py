@@ -37,8 +37,7 @@ DIRECTIONS: Final = get_args(Direction)
 POOLINGS: Final = ("mean", "max", "first", "last")
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
-DEFAULT_BATCH_SIZE: Final = 64
-"""Sentences per batch where the state is carried over. It changes results only there."""
+DEFAULT_BATCH_SIZE: Final = 64  # sentences per batch; it changes results of carried state only
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -105,12 +104,10 @@ class ModelSettings:
 class Selection:
     """Selection of layers, their mix, and their pooling over tokens."""
 
-    layers: str = "all"
-    """One of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`."""
+    layers: str = "all"  # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
     mix: tuple[float, ...] | None = None
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
-    gamma: float | None = None
-    """Scale of the mix; None is 1."""
+    gamma: float | None = None  # scale of the mix; None is 1
     pooling: str | None = None
     """One vector per sentence. None keeps one per token."""
     normalize: bool = False
@@ -119,14 +116,12 @@ class Selection:
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
-        if self.mix is None:
-            if self.gamma is not None:
-                raise SettingsError(f"gamma {self.gamma}: expected a mix with it")
-            return
-        if self.layers != "all":
+        if self.mix is None and self.gamma is not None:
+            raise SettingsError(f"gamma {self.gamma}: expected a mix with it")
+        if self.mix is not None and self.layers != "all":
             mismatch = "expected none with a mix, which is of all layers"
             raise SettingsError(f"layers {self.layers!r}: {mismatch}")
-        for name, values in (("mix", self.mix), ("gamma", [self.gamma or 0.0])):
+        for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
                     raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
@@ -161,13 +156,11 @@ class Selection:
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "Selection":
         """Return the selection of a file with these attributes; AllenNLP's have all layers."""
-        layers, mix, gamma = attributes.get("layers", "all"), attributes.get("mix"), None
-        if mix is not None:
-            layers, gamma = "all", float(attributes["gamma"])
-            mix = tuple(float(part) for part in mix.split(","))
-        return cls(
-            layers, mix, gamma, attributes.get("pooling"), normalize="normalize" in attributes
-        )
+        pooling, normalize = attributes.get("pooling"), "normalize" in attributes
+        if (mix := attributes.get("mix")) is None:
+            return cls(attributes.get("layers", "all"), pooling=pooling, normalize=normalize)
+        numbers = tuple(map(float, mix.split(",")))
+        return cls("all", numbers, float(attributes["gamma"]), pooling, normalize)
 
 
 def parse_layers(layers: object, available: Sequence[int]) -> list[int] | None:
@@ -223,10 +216,8 @@ class FilePlan:
     text: TextInput
     output: str | Path
     shard: Shard | None
-    selection: Selection
-    """Selection that is not checked for a model yet."""
-    output_format: OutputSettings
-    """Settings with the name of a format."""
+    selection: Selection  # not checked for a model yet
+    output_format: OutputSettings  # with the name of a format
     overwrite: bool
 
     @property
@@ -249,27 +240,21 @@ def plan_file(
             "--shard requires --state zero or warm: carried states need all lines in their "
             "order; leave out --shard"
         )
-    if written.use_sentence_keys and text.format.name != TEXT.name:
-        name = text.format.name
-        raise SettingsError(f"--use-sentence-keys has no effect with {name}, which has ids")
-    forget_sentences = written.forget_sentences or text.format.name == FASTA.name
+    input_name = text.format.name
+    if written.use_sentence_keys and input_name != TEXT.name:
+        raise SettingsError(f"--use-sentence-keys has no effect with {input_name}, which has ids")
+    forget_sentences = written.forget_sentences or input_name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
     text.settings.check_whole_records()
     if text.settings.keep_columns:
-        output_format = _keep_columns(text, output_format)
+        if output_format.name not in FORMATS_WITH_ROWS:
+            name = "HDF5" if output_format.name == "hdf5" else output_format.name
+            raise SettingsError(f"--keep-columns requires Parquet or JSON lines, found {name}")
+        if input_name == output_format.name == PARQUET.name:
+            output_format = replace(output_format, column_types=column_types(text.source))
     if str(output) != STANDARD_OUTPUT:
         check_output(output, text.source.path, overwrite=True)
     shard = text.settings.parse_shard()
     return FilePlan(text, output, shard, selection, output_format, written.overwrite)
-
-
-def _keep_columns(text: TextInput, output: OutputSettings) -> OutputSettings:
-    """Return an output format with the types of the columns of the input."""
-    if output.name not in FORMATS_WITH_ROWS:
-        format_name = "HDF5" if output.name == "hdf5" else output.name
-        raise SettingsError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")
-    if text.format.name != PARQUET.name or output.name != PARQUET.name:
-        return output
-    return replace(output, column_types=column_types(text.source))

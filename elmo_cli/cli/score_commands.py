@@ -15,7 +15,8 @@ from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
-from elmo_cli.text.input_formats import IdUse, TextInput, find_format
+from elmo_cli.text.ids import IdUse
+from elmo_cli.text.input_formats import TextInput, find_format
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:

@@ -29,10 +29,8 @@ _C_TYPES: dict[Any, Any] = {
 def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
     """Return a function in C, or None if it was not compiled for this processor.
 
-    Args:
-        name: Name in the source. It may contain data types as torch spells them.
-        types: Types of the arguments: int, float, list (of integers), or the data type of a
-            tensor. A caller may pass None in place of a tensor.
+    Its name may contain data types as torch spells them. The types of its arguments are int, float,
+    list (of integers), or the data type of a tensor, for which a caller may pass None.
     """
     processor = torch.backends.cpu.get_cpu_capability()
     return _load_function(name.replace("torch.", ""), types, processor)
@@ -119,10 +117,7 @@ class Linear:
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply float, shape (N, in), to float, shape (N, out).
 
-        Args:
-            inputs: N rows.
-            workspace: Memory for the result, float, shape (m, out). A layer may use it if m is at
-                least N.
+        A layer may write the result to `workspace`, float, shape (m, out), if m is at least N.
         """
         return functional.linear(inputs, self.weight, self.bias)
 
@@ -134,8 +129,7 @@ class Linear:
 class CompiledLinear(Linear):
     """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
 
-    It is 1.05 to 1.2 times as fast as oneDNN for many rows, and 1.3 to 4 times as fast for few
-    rows (`benchmarks/NOTES.md`).
+    It is 1.05 to 4 times as fast as oneDNN, most for few rows (`benchmarks/NOTES.md`).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -34,7 +34,8 @@ from elmo_cli.errors import (
 from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
 from elmo_cli.outputs.vector_rows import kept_names, type_of
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.input_formats import InputFormat, checked_records, find_format
+from elmo_cli.text.ids import checked_records
+from elmo_cli.text.input_formats import InputFormat, find_format
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import DEFAULT_ID, Record, id_value
 from elmo_cli.text.sources import LineReader, Source
@@ -43,12 +44,10 @@ from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 logger = logging.getLogger(__name__)
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-_TOKEN_BYTES: Final = 6
-"""Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
+_TOKEN_BYTES: Final = 6  # text per token, with the space, about; a residue of FASTA is 1
 _BUFFER_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 1024
-_N_THREADS: Final = 16
-"""Number of inputs that are hashed at the same time."""
+_N_THREADS: Final = 16  # number of inputs that are hashed at the same time
 
 
 class Input(NamedTuple):
@@ -62,17 +61,13 @@ class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
 
     number: int
-    first: int
-    """Number of its first record in the whole input, from 0."""
+    first: int  # number of its first record in the whole input, from 0
     path: str
-    start: int
-    """Byte of the file at which it starts, or row of Parquet, from 0."""
-    line: int
-    """Line of the file at which it starts, or row, from 1."""
+    start: int  # byte of the file at which it starts, or row of Parquet, from 0
+    line: int  # line of the file at which it starts, or row, from 1
     n_lines: int
     n_records: int
-    sha256: str = ""
-    """SHA-256 of its bytes, after decompression. Parquet has none."""
+    sha256: str = ""  # SHA-256 of its bytes, after decompression; Parquet has none
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -80,16 +75,12 @@ class Part(NamedTuple):
 
 
 class ColumnTypes:
-    """Types of columns by their names in the output, from the inputs as far as they are read.
-
-    A column with values of several types gets texts, as in `ParquetWriter`.
-    """
+    """Types of columns by their names in the output; texts for several types of values."""
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._batch: list[tuple[str | None, Mapping[str, object]]] = []
-        self.has_ids: dict[bool, str] = {}
-        """First input whose records have ids, and first one whose records have none."""
+        self.has_ids: dict[bool, str] = {}  # first input with ids, and first one without
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
@@ -154,8 +145,7 @@ class HashingReader:
         """Read from the line `number`, which starts at `start`, in decompressed bytes."""
         self.lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
         self.lines.seek(start)
-        self.position = start
-        """Offset of the next line."""
+        self.position = start  # offset of the next line
         self._format = input_format.name
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
@@ -203,10 +193,7 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
 
 
 def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
-    """Find and hash the files of paths, URIs and patterns. Those of a pattern are sorted.
-
-    Files in `folder` are no inputs, so that the same command finds the same inputs when it resumes.
-    """
+    """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching(pattern)
@@ -246,7 +233,6 @@ def split_inputs(
 ) -> tuple[list[Part], dict[str, Any]]:
     """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
 
-    The inputs are read to their ends to count the records; only the footer of Parquet is read.
     Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []

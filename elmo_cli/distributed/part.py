@@ -22,8 +22,7 @@ from elmo_cli.outputs.writer import FiniteCheck, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
 
-MAX_SHOWN_SKIPPED: Final = 20
-"""Maximum number of skipped records whose reasons are shown."""
+MAX_SHOWN_SKIPPED: Final = 20  # maximum number of skipped records whose reasons are shown
 
 
 class PlanKey(NamedTuple):
@@ -31,8 +30,7 @@ class PlanKey(NamedTuple):
 
     sha256: str
     n_parts: int
-    attributes: dict[str, str]
-    """Settings of the plan, which become attributes of the part."""
+    attributes: dict[str, str]  # settings of the plan, which become attributes of the part
 
 
 class PartResult(NamedTuple):
@@ -41,15 +39,11 @@ class PartResult(NamedTuple):
     number: int
     worker: str
     n_tokens: int = 0
-    error: str | None = None
-    """Reason why the part is missing; None if it is complete."""
+    error: str | None = None  # reason why the part is missing; None if it is complete
     n_skipped: int = 0
-    skipped: tuple[str, ...] = ()
-    """Reasons of the first skipped records."""
-    warning: str | None = None
-    """Warning about its values."""
-    n_empty: int = 0
-    """Number of records without text, apart from skipped ones."""
+    skipped: tuple[str, ...] = ()  # reasons of the first skipped records
+    warning: str | None = None  # warning about its values
+    n_empty: int = 0  # number of records without text, apart from skipped ones
 
 
 def key_of(plan: Plan) -> PlanKey:
@@ -57,8 +51,7 @@ def key_of(plan: Plan) -> PlanKey:
     return PlanKey(plan.sha256, len(plan.parts), plan.settings)
 
 
-load_for_worker = lru_cache(maxsize=1)(load_engine)
-"""Function that loads a model once per process."""
+load_for_worker = lru_cache(maxsize=1)(load_engine)  # function that loads a model once per process
 
 
 def worker_name() -> str:
@@ -99,10 +92,9 @@ def embed_part(
         }
 
         def write(file: IO[bytes]) -> PartResult:
-            with closing(
-                open_writer(file, settings, part.path, column_types, attributes)
-            ) as writer:
-                has_ids = "id" in column_types
+            writer = open_writer(file, settings, part.path, column_types, attributes)
+            has_ids = "id" in column_types
+            with closing(writer):
                 return _write(writer, part, settings, engine, on_tokens, has_ids=has_ids)
 
         return parts.publish(part_name(part.number), write)

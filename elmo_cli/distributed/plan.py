@@ -35,13 +35,11 @@ from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
 
-_PART_MB: Final = 1000.0
-"""Default size of a part, before compression."""
-_PART_TOKENS: Final = 1_000_000
-"""Maximum number of tokens per part by default. The death of a worker costs as many."""
+_PART_MB: Final = 1000.0  # default size of a part, before compression
+_PART_TOKENS: Final = 1_000_000  # maximum by default; the death of a worker costs as many
 _RECORD_TOKENS: Final = 25
+# Columns of a part that have the same type in every folder.
 _OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")
-"""Columns of a part that have the same type in every folder."""
 
 
 @dataclass(frozen=True)
@@ -99,16 +97,8 @@ def open_plan(
 ) -> Plan:
     """Read the plan of a folder, or create it, and refuse one that differs from this run's.
 
-    Args:
-        folder: Folder of the parts. It is made if it is missing.
-        patterns: Paths, URIs and patterns of the inputs.
-        settings: Settings of the workers.
-        part_mb: Approximate megabytes per part before compression. The default is 1,000, or a
-            million tokens if those are less.
-
-    Raises:
-        InputError: An input cannot be read, or the plan is damaged.
-        OutputError: The folder has another plan, or other files.
+    `patterns` are paths, URIs and patterns of the inputs. A part has about `part_mb` megabytes
+    before compression: by default 1,000, or a million tokens if those are less.
     """
     inputs, files = find_inputs(patterns, folder), settings.model.find_files()
     recorded = _record(settings, files) | ({"part_size": str(part_mb)} if part_mb else {})

@@ -49,8 +49,7 @@ logger = logging.getLogger(__name__)
 _MIN_RAY: Final = (2, 51)
 _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
-_SILENT_SECONDS: Final = 25.0
-"""Seconds without a worker after which a warning is logged."""
+_SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
 
 
 class _Worker:
@@ -157,10 +156,7 @@ def load_ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
-    """Connect to a cluster, or start one on this machine.
-
-    In a thread, so that Ray leaves Python's handlers of signals alone, and tries not for minutes.
-    """
+    """Connect to a cluster, or start one here, in a thread without handlers of signals."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})

@@ -31,22 +31,15 @@ class RunCounts:
     """Counts of the parts of a folder, and of what this run has done."""
 
     n_parts: int
-    n_done: int
-    """Number of complete parts."""
-    n_assigned: int = 0
-    """Number of parts that this run has to do."""
-    n_tokens: int = 0
-    """Number of tokens of the parts that this run has done."""
-    n_tokens_at_work: int = 0
-    """Number of tokens of the part that this process has begun."""
-    failed: dict[int, str] = field(default_factory=dict)
-    """Reasons of the parts that failed."""
+    n_done: int  # number of complete parts
+    n_assigned: int = 0  # number of parts that this run has to do
+    n_tokens: int = 0  # number of tokens of the parts that this run has done
+    n_tokens_at_work: int = 0  # number of tokens of the part that this process has begun
+    failed: dict[int, str] = field(default_factory=dict)  # reasons of the parts that failed
     n_skipped: int = 0
-    n_empty: int = 0
-    """Number of records without text in the parts that this run has done."""
+    n_empty: int = 0  # number of records without text in the parts that this run has done
     workers: set[str] = field(default_factory=set)
-    n_new: int = 0
-    """Number of parts that this run has done."""
+    n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False
     started: float = field(default_factory=time.monotonic)
 
@@ -99,21 +92,10 @@ def run_parts(
     on_progress: Callable[[RunCounts], object] = lambda counts: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> RunCounts:
-    """Embed the parts that are missing.
+    """Embed the parts of a shard that are missing, without `workers` in this process on `device`.
 
-    Args:
-        folder: Folder with its plan.
-        plan: Plan from `open_plan`.
-        settings: Settings of the plan.
-        workers: Engine that embeds the parts. None is this process.
-        device: Device of this process.
-        shard: Every N-th part from the I-th.
-        on_progress: Called after each part, and now and then.
-        should_stop: Called as often. Return True to give up the parts at work.
-
-    Raises:
-        StoppedError: `should_stop` returned True.
-        ElmoError: An error that all parts would have.
+    `on_progress` and `should_stop` are called after each part, and now and then. A `StoppedError`
+    gives up the parts at work. An error that all parts would have is raised.
     """
     done = find_done(folder, plan.sha256)
     parts = [part for part in plan.parts if shard.has(part.number) and part.number not in done]
@@ -140,9 +122,9 @@ def run_parts(
     for result in workers(parts, embed) if workers and parts else embed_here():
         if result is not None:
             counts.add(result)
-        if result is not None and result.error is not None:
-            with suppress(OutputError):  # It is only for the status.
-                folder.write(_failure_name(result.number), result.error.encode())
+            if result.error is not None:
+                with suppress(OutputError):  # It is only for the status.
+                    folder.write(_failure_name(result.number), result.error.encode())
         on_progress(counts)
         stop_if_told()
     if counts.n_skipped > MAX_SHOWN_SKIPPED:
@@ -174,7 +156,6 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
 
 
 def _failure_name(number: int) -> str:
-    """Return the name of the file with the reason why a part failed."""
     return f"{WORK}/failed-{number:08d}.txt"
 
 

@@ -45,10 +45,7 @@ def split_by_size(
     length: Callable[[Any], int] = len,
     ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Split a stream into lists of about `max_tokens` tokens.
-
-    A list ends with the item that reaches a maximum, or for which `ends_window` returns True.
-    """
+    """Split a stream into lists, each up to the item that reaches a maximum or `ends_window`."""
     window: list[_Item] = []
     n_tokens = 0
     for sentence in sentences:
@@ -72,10 +69,9 @@ def compute_window(
 ) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    After a batch that does not fit into memory, all batches have at most half of its tokens. A
-    sentence that does not fit alone is for `compute_on_cpu`. With carried state, which may have
-    changed then, the error is raised. Return the result or the error of each sentence that has
-    tokens, by its index, and the number of tokens per batch that fitted.
+    After a batch that does not fit into memory, all have at most half of its tokens. A sentence
+    that does not fit alone is for `compute_on_cpu`. With carried state the error is raised. Return
+    the result or error of each sentence with tokens, by its index, and the tokens that fitted.
     """
     results: dict[int, _Result | ComputationError] = {}
     batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
@@ -117,8 +113,7 @@ def group_by_length(
 ) -> Iterator[list[int]]:
     """Yield the indices of sentences of similar lengths, the longest first, without empty ones.
 
-    A batch has at most `batch_tokens` tokens (a longer sentence is a batch of its own) and at most
-    `batch_sentences` sentences (None is no limit).
+    A longer sentence than `batch_tokens` is a batch of its own.
     """
     batch: list[int] = []
     n_tokens = 0
@@ -135,10 +130,7 @@ def group_by_length(
 
 
 def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct tokens of sentences, and the index of each token, shape (B, T).
-
-    The tokens are in the order of their first appearance. -1 pads the indices.
-    """
+    """Return the distinct tokens in their order, and each index, (B, T), padded with -1."""
     index: dict[str, int] = {}
     rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)
     for row, sentence in zip(rows, sentences, strict=True):
@@ -207,14 +199,8 @@ def _build_path(
     n_tokens = len(tokens)
     parents = torch.zeros(n_tokens, dtype=torch.int64, device=device)
     parents[0] = int(roots[0])
-    nodes = torch.arange(n_tokens, device=device)
-    end = parents.new_zeros(1)
-    return Trie(
-        [1] * n_tokens,
-        tokens[::-1].copy() if backward else tokens,
-        parents,
-        nodes.flip(0) if backward else nodes,
-        [0] * (n_tokens - 1) + [1],
-        end,
-        end,
-    )
+    nodes, end = torch.arange(n_tokens, device=device), parents.new_zeros(1)
+    if backward:
+        tokens, nodes = tokens[::-1].copy(), nodes.flip(0)
+    n_ended = [0] * (n_tokens - 1) + [1]
+    return Trie([1] * n_tokens, tokens, parents, nodes, n_ended, end, end)

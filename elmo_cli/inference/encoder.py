@@ -118,8 +118,7 @@ def _encode(encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]) -
     return vectors.to(types.values)
 
 
-MAX_CACHED_CHARACTERS: Final = 1000
-"""Maximum length of a token in the cache. With it, `capacity` limits the memory of the tokens."""
+MAX_CACHED_CHARACTERS: Final = 1000  # per token, so that `capacity` limits the memory
 
 
 class TokenCache:
@@ -140,9 +139,8 @@ class TokenCache:
         longest = max(map(len, tokens), default=0)
         if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
             return encode_in_chunks(self._encode, tokens)
-        for token in tokens:
-            if token in self._rows:
-                self._rows.move_to_end(token)
+        for token in filter(self._rows.__contains__, tokens):
+            self._rows.move_to_end(token)
         if missing := [token for token in tokens if token not in self._rows]:
             self._add(missing)
         rows = [self._rows[token] for token in tokens]
@@ -257,8 +255,7 @@ class FixedStateEncoder(SentenceEncoder):
 class CarriedStateEncoder(SentenceEncoder):
     """Encoder that carries the state of each slot from batch to batch, as AllenNLP and bilm-tf do.
 
-    A slot that is missing in a batch keeps its state. New slots start with zeros. `run` accepts
-    empty sentences too: it runs their boundaries.
+    A slot that is missing in a batch keeps its state. `run` runs the boundaries of empty sentences.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:

@@ -32,8 +32,7 @@ _Result = TypeVar("_Result")
 def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Leave a method, and all that it calls, out of compiled models.
 
-    The shapes of ELMo's batches change, and it makes decisions by their values: compiling it takes
-    a minute per shape and saves no time.
+    Compiling ELMo takes a minute for each shape of a batch, and saves no time.
     """
     disabled: list[Callable[_Parameters, _Result]] = []
 
@@ -68,9 +67,7 @@ class WeightsVersion:
         return WeightsVersion, ()
 
 
-MAX_ROWS: Final = 256
-"""Rows of a matrix product that several steps share. A product of more rows is no faster, and its
-result takes more memory."""
+MAX_ROWS: Final = 256  # rows of a product that steps share; more rows are no faster
 MAX_STEPS = 500
 """Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C cannot stop:
 half a second for the original model."""
@@ -78,8 +75,7 @@ TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and float32.
 A larger table covers more steps, which repeat more of their tokens."""
 
-FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
-"""Directions to run."""
+FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)  # directions to run
 
 
 @cache

@@ -88,8 +88,7 @@ class FastLstm:
     """LSTM layer in one direction, prepared for inference on a device, in a precision.
 
     In float32, and in bfloat16 with AMX, a kernel computes whole steps, so that the gates are still
-    in a core's cache when they become cells. For this the gates are arranged in blocks: see
-    `_to_blocks`.
+    in a core's cache when they become cells. For this they are in blocks: see `_to_blocks`.
     """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
@@ -200,29 +199,12 @@ class FastLstm:
         n_gates, block = table.shape[1], read_constant("block")
         strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
         sizes = steps.gates.sizes
-        self._steps(
-            len(sizes),
-            self._dim,
-            self._hidden_dim,
-            n_gates,
-            sizes,
-            table,
-            rows,
-            *steps.before,
-            *strides,
-            steps.parents,
-            self.hidden_gates.weight,
-            self._project.weight,
-            self._cell_clip,
-            self._proj_clip,
-            buffers.parents,
-            buffers.output,
-            *buffers.cells,
-            steps.hidden,
-            steps.n_ended,
-            steps.ends,
-            *steps.ended,
-        )
+        shape = len(sizes), self._dim, self._hidden_dim, n_gates, sizes
+        inputs = table, rows, *steps.before, *strides, steps.parents
+        weights = self.hidden_gates.weight, self._project.weight, self._cell_clip, self._proj_clip
+        memory = buffers.parents, buffers.output, *buffers.cells
+        written = steps.hidden, steps.n_ended, steps.ends, *steps.ended
+        self._steps(*shape, *inputs, *weights, *memory, *written)
 
     def _run_in_turn(self, steps: _Steps, buffers: _Buffers) -> None:
         """Run steps one by one."""

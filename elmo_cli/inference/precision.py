@@ -70,11 +70,9 @@ _MESSAGES = ("can't allocate memory", "std::bad_alloc", "out of memory", "STATUS
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether torch or Python ran out of memory."""
-    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
-        return True
     # torch raises a plain RuntimeError on the CPU.
-    message = str(error)
-    return isinstance(error, RuntimeError) and any(part in message for part in _MESSAGES)
+    is_named = isinstance(error, RuntimeError) and any(part in str(error) for part in _MESSAGES)
+    return is_named or isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
 
 
 def result_or_raise(result: _Result | ComputationError) -> _Result:
@@ -101,8 +99,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks.
 def exact_products(*, tf32: bool = False) -> Iterator[None]:
     """Multiply float32 as float32 or, if `tf32`, as TF32, and restore torch's settings at the end.
 
-    The program or the environment may have allowed TF32, as NVIDIA's containers do. One thread at a
-    time can be in this context. It is a decorator too.
+    NVIDIA's containers allow TF32. One thread at a time can be in this context.
     """
     with _products_lock:
         before = _set_products(2 * ["tf32" if tf32 else "ieee"])
@@ -177,10 +174,8 @@ class RoundedLinear(Linear):
 
 
 _LARGEST: Final = 127
-_ZERO: Final = 128
-"""Value that represents 0 in the inputs: oneDNN's fast product takes unsigned inputs."""
-_MAX_ROWS: Final = 256
-"""Rows per product. A product of more rows is no faster, and its result takes more memory."""
+_ZERO: Final = 128  # value for 0 in the inputs: oneDNN's fast product takes unsigned inputs
+_MAX_ROWS: Final = 256  # a product of more rows is no faster, and its result takes more memory
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
 """Numbers of rows up to each key are rounded up to a multiple of the value.
 
@@ -191,8 +186,7 @@ as much time as it costs."""
 class Int8Linear(Linear):
     """Linear layer in int8, float32 in and out, with an error near 1 % for normal values.
 
-    Weights have a scale per output and inputs one per row: the largest value becomes 127. Sums
-    are exact.
+    Weights have a scale per output, inputs one per row: the largest value is 127. Sums are exact.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -19,12 +19,10 @@ from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
 _DELIMITERS: Final = "\t;, "
-_SAMPLE_LINES: Final = 200
-"""Number of lines that decide the form of a file."""
+_SAMPLE_LINES: Final = 200  # number of lines that decide the form of a file
 _WORD_NAMES: Final = ("word", "spelling", "form", "ortho", "lemma")
+# Names of columns in the headers of published lists, without marks, the best first.
 _COUNT_NAMES: Final = ("freqcount", "wordfreq", "count", "freq", "frequency", "freqfilms2")
-"""Names of columns in the headers of published lists, the best first, as `_find_columns` writes
-them."""
 _WORD: Final = re.compile(r"\D*[^\W\d_]\D*")
 _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
@@ -66,11 +64,9 @@ def sum_frequencies(
 def _look_up(word: str, frequencies: Mapping[str, float], *, is_token: bool) -> float | None:
     """Look up a word, at first without the punctuation around it; a token may be `Dr.` or `'t`."""
     plain = normalize(word).strip()
-    for form in [*([word, plain] if is_token else []), _bare(plain) or plain]:
-        value = frequencies.get(form, frequencies.get(form.lower()))
-        if value is not None:
-            return value
-    return None
+    forms = [*([word, plain] if is_token else []), _bare(plain) or plain]
+    values = (frequencies.get(form, frequencies.get(form.lower())) for form in forms)
+    return next((value for value in values if value is not None), None)
 
 
 def _bare(word: str) -> str:
@@ -138,9 +134,8 @@ def _split(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
     cells = next(csv.reader([line], delimiter=delimiter))
-    if len(cells) == 1:  # A quote that is a word.
-        cells = line.split(delimiter)
-    return list(map(str.strip, cells))
+    # One cell has a quote that is a word.
+    return list(map(str.strip, cells if len(cells) > 1 else line.split(delimiter)))
 
 
 def _thousands(cells: Iterable[str]) -> str:

@@ -61,11 +61,9 @@ def pair_columns(direction: Direction) -> list[str]:
 class PairTable:
     """Table that has pairs, and how it is read."""
 
-    columns: tuple[str, ...]
-    """Columns of the acceptable and the unacceptable sentence."""
+    columns: tuple[str, ...]  # columns of the acceptable and the unacceptable sentence
     settings: TextSettings
-    group: str | None = None
-    """Column that the rows repeat in addition."""
+    group: str | None = None  # column that the rows repeat in addition
 
     def __post_init__(self) -> None:
         if len(self.columns) != 2:
@@ -146,8 +144,7 @@ class Accuracy:
         self._kinds = ["forward", "backward", "both"] if direction == "both" else [direction]
         self._group = group
         self._correct: dict[str, list[list[float]]] = {}
-        self.n_pairs = self.n_unknown = 0
-        """Number of pairs, and of those with unknown words."""
+        self.n_pairs = self.n_unknown = 0  # number of pairs, and of those with unknown words
 
     def add(self, scored: ScoredRecord[Pair]) -> None:
         """Count a pair."""

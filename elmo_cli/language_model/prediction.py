@@ -33,8 +33,7 @@ from elmo_cli.model.vocabulary import (
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, check_sentence, check_sentences
 
-GAP: Final = "___"
-"""Token that marks the word to predict."""
+GAP: Final = "___"  # token that marks the word to predict
 PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
@@ -162,8 +161,7 @@ def substitute_words(
 
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
-    n_gaps = text.count(GAP)
-    if n_gaps > 1:
+    if (n_gaps := text.count(GAP)) > 1:
         raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
     return text
 

@@ -329,9 +329,7 @@ def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
 def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
     """Return the row of a record, of one or more sentences. Without tokens it has no perplexity."""
     n_tokens = sum(len(score.tokens) for score in scores)
-    perplexities: Sequence[object] = [None] * 3
-    if n_tokens:
-        perplexities = astuple(perplexity_of_scores(scores).all_words)
+    perplexities = astuple(perplexity_of_scores(scores).all_words) if n_tokens else [None] * 3
     n_unknown = sum(int((~score.known).sum()) for score in scores)
     forward = float(sum(score.forward.sum() for score in scores))
     backward = float(sum(score.backward.sum() for score in scores))
@@ -342,18 +340,13 @@ def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
 class ScoredRecord(Generic[_Result]):
     """Record with its result."""
 
-    names: tuple[str | int, ...]
-    """Values of the columns that name it; see `name_columns`."""
+    names: tuple[str | int, ...]  # values of `name_columns`
     record: Record
     result: _Result
 
 
 def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
-    """Return the columns that name a record in a table: `id`, or else `line`, from 1.
-
-    Ids that may repeat are followed by `line`. Sentences that were split from lines have the line
-    of the file, and the number of the sentence.
-    """
+    """Return the columns that name a record: `id`, and `line` if ids may repeat, or else `line`."""
     if read.has_ids:
         return ("id", "line") if read.is_numbered else ("id",)
     return ("line", "sentence_number") if is_split else ("line",)

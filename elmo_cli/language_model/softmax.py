@@ -30,14 +30,10 @@ Array = NDArray[np.float32]
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
-ROWS: Final = 8192
-"""Number of words that are read together: 16 MiB of vectors of 512 values."""
-PREDICTIONS: Final = 1024
-"""Number of predictions that are computed together: 32 MiB of logits."""
-LOGITS: Final = 2**23
-"""Number of logits of all words in some contexts that are computed together: 64 MiB."""
-HELD_BYTES: Final = 512 * 2**20
-"""Maximum size of a softmax, in float32, that is read once; a larger one is read per batch."""
+ROWS: Final = 8192  # number of words that are read together: 16 MiB of vectors of 512 values
+PREDICTIONS: Final = 1024  # number of predictions that are computed together: 32 MiB of logits
+LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
+HELD_BYTES: Final = 512 * 2**20  # maximum size that is read once; a larger softmax, per batch
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""

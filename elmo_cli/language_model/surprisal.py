@@ -82,10 +82,7 @@ def units_of(kind: UnitKind, record: Record, *, with_regions: bool = False) -> l
 
 
 def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
-    """Find the tokens of each part of a text, by their visible characters.
-
-    Typographic marks equal their plain forms: the part has the former, its tokens may have either.
-    """
+    """Find the tokens of each part of a text, by their visible and normalized characters."""
     units: list[Unit] = []
     stop = 0
     for number, part in enumerate(parts, start=1):
@@ -278,9 +275,8 @@ class SurprisalTable:
             direction=self.direction,
             with_entropy=self.with_entropy,
         )
-        frequencies = self.frequencies
-        if frequencies is None:
-            frequencies = estimate_frequencies(model.vocabulary)
+        given = self.frequencies
+        frequencies = estimate_frequencies(model.vocabulary) if given is None else given
         for scored in score_records(records, measure):
             surprisals = _joined(scored.result)
             try:
@@ -316,12 +312,10 @@ class SurprisalTable:
     def _frequency(
         self, text: str, tokens: Sentence, frequencies: Mapping[str, float]
     ) -> float | None:
-        words = [(text, tokens)]
-        if self.unit == "region":
-            words = [
-                (word, tokens[place]) for _, word, place, _ in find_units("word", text, tokens)
-            ]
-        return sum_frequencies(words, frequencies)
+        if self.unit != "region":
+            return sum_frequencies([(text, tokens)], frequencies)
+        words = find_units("word", text, tokens)
+        return sum_frequencies([(each.text, tokens[each.tokens]) for each in words], frequencies)
 
 
 def _average(directions: Sequence[float | None]) -> float | None:
@@ -383,9 +377,8 @@ def measure_units(
 
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
-            expected = "a string or a list of words"
             if not isinstance(text, str):
-                text = check_sentence(text, f"texts[{index}]", expected)
+                text = check_sentence(text, f"texts[{index}]", "a string or a list of words")
             yield row_record({"text": text}, settings, chosen)[0]
 
     table = SurprisalTable(by, False, direction, with_entropy, frequencies)

@@ -41,20 +41,15 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-CHUNK_BYTES: Final = 1 << 19
-"""Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
-dataset."""
+CHUNK_BYTES: Final = 1 << 19  # before compression; HDF5's smallest cache of a dataset holds two
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
-MANY_RECORDS: Final = 2_000_000
-"""Number of records from which `--layout packed` is recommended."""
-BLOCK_BYTES: Final = 1 << 22
-"""Bytes that are written together, and read together in order, about."""
+MANY_RECORDS: Final = 2_000_000  # number of records from which `--layout packed` is recommended
+BLOCK_BYTES: Final = 1 << 22  # bytes that are written together, and read together in order, about
 BLOCK_RECORDS: Final = 1024
 MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
-_ARRAY_BYTES: Final = 150
-"""Bytes of an array in memory in addition to its values, about."""
+_ARRAY_BYTES: Final = 150  # bytes of an array in memory in addition to its values, about
 PREFIXES: Final = {
     "activations": "",
     "sentences": "sentence_",
@@ -75,10 +70,7 @@ class DamagedError(OSError):
 
 
 class Hdf5Writer(FormatWriter):
-    """Writer of an HDF5 file, which is closed at a checkpoint and reopened after it.
-
-    What it writes next depends on the bytes of the file alone, as in a run that resumes.
-    """
+    """Writer of an HDF5 file, which is closed at a checkpoint, so that resumed runs are equal."""
 
     def __init__(
         self, file: ResumableFile, settings: OutputSettings, attributes: Attributes, n_records: int
@@ -87,10 +79,10 @@ class Hdf5Writer(FormatWriter):
         super().__init__(file, settings, attributes)
         self._keeps_tokens = settings.keeps_tokens(attributes)
         self._n_records = n_records
-        self._filters: dict[str, Any] = {}  # arguments of `create_dataset`
         kind = settings.compression
-        if kind is not None:  # Only the exponents of floats are similar, so bytes are shuffled.
-            self._filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
+        # Only the exponents of floats are similar, so bytes are shuffled.
+        filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
+        self._filters: dict[str, Any] = filters if kind else {}  # arguments of `create_dataset`
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -166,15 +158,13 @@ class AllenNlpWriter(Hdf5Writer):
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             logger.warning(
-                "Warning: HDF5 keeps the name of every line in memory. For more than %s "
-                "lines, use --layout packed.",
-                f"{MANY_RECORDS:,}",
+                "Warning: HDF5 keeps the name of every line in memory. For more than "
+                f"{MANY_RECORDS:,} lines, use --layout packed."
             )
-        name = record.id or str(number)
-        if record.id is None and self._format.use_sentence_keys:
-            if not record.text:  # A blank line has no name.
-                return
-            name = record.text
+        is_by_text = record.id is None and self._format.use_sentence_keys
+        if is_by_text and not record.text:  # A blank line has no name.
+            return
+        name = record.text if is_by_text else record.id or str(number)
         try:
             self._create(name, values)
         except (TypeError, ValueError):
@@ -284,8 +274,7 @@ class AllenNlpFile:
         if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
-        # bilm-tf wrote numbers, AllenNLP their names.
-        try:
+        try:  # bilm-tf wrote numbers, AllenNLP their names.
             names = json.loads(dataset.asstr()[0])
             return {text: int(name) // self._shard.total for text, name in names.items()}
         except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, SettingsError, check_choice, load_extra, shown
 from elmo_cli.json_form import parse_json
-from elmo_cli.text.input_formats import IdUse
+from elmo_cli.text.ids import IdUse
 from elmo_cli.text.records import Record, parse_shard
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -37,13 +37,12 @@ _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMAT
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
-KEYS: Final = "keys"
-"""Attribute of an output whose records have ids, where the input format does not decide."""
+KEYS: Final = "keys"  # attribute of an output with ids, where the input format does not decide
 Attributes = Mapping[str, str]
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
 _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
+# Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-"""Input formats whose tokens are stored next to the sentence."""
 
 
 @dataclass(frozen=True)
@@ -228,9 +227,8 @@ _TEXT: Final = ("a text", lambda text: True)
 _COUNT: Final = ("a number", re.compile(r"[0-9]{1,18}").fullmatch)
 _LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format"), _TEXT),
-    **dict.fromkeys(("layout", "compression", "sentence_keys", "tokenizer"), _TEXT),
-    "normalization": _TEXT,
+    **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format", "layout"), _TEXT),
+    **dict.fromkeys(("compression", "sentence_keys", "tokenizer", "normalization"), _TEXT),
     **dict.fromkeys(("records", "input_records"), _COUNT),
     "layers": ("a choice of layers", _LAYERS.fullmatch),
     "mix": ("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),

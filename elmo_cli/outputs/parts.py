@@ -45,24 +45,19 @@ _Result = TypeVar("_Result")
 PLAN: Final = "_elmo/plan.parquet"
 WORK: Final = "_elmo/work"
 SUCCESS: Final = "_SUCCESS"
-PLAN_SHA256: Final = "plan_sha256"
-"""Attribute of a part and key of the plan's metadata: the hash of the plan."""
-PART: Final = "part"
-"""Attribute of a part: its number."""
-PARTS: Final = "parts"
-"""Attribute of a part: the number of all parts."""
+PLAN_SHA256: Final = "plan_sha256"  # attribute of a part, and key of the plan's metadata
+PART: Final = "part"  # attribute of a part: its number
+PARTS: Final = "parts"  # attribute of a part: the number of all parts
 OTHER_FOLDER: Final = "Choose another folder or remove this one."
 _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 _PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
 _OF_PART: Final = (PART, "records", "input_records", "input_sha256", "tokens", "skipped")
 """Attributes of a part that the folder does not have, or has as sums."""
-_MAX_SKIPPED: Final = 1000
-"""Maximum number of skipped records that the attributes name."""
-_N_THREADS: Final = 16
-"""Number of parts whose metadata is read at the same time."""
+_MAX_SKIPPED: Final = 1000  # maximum number of skipped records that the attributes name
+_N_THREADS: Final = 16  # number of parts whose metadata is read at the same time
 _METADATA_BYTES: Final = (1 << 31) - 1
+# Errors of a file system without hard links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Errors of a file system without hard links."""
 
 
 def open_location(location: str) -> tuple[Any, str]:
@@ -131,8 +126,7 @@ class Folder:
     ) -> _Result:
         """Write a file under a temporary name, then give it its own. Return the result of `write`.
 
-        A run that completes the folder removes the temporary files of other runs. So after an
-        error the file may be there, written by another run.
+        After an error, the file may be there, written by a run that has removed temporary files.
         """
         source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
         try:
@@ -182,11 +176,11 @@ class Folder:
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder of the folder with all in it, as far as no other run writes to it."""
-        if self.is_local:
-            shutil.rmtree(self._path(name), ignore_errors=True)
-            return
         with suppress(OSError):
-            self._file_system.delete_dir(self._path(name))
+            if self.is_local:
+                shutil.rmtree(self._path(name), ignore_errors=True)
+            else:
+                self._file_system.delete_dir(self._path(name))
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:

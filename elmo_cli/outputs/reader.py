@@ -221,8 +221,7 @@ class Activations:
         for file in self.files:
             with file.reading() as layout:
                 index = layout.find(name)
-            if index is not None:
-                numbers.append(file.numbers[index])
+            numbers += [] if index is None else [file.numbers[index]]
         return max(numbers, default=None)
 
 
@@ -298,10 +297,7 @@ class ActivationsFile:
 
 @contextmanager
 def _damage_named(path: str | Path) -> Iterator[None]:
-    """Turn errors of HDF5 and of our checks into one `InputError` that names the file.
-
-    Other errors propagate: a bug must not look like a damaged file.
-    """
+    """Turn errors of HDF5 and of our checks, but no bugs, into an `InputError` of the file."""
     try:
         yield
     except OSError as error:

@@ -24,17 +24,15 @@ from elmo_cli.errors import OutputError, StoppedError
 
 PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * PAGE_BYTES
-_WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)
-"""Odd number for each word of a page in a checksum."""
+_WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)  # odd, one per word of a page
 _ADVICE: Final = "of `elmo embed`. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
 
+# State of a complete file that still has to be renamed.
 _FINISHED: Final[dict[str, Any]] = {"finished": True}
-"""State of a complete file that still has to be renamed."""
 
 Stop = Callable[[], bool]
-Pages = dict[int, bytearray]
-"""Pages of the file by their numbers, each (PAGE_BYTES,)."""
+Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_BYTES,)
 
 
 class _Log(NamedTuple):
@@ -43,8 +41,7 @@ class _Log(NamedTuple):
     size: int
     state: dict[str, Any] | None
     pages: Pages
-    checksum: int | None
-    """Checksum of the file with these pages; None in a log of an older version."""
+    checksum: int | None  # checksum of the file with these pages; None in a log of an older version
 
 
 _EMPTY: Final = _Log(0, None, {}, 0)
@@ -62,17 +59,14 @@ class ResumableFile(FileIO):
     ) -> None:
         """Open the file at its last checkpoint, or create it; `final` is the complete file's name.
 
-        A file that was completed by a process that was killed before renaming it is renamed and
-        closed. A damaged file is an `OutputError`, or emptied with `overwrite`. The whole file is
-        read to find damage, until `should_stop` returns True. A file that another process has
-        open raises a `BlockingIOError`.
+        A complete file is renamed and closed. The whole file is read to find damage, which is an
+        `OutputError` without `overwrite`. A file that is open elsewhere raises a `BlockingIOError`.
         """
         self.final = final
         self.path = final.with_name(f"{final.name}.partial")
         self.log = final.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
-        self.state: dict[str, Any] | None = None
-        """State of the last checkpoint, or None without a checkpoint."""
+        self.state: dict[str, Any] | None = None  # state of the last checkpoint, if there is one
         self._position = self._size = 0
         self._kept_size = 0  # size that no checkpoint exceeds
         self._below = 0  # size at the last checkpoint, rounded up to a page
@@ -132,16 +126,12 @@ class ResumableFile(FileIO):
     # Methods that the owner calls.
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make a checkpoint of everything written, with JSON values. HDF5 has closed the file.
-
-        After an `OSError`, the previous checkpoint or this one is valid.
-        """
+        """Make a checkpoint with JSON values. After an `OSError`, it or the last one is valid."""
         if self.error is not None:
             raise self.error
         # If writing the log fails, it may have its name or not. Both checkpoints keep their bytes.
         self._kept_size = max(self._size, self._kept_size)
-        os.ftruncate(self.fileno(), self._kept_size)
-        os.fsync(self.fileno())
+        self._cut(self._kept_size)
         checksum = self._checksum + self._checksum_of(self._below, self._size)
         for number, page in self._pages.items():
             before = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
@@ -157,8 +147,7 @@ class ResumableFile(FileIO):
             raise self.error
         if self.state is not None:
             self.checkpoint(_FINISHED)
-        os.ftruncate(self.fileno(), self._size)
-        os.fsync(self.fileno())
+        self._cut(self._size)
         self._rename()
 
     def clear(self) -> None:
@@ -227,6 +216,10 @@ class ResumableFile(FileIO):
         content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
         return bytearray(content.ljust(PAGE_BYTES, b"\0"))
 
+    def _cut(self, size: int) -> None:
+        os.ftruncate(self.fileno(), size)
+        os.fsync(self.fileno())
+
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
             try:
@@ -271,8 +264,7 @@ class ResumableFile(FileIO):
     def _apply(self, log: _Log) -> None:
         for number, page in log.pages.items():
             self._write_at(number * PAGE_BYTES, page)
-        os.ftruncate(self.fileno(), log.size)
-        os.fsync(self.fileno())
+        self._cut(log.size)
         self._pages, self._size, self._kept_size = {}, log.size, log.size
         self._below = -(-log.size // PAGE_BYTES) * PAGE_BYTES
         self._checksum = log.checksum or 0
@@ -298,10 +290,7 @@ class ResumableFile(FileIO):
 
 
 def _page_checksum(content: bytes | bytearray) -> int:
-    """Return the sum of the weighted words of some pages, of which the last may be incomplete.
-
-    It takes a tenth of the time of a CRC, and a page that changes needs no other page to be read.
-    """
+    """Return the sum of the weighted words of some pages, ten times as fast as a CRC."""
     padded = content.ljust(-(-len(content) // PAGE_BYTES) * PAGE_BYTES, b"\0")
     words = np.frombuffer(padded, "<u8").reshape(-1, len(_WEIGHTS))
     return int((words.sum(axis=0) * _WEIGHTS).sum())

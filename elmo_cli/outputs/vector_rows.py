@@ -38,19 +38,14 @@ LAYER_PREFIX: Final = "layer_"
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 _NPY_HEADER_BYTES: Final = 128
-ROW_GROUP_BYTES: Final = 1 << 25
-"""Bytes of rows that are buffered and written together to Parquet."""
-_RECORD_BYTES: Final = 1000
-_TOKEN_BYTES: Final = 60
-_CELL_BYTES: Final = 40
-"""Bytes in memory, about, of a record and its tokens, and of a cell in a row of a token."""
+ROW_GROUP_BYTES: Final = 1 << 25  # bytes of rows that are buffered and written together to Parquet
+# Bytes in memory, about.
+_RECORD_BYTES, _TOKEN_BYTES, _CELL_BYTES = 1000, 60, 40
 _CHUNK_RECORDS: Final = 8
 """Number of records whose levels Parquet computes together. The levels of a whole row group would
 be new memory each time, which the kernel fills with zeros."""
-_DIGITS: Final = {2: 5, 4: 9}
-"""Decimal digits that a float of each size in bytes needs to be read back unchanged."""
+_DIGITS: Final = {2: 5, 4: 9}  # decimal digits that read a float back, by its bytes
 _INTEGERS: Final = ("index", "line", "sentence_number", "position")
-"""Columns of numbers that outputs have themselves."""
 _PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
 _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
 
@@ -61,10 +56,8 @@ class Rows(NamedTuple):
     n: int
     own: Columns
     kept: Columns
-    vectors: dict[str, Any]
-    """Array of each row, by its column."""
-    n_bytes: int
-    """Bytes in memory, about."""
+    vectors: dict[str, Any]  # array of each row, by its column
+    n_bytes: int  # bytes in memory, about
 
 
 class SentenceRows:
@@ -175,8 +168,7 @@ class TokenRows(SentenceRows):
 
 
 class _RowWriter(FormatWriter):
-    rows_type: type[SentenceRows] | None = None
-    """Rows that replace the ones that the format names."""
+    rows_type: type[SentenceRows] | None = None  # rows that replace the ones that the format names
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -201,10 +193,7 @@ class JsonlWriter(_RowWriter):
 
 
 class ParquetWriter(_RowWriter):
-    """Writer of rows, one group at a time. Vectors are nested lists.
-
-    The first rows fix the types of the columns that nothing else fixes.
-    """
+    """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -323,8 +312,8 @@ class NpzWriter(FormatWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the array of a record."""
         if self._rows.keeps_tokens:
-            fields = json.dumps(self._rows.fields(number, record), ensure_ascii=False)
-            self._records.append(f"{fields}\n")
+            fields = self._rows.fields(number, record)
+            self._records.append(f"{json.dumps(fields, ensure_ascii=False)}\n")
         write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
@@ -370,8 +359,8 @@ class NpyWriter(FormatWriter):
             write_lines(ids, self._ids)
         else:
             ids.unlink(missing_ok=True)  # It may be of an output that this one replaces.
-        shape = (self._n_rows, *self._row_shape)
         descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
+        shape = (self._n_rows, *self._row_shape)
         header = {"descr": descr, "fortran_order": False, "shape": shape}
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)

@@ -35,10 +35,9 @@ from elmo_cli.text.records import Progress, Record, shard_of
 
 logger = logging.getLogger(__name__)
 
-_FLOAT16_LIMIT: Final = 65520
-"""Smallest number that float16 rounds to infinity."""
+_FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
+# Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-"""Attributes that are known only at the end."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
@@ -48,12 +47,11 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
 
 
 class ActivationsWriter:
-    """Writer of an output, which appears under its name only when it is complete.
+    """Writer of an output, which is called `NAME.partial` until it is complete.
 
-    Until then it is called `NAME.partial`. Records before a checkpoint survive whatever ends the
-    process, and a writer with equal attributes resumes from the last checkpoint. It is a context
-    manager: unless `finish` was called, everything after the last checkpoint is dropped at its
-    end.
+    Records before a checkpoint survive whatever ends the process, and a writer with equal
+    attributes resumes from the last checkpoint. Leaving its context without `finish` drops
+    everything after that checkpoint.
     """
 
     def __init__(
@@ -73,13 +71,11 @@ class ActivationsWriter:
         """
         self._writer_type = writer_type
         self.output_format = output_format
+        # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
-        """Attributes of the file. A run resumes only if they are equal."""
-        self.is_complete = False
-        """True if the file is finished already. It is not changed then."""
+        self.is_complete = False  # True if the file is finished already. It is not changed then.
         self.n_records = 0
-        self.run_state: dict[str, Any] = {}
-        """State of the run at the last checkpoint."""
+        self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
         self._file: ResumableFile | None = None  # Standard output has no file.
@@ -219,10 +215,7 @@ class ActivationsWriter:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Describe the attributes that differ between an output (`there`) and a run (`here`).
-
-    `model` does not count: models are compared by their content, not by their names.
-    """
+    """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
         for name in sorted({*there, *here} - {"model"})
@@ -233,10 +226,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 def end_attributes(
     n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
-    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name.
-
-    `has_keys` is True if records have ids, for a format whose records may have none.
-    """
+    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name."""
     return {
         "records": str(n_records),
         "input_records": str(progress.n_records),
@@ -262,10 +252,8 @@ class FiniteCheck:
     """Check of the activations that an output gets. It reports the first that are not finite."""
 
     output: object
-    unit: str
-    """Word for a record, such as `line`."""
-    dtype: str
-    """Data type of the stored values."""
+    unit: str  # word for a record, such as `line`
+    dtype: str  # data type of the stored values
     report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
     """Function that is called once, with a sentence."""
     has_reported: bool = False

@@ -5,20 +5,20 @@ parses the records of the result. A new format is one `InputFormat` in `FORMATS`
 """
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count, takewhile
+from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from elmo_cli.errors import InputError, SettingsError, check_choice
+from elmo_cli.text.file_types import AS_TEXT, binary_error
+from elmo_cli.text.ids import IdUse, checked_records
 from elmo_cli.text.parsers import (
     LINE,
-    ORIGINAL_ID,
     TO_ONE_SENTENCE_PER_LINE,
     Entry,
     conllu_entries,
@@ -36,17 +36,15 @@ from elmo_cli.text.records import (
     TextSettings,
 )
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
-from elmo_cli.text.sources import AS_TEXT, Source, binary_error
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import (
     TableError,
     delimited_entries,
-    has_integer_ids,
+    is_integer,
     json_array_entries,
     parquet_entries,
 )
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,30 +52,19 @@ class InputFormat:
     """Format of an input file."""
 
     name: str
-    unit: str
-    """Word for a record in messages."""
-    suffixes: tuple[str, ...]
-    """Suffixes of its files; the suffix of a compression may follow."""
-    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]
-    """Parser of lines."""
+    unit: str  # word for a record in messages
+    suffixes: tuple[str, ...]  # suffixes of its files; the suffix of a compression may follow
+    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]  # parser of lines
+    # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
     is_like: Callable[[Sequence[str]], object] = lambda lines: False
-    """Function that recognizes the first lines of a file, none of them blank. It recognizes only
-    beginnings that are unlikely in plain text."""
-    has_ids: bool | None = None
-    """True if all records have ids, False if none has, None if the first record decides."""
+    has_ids: bool | None = None  # None if the first record decides for all records
     has_tokens: bool = False
-    number_unit: str = "line"
-    """Unit that the numbers of records count in messages."""
-    delimiter: str | None = None
-    """Usual character between the fields of CSV or TSV."""
-    keeps_ends: bool = False
-    """True if lines are parsed with the whitespace at their ends."""
-    splits_at_cr: bool = False
-    """True if a lone CR ends a line in every file, not only in files without LF."""
-    has_columns: bool = False
-    """True if the columns with texts and ids can be chosen."""
-    is_guess: bool = False
-    """True if the format was chosen because nothing was known about the input."""
+    number_unit: str = "line"  # unit that the numbers of records count in messages
+    delimiter: str | None = None  # usual character between the fields of CSV or TSV
+    keeps_ends: bool = False  # True if lines are parsed with the whitespace at their ends
+    splits_at_cr: bool = False  # True if a lone CR ends a line, also in files with LF
+    has_columns: bool = False  # True if the columns with texts and ids can be chosen
+    is_guess: bool = False  # True if nothing was known about the input
 
 
 _FASTA_HEADER: Final = re.compile(r">[^\s>]")
@@ -166,8 +153,7 @@ FORMATS: Final = {
     each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
-_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
-"""Suffixes that may follow the suffix of a format."""
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # after the suffix of a format
 _CONLL: Final = (
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
     f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
@@ -269,9 +255,8 @@ def open_input(
 
 def default_tokenizer(input_format: InputFormat, default: str = WHITESPACE.name) -> str:
     """Return the tokenizer of a format: tables have raw text, other formats have `default`."""
-    if input_format.has_tokens:
-        return WHITESPACE.name
-    return "moses" if input_format.has_columns else default
+    of_text = "moses" if input_format.has_columns else default
+    return WHITESPACE.name if input_format.has_tokens else of_text
 
 
 class Records(NamedTuple):
@@ -288,11 +273,6 @@ class Records(NamedTuple):
 
 
 _IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
-
-IdUse = Literal["datasets", "rows", "all", "any", "none"]
-"""Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `rows`, records get
-their `LINE` if ids repeat; `all`, ids may repeat, but all records have one, or none has; `any`,
-records may lack them; `none`, they are not read."""
 
 
 @contextmanager
@@ -320,8 +300,11 @@ def open_records(
     if ids == "none" and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     with text.source:
-        is_numbered = ids == "rows" and _ids_may_repeat(text, should_stop)
-        entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
+        is_numbered, are_integers = _survey_ids(
+            text, should_stop, finds_repeats=ids == "rows", finds_integers=finds_integers
+        )
+        entries, is_ready = _open_entries(text, on_bytes, should_stop)
+        entries = map(_with_integer_id, entries) if are_integers else entries
         entries = group_words(entries, text.tokenizer) if settings.word_column else entries
         records = checked_records(
             entries,
@@ -340,8 +323,7 @@ def open_records(
                     example = record
                     break
             has_ids = any(record.id is not None for record in [*first, example])
-        if first:
-            records = chain(first, records)
+        records = chain(first, records) if first else records
         if is_numbered := is_numbered and has_ids:
             records = map(_with_number, records, count())
         yield Records(records, is_ready, has_ids, is_numbered, example)
@@ -368,31 +350,37 @@ def _example(text: TextInput, *, has_ids: bool | None) -> Record:
     return Record("", [""], identifier, attributes, columns=columns)
 
 
-def _ids_may_repeat(text: TextInput, should_stop: Callable[[], bool]) -> bool:
-    """Return whether ids of a file repeat, and go back to its beginning; True for a stream."""
-    if text.format.has_ids is False or not text.source.is_file:
-        return text.format.has_ids is not False
+def _survey_ids(
+    text: TextInput, should_stop: Callable[[], bool], *, finds_repeats: bool, finds_integers: bool
+) -> tuple[bool, bool]:
+    """Return whether ids may repeat, as in a stream, and whether all ids of a table are integers.
+
+    A file is read once, as far as the answers need it, and then from its beginning again.
+    """
+    may_have_ids = text.format.has_ids is not False
+    are_integers = finds_integers and text.format.delimiter is not None
+    if not (may_have_ids and text.source.is_file and (finds_repeats or are_integers)):
+        return finds_repeats and may_have_ids, False
     settings = replace(text.settings, skip_errors=True, keep_columns=())
-    tokenizer = replace(text.tokenizer, tokenize=lambda _: [], splits_by=None)
+    tokenizer = Tokenizer(tokenize=lambda _: [])
     text = replace(text, settings=settings, tokenizer=tokenizer)
-    seen, may_repeat = set[str](), False
+    seen, may_repeat = set[str | None](), False
     with suppress(InputError, TableError):  # Errors are reported later.
-        entries, _ = _open_entries(text, lambda _: None, should_stop, finds_integers=False)
+        entries, _ = _open_entries(text, lambda _: None, should_stop)
         entries = group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
-        for number, identifier in enumerate(takewhile(bool, ids)):
-            seen.add(str(identifier))
-            if may_repeat := len(seen) == number:
+        for number, identifier in enumerate(ids):
+            seen.add(identifier)
+            may_repeat = may_repeat or len(seen) == number
+            are_integers = are_integers and is_integer(identifier or "")
+            if not identifier or not (are_integers or (finds_repeats and not may_repeat)):
                 break
     text.source.rewind()
-    return may_repeat
+    return may_repeat, are_integers and bool(seen)
 
 
 def _open_entries(
-    text: TextInput,
-    on_bytes: Callable[[int], object],
-    should_stop: Callable[[], bool],
-    finds_integers: bool,
+    text: TextInput, on_bytes: Callable[[int], object], should_stop: Callable[[], bool]
 ) -> tuple[Iterator[Entry], Callable[[], bool]]:
     """Return the entries of an input, and see `Records.is_ready`."""
     source, input_format, settings = text.source, text.format, text.settings
@@ -403,7 +391,6 @@ def _open_entries(
         file, size = source.open(), source.size or 0
         entries = parquet_entries(file, text.tokenizer, settings, size=size, on_bytes=on_bytes)
         return entries, lambda: True
-    is_numeric = finds_integers and source.is_file and _has_integer_ids(text)
     lines, is_ready = source.lines(
         on_bytes,
         skip_errors=settings.skip_errors,
@@ -413,121 +400,20 @@ def _open_entries(
     )
     if input_format.is_guess:
         check_first = partial(_refuse_other_formats, source.name)
-        entries = text_entries(lines, text.tokenizer, settings, check_first)
-    else:
-        entries = input_format.entries(lines, text.tokenizer, settings)
-    return (map(_with_integer_id, entries) if is_numeric else entries), is_ready
+        return text_entries(lines, text.tokenizer, settings, check_first), is_ready
+    return input_format.entries(lines, text.tokenizer, settings), is_ready
 
 
 def _refuse_other_formats(name: str, number: int, line: str) -> None:
     """Raise an `InputError` if the first line of a stream seems to be no text."""
-    other = FASTA if _FASTA_HEADER.match(line) else _recognize(line)
-    if other is not None:
+    if other := FASTA if _FASTA_HEADER.match(line) else _recognize(line):
         raise InputError(
             f"{name}, line {number}: it seems to be {other.name}, not text. Use --input-format "
             f"{other.name}, or --input-format text to read one sentence per line."
         )
 
 
-def _has_integer_ids(text: TextInput) -> bool:
-    """Return whether all ids of a CSV or TSV file are integers, and go back to its beginning."""
-    if text.format.delimiter is None:
-        return False
-    lines, _ = text.source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
-    are_integers = has_integer_ids(lines, text.settings, text.format.delimiter)
-    text.source.rewind()
-    return are_integers
-
-
 def _with_integer_id(entry: Entry) -> Entry:
     identifier = entry.record.id
     numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
     return entry._replace(record=entry.record._replace(id=numeric))
-
-
-def checked_records(
-    entries: Iterable[Entry],
-    name: str,
-    *,
-    skip_errors: bool = False,
-    ids: IdUse = "all",
-    number_unit: str = "line",
-    report: InputReport | None = None,
-) -> Iterator[Record]:
-    """Yield the records of entries after checking their ids; the report sees all entries.
-
-    An invalid entry is an `InputError`, or with `skip_errors` a record with only its text and the
-    error.
-    """
-    numbers: dict[str | None, int] = {}
-    n_ids, is_complete = 0, False
-    try:
-        for entry in entries:
-            number, record, error, _ = entry
-            if ids == "none":
-                record = record if record.id is None else record._replace(id=None)
-            elif error is None and (record.error is None or record.id is not None):
-                error = _id_error(record, number, numbers, number_unit, ids)
-                n_ids += error is None and record.id is not None
-            if error is not None:
-                error = f"{name}, {number_unit} {number}: {error}"
-                if not skip_errors:
-                    raise InputError(error)
-                record = Record(record.text, [], error=error)
-            if report is not None:
-                report.see(entry)
-            yield record
-        is_complete = True
-    except TableError as error:
-        raise InputError(f"{name}: {error}") from None
-    finally:  # Only the beginning of a text may be read.
-        if report is not None:
-            report.end(is_complete=is_complete)
-            if (n := n_ids + (None in numbers) - len(numbers)) > 0:
-                have = "1 record has" if n == 1 else f"{n:,} records have"
-                message = f"{name}: {have} the id of an earlier record. See their line or index."
-                logger.warning("Warning: %s", message)
-
-
-_NUMBERED: Final = 'To number the records instead, use --id-column "".'
-_MAX_NAME_BYTES: Final = 65_531
-"""Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
-
-
-def _invalid_name(identifier: str | None) -> str | None:
-    """Return the error of an id that names a dataset, if any."""
-    if not identifier:
-        return None
-    name, remedy = f"the id {identifier[:60]!r}", "Use --layout packed, Parquet or JSON lines."
-    if "\0" in identifier:
-        return f"{name} has a zero byte. Remove it."
-    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
-        return f"{name} has {n_bytes:,} bytes, and a name has at most {_MAX_NAME_BYTES:,}. {remedy}"
-    if identifier == "." or "/" in identifier:
-        return f"{name} cannot name a dataset of HDF5 or npz. {remedy}"
-    return None
-
-
-def _id_error(
-    record: Record, number: int, numbers: dict[str | None, int], number_unit: str, ids: IdUse
-) -> str | None:
-    """Store the number of an id. Return its error if it is missing, repeats or cannot be used."""
-    identifier = record.id
-    if ids == "datasets" and (error := _invalid_name(identifier)):
-        return error
-    # The ids of FASTA cannot be left out.
-    remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
-    if ids != "any" and numbers and (identifier is None) != (None in numbers):
-        if identifier is None:
-            return f"expected an id, as before, found none.{remedy}"
-        return f"expected no id, as before, found {identifier[:60]!r}"
-    if ids != "any" and identifier == "":
-        return f"expected an id, found an empty cell.{remedy}"
-    first = numbers.setdefault(identifier, number)
-    if ids == "datasets" and identifier is not None and first != number:
-        name = f"the id {identifier[:60]!r}"
-        return (
-            f"{name} is that of {number_unit} {first} already, and ids name the datasets of HDF5 "
-            f"and npz. Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
-        )
-    return None

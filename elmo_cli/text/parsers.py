@@ -64,8 +64,7 @@ class Entry(NamedTuple):
 
     line: int
     record: Record
-    error: str | None = None
-    """Error in the format of the record."""
+    error: str | None = None  # error in the format of the record
     has_no_blank_line: bool = False
     """True if a sentence of CoNLL-U begins without a blank line before it."""
 
@@ -366,12 +365,10 @@ def normal_row(
 
 def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
     """Return the value of a nested field in a list, which is empty without such a field."""
-    value: Any = row
+    values: list[Any] = [row]
     for name in path.split("."):
-        if not isinstance(value, dict) or name not in value:
-            return []
-        value = value[name]
-    return [value]
+        values = [each[name] for each in values if isinstance(each, dict) and name in each]
+    return values
 
 
 def _shown_fields(row: Mapping[str, Any]) -> str:

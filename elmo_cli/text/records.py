@@ -17,8 +17,10 @@ Sentence = list[str]
 _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")
-_SPLIT: Final = " Split it first, for example by .split()."
-_DECODE: Final = " Decode them first, for example by .decode()."
+_REMEDIES: Final = {
+    str: " Split it first, for example by .split().",
+    bytes: " Decode them first, for example by .decode().",
+}
 
 
 class NumericId(str):
@@ -37,11 +39,9 @@ class Span(NamedTuple):
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a row of a table."""
 
-    text: str
-    """Text that is hashed: the line, or the header and the sequence of FASTA."""
+    text: str  # text that is hashed: the line, or the header and the sequence of FASTA
     tokens: Sentence
-    id: str | None = None
-    """Name of its dataset in the output; None for its number."""
+    id: str | None = None  # name of its dataset in the output; None for its number
     attributes: Mapping[str, object] = MappingProxyType({})
     """Attributes of its dataset in the output."""
     error: str | None = None
@@ -50,12 +50,10 @@ class Record(NamedTuple):
     """Other columns of a table that are kept, by their names."""
     sentences: Sequence[Span] = ()
     """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()
-    """Words that the input gives, each tokenized by itself."""
+    words: Sequence[Span] = ()  # words that the input gives, each tokenized by itself
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each is a row of the input."""
-    lemmas: Sequence[str] = ()
-    """Lemma of each token in CoNLL-U; empty in other formats."""
+    lemmas: Sequence[str] = ()  # lemma of each token in CoNLL-U; empty in other formats
 
     def split(self) -> list[Sentence]:
         """Return the tokens of each sentence; at least one list."""
@@ -96,9 +94,8 @@ def check_sentence(
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
     is_sequence = hasattr(sentence, "__getitem__") and not is_table
     if isinstance(sentence, (str, bytes)) or not is_sequence:
-        ending = _SPLIT if isinstance(sentence, str) else ""
-        ending = _DECODE if isinstance(sentence, bytes) else ending
-        raise InputError(f"{name}: expected {expected}, found {kind_of(sentence)}.{ending}")
+        remedy = next((text for kind, text in _REMEDIES.items() if isinstance(sentence, kind)), "")
+        raise InputError(f"{name}: expected {expected}, found {kind_of(sentence)}.{remedy}")
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
         if not isinstance(token, str):
@@ -129,10 +126,7 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
 
 
 class Shard(NamedTuple):
-    """One of `total` shares of an input: every `total`-th record, beginning with the `number`-th.
-
-    Interleaved shares need no count of the input, and distribute long and short sentences evenly.
-    """
+    """Every `total`-th record of an input from the `number`-th on, which needs no count of it."""
 
     number: int = 1
     total: int = 1
@@ -168,10 +162,8 @@ def shard_of(attributes: Mapping[str, Any]) -> Shard:
 
 ALL_COLUMNS: Final = ("all",)
 """Value of `TextSettings.keep_columns` for all columns but the text and the id."""
-DEFAULT_ID: Final = "id"
-"""Usual name of the column with the ids."""
-NO_ID: Final = ""
-"""Value of `TextSettings.id_column` if no ids are read."""
+DEFAULT_ID: Final = "id"  # usual name of the column with the ids
+NO_ID: Final = ""  # value of `TextSettings.id_column` if no ids are read
 TOKENS_COLUMN: Final = "tokens"
 _TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""
@@ -205,7 +197,6 @@ class TextSettings:
     """Column with one word per row. Consecutive rows with the same id are one text."""
     splits_words: bool = False
     """Tokenize each word of a list, in place of reading the list as tokens."""
-
     delimiter: str | None = None
     """Character between the cells of CSV or TSV. None follows the header."""
     quotes: str | None = None
@@ -270,7 +261,7 @@ class TextSettings:
             raise SettingsError(f"--paragraphs requires text, found {name}")
 
     def check_whole_records(self) -> None:
-        """Raise an `InputError` for kept columns of words, if a row of the output is a text."""
+        """Raise an error for kept columns of words, if a row of the output is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 "--keep-columns has no effect with --word-column, because a row is a whole text; "
@@ -321,22 +312,20 @@ class ShardReader:
         checkpoint_tokens: float = math.inf,
         checkpoint_records: int = 1,
     ) -> Iterator[ReadRecord]:
-        """Yield the records of the shard among the first `n_records` of the input.
+        """Yield the records of the shard among the first `n_records`, up to an error of the input.
 
-        An error of the input ends them and becomes `error`. A checkpoint is due after
-        `checkpoint_tokens` tokens, at the next multiple of `checkpoint_records` records.
+        After `checkpoint_tokens` tokens, a multiple of `checkpoint_records` has a checkpoint.
         """
-        update, prepare = self._digest.update, self._prepare
         rest = None if n_records is None else n_records - self._n_read
         tokens_since = records_since = 0
         is_whole = self._shard == WHOLE
         try:
             for record in islice(self._records, rest):
-                update(record.text.encode("utf-8", "surrogatepass") + b"\n")
+                self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
                 self._n_read += 1
                 if not (is_whole or self._shard.has(self._n_read - 1)):
                     continue
-                record = prepare(record)
+                record = self._prepare(record)
                 tokens_since += len(record.tokens) or 1
                 records_since += 1
                 if tokens_since < checkpoint_tokens or records_since % checkpoint_records:

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -21,8 +20,7 @@ from elmo_cli.text.sources import BYTE_ORDER_MARK
 
 logger = logging.getLogger(__name__)
 
-PROTEINS: Final = "proteins"
-"""Language of a model that was trained on proteins."""
+PROTEINS: Final = "proteins"  # language of a model that was trained on proteins
 
 
 class TokenLimit(NamedTuple):
@@ -48,17 +46,14 @@ UNKNOWN: Final = Expected()
 class Sample:
     """First records of an input, and how they are read."""
 
-    is_text: bool = True
-    """True if each line is a sentence, or is split into sentences."""
+    is_text: bool = True  # True if each line is a sentence, or is split into sentences
     is_split_at_spaces: bool = True
     expected: Expected = UNKNOWN
-    tokens: Sentence = field(default_factory=list)
-    """Tokens of the first records, at least `_SAMPLE_TOKENS` if there are as many."""
+    tokens: Sentence = field(default_factory=list)  # at least `_SAMPLE_TOKENS`, if possible
     lines: dict[int, str] = field(default_factory=dict)
     """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
-    is_table: bool = False
-    """True if each row has a text, which is not split into sentences."""
+    is_table: bool = False  # True if each row has a text, which is not split into sentences
 
     @property
     def texts(self) -> list[str]:
@@ -78,20 +73,17 @@ class Sample:
 
 _SAMPLE_TOKENS: Final = 1000
 _SAMPLE_LINES: Final = 200
-_MAX_ATTACHED: Final = 0.05
-"""Share of the tokens that may end in a mark, as abbreviations do."""
+_MAX_ATTACHED: Final = 0.05  # share of the tokens
 _MARKS: Final = tuple('.,;:!?"')
 
 
 def attached_punctuation(sample: Sample) -> str | None:
     """Return a warning if whitespace seems to be the wrong tokenizer."""
-    tokens = sample.tokens
-    if not sample.is_split_at_spaces:
-        return None
+    tokens = sample.tokens if sample.is_split_at_spaces else []
     if warning := _unspaced_language(tokens):
         return warning
     attached = [token for token in tokens if token[:-1] and token.endswith(_MARKS)]
-    if len(attached) <= _MAX_ATTACHED * len(tokens):
+    if len(attached) <= _MAX_ATTACHED * len(tokens):  # It may be abbreviations.
         return None
     return (
         f"{len(attached):,} of the first {len(tokens):,} tokens end in punctuation "
@@ -131,12 +123,10 @@ def _unspaced_language(tokens: Sentence) -> str | None:
     return None
 
 
-_MIN_LINES: Final = 20
-"""Minimum number of lines that another line follows in their paragraph."""
+_MIN_LINES: Final = 20  # lines that another line follows in their paragraph
 _MIN_SHARE: Final = 0.6
 """Minimum share of these lines that end without punctuation, and that have similar widths."""
-_SIMILAR: Final = 0.75
-"""Minimum width of a full line, as a share of the width of the longest lines."""
+_SIMILAR: Final = 0.75  # minimum width of a full line, as a share of the longest lines' width
 _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 
 
@@ -150,8 +140,7 @@ def hard_wrapping(sample: Sample) -> str | None:
     width = widths[len(widths) * 9 // 10]  # Single longer lines do not count.
     n_open = sum(not line.endswith(_SENTENCE_ENDS) for line in followed)
     n_full = sum(_SIMILAR * width <= each <= width * 1.1 for each in widths)
-    is_usual = 40 <= width <= 120
-    if not is_usual or min(n_open, n_full) < _MIN_SHARE * len(followed):
+    if not 40 <= width <= 120 or min(n_open, n_full) < _MIN_SHARE * len(followed):
         return None
     return (
         "the text seems to be hard-wrapped: most lines end within a sentence. Use --paragraphs to "
@@ -160,10 +149,8 @@ def hard_wrapping(sample: Sample) -> str | None:
 
 
 _RESIDUES: Final = frozenset("ABCDEFGHIKLMNOPQRSTUVWXYZ*-")
-_MIN_RESIDUES: Final = 0.9
-"""Minimum share of residues among the tokens of proteins."""
-_MIN_TOKENS: Final = 20
-"""Number of tokens of an input, other than FASTA, whose domain is guessed."""
+_MIN_RESIDUES: Final = 0.9  # minimum share of residues among the tokens of proteins
+_MIN_TOKENS: Final = 20  # tokens of an input, other than FASTA, whose domain is guessed
 
 
 def other_domain(sample: Sample) -> str | None:
@@ -264,28 +251,19 @@ def tabs_in_lines(sample: Sample) -> str | None:
     )
 
 
-CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
-    hard_wrapping: (0, _SAMPLE_LINES),
-    attached_punctuation: (_SAMPLE_TOKENS, 0),
-    other_domain: (_SAMPLE_TOKENS, 0),
-    only_numbers: (0, _SAMPLE_LINES),
-    words_as_texts: (0, _SAMPLE_LINES),
-    repeated_words: (_SAMPLE_TOKENS, 0),
-    sequences_as_words: (0, _SAMPLE_LINES),
-    sentences_in_texts: (0, _SAMPLE_LINES),
-    tabs_in_lines: (0, _SAMPLE_LINES),
-}
-"""Checks, with the numbers of tokens and of lines that each one waits for."""
+Check = Callable[[Sample], str | None]
+_TOKEN_CHECKS: Final = (attached_punctuation, other_domain, repeated_words)
+_TABLE_CHECKS: Final = (only_numbers, words_as_texts, sequences_as_words, sentences_in_texts)
+CHECKS: Final = (hard_wrapping, *_TOKEN_CHECKS, *_TABLE_CHECKS, tabs_in_lines)
+"""Checks. Those of tokens wait for `_SAMPLE_TOKENS`, and the others for `_SAMPLE_LINES`."""
 
 
 @dataclass
 class Tally:
     """Count of something in all records."""
 
-    count: Callable[[Entry], int]
-    """Function that counts it in a record."""
-    warning: Callable[[int, str], str]
-    """Function that returns the warning for a count and the place of the first record with it."""
+    count: Callable[[Entry], int]  # in a record
+    warning: Callable[[int, str], str]  # for a count and the place of the first record with it
     n_found: int = 0
     first: int = 0
 
@@ -360,15 +338,14 @@ _MISREAD: Final = {
 """Characters that no text has, with the warning for their number and the place of the first."""
 
 
-def misread_characters() -> list[Tally]:
+def misread_characters(pattern: str, warning: str) -> Tally:
     """Count characters that only a wrong conversion of a file leaves in its text."""
 
-    def count(pattern: re.Pattern[str], entry: Entry) -> int:
+    def count(entry: Entry) -> int:
         text = entry.record.text
-        return 0 if text.isascii() else len(pattern.findall(text))
+        return 0 if text.isascii() else len(re.findall(pattern, text))
 
-    patterns = {re.compile(pattern): warning for pattern, warning in _MISREAD.items()}
-    return [Tally(partial(count, each), warning.format) for each, warning in patterns.items()]
+    return Tally(count, warning.format)
 
 
 class InputReport:
@@ -377,9 +354,9 @@ class InputReport:
     def __init__(self, sample: Sample, number_unit: str = "line") -> None:
         """Report on an input; the numbers of its records count a unit, such as lines."""
         self._sample, self._number_unit = sample, number_unit
-        self._waiting = dict(CHECKS)
+        self._waiting: list[Check] = list(CHECKS)
         limit = sample.expected.token_limit
-        self._tallies = misread_characters()
+        self._tallies = [misread_characters(*each) for each in _MISREAD.items()]
         self._tallies += [] if limit is None else [long_tokens(limit)]
         if sample.expected.language == "English":
             self._tallies.append(typographic_marks())
@@ -394,8 +371,9 @@ class InputReport:
                 tally.n_found += n_found
         if self._waiting:
             self._sample.add(entry)
-            for check, (n_tokens, n_lines) in list(self._waiting.items()):
-                if len(self._sample.tokens) >= n_tokens and entry.line >= n_lines:
+            has_tokens = len(self._sample.tokens) >= _SAMPLE_TOKENS
+            for check in list(self._waiting):
+                if has_tokens if check in _TOKEN_CHECKS else entry.line >= _SAMPLE_LINES:
                     self._run(check)
 
     def end(self, *, is_complete: bool) -> None:
@@ -407,7 +385,7 @@ class InputReport:
         for check in list(self._waiting) if is_complete else ():
             self._run(check)
 
-    def _run(self, check: Callable[[Sample], str | None]) -> None:
-        del self._waiting[check]
+    def _run(self, check: Check) -> None:
+        self._waiting.remove(check)
         if warning := check(self._sample):
             logger.warning("Warning: %s", warning)

@@ -14,7 +14,6 @@ import re
 import select
 import sys
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -23,153 +22,27 @@ from pathlib import Path
 from typing import IO, BinaryIO, Final
 
 from elmo_cli.errors import (
-    ElmoError,
     InputError,
     MissingInputError,
     StoppedError,
     first_line,
     kind_of,
-    load_extra,
     missing_if,
 )
+from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT: Final = "-"
 _NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
-"""Names in messages of an open text file and of standard input."""
-_POLL_SECONDS: Final = 0.1
-"""Interval at which a waiting reader calls `should_stop`."""
+_POLL_SECONDS: Final = 0.1  # interval at which a waiting reader calls `should_stop`
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-_HEAD_BYTES: Final = 4096
-"""Bytes at the beginning of a file that show its type and format."""
-_LINE_END_BYTES: Final = 1 << 16
-"""Bytes at the beginning of a file that show its line ends."""
+_HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type and format
+_LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
-MAX_TEXT_BYTES: Final = 1 << 28
-"""Maximum size of a file that is read as a whole."""
-
-_ZSTD: Final = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-_COMPRESSIONS: Final = {
-    "gzip": (b"\x1f\x8b", "zcat", "gzip"),
-    "bzip2": (b"BZh", "bzcat", "bz2"),
-    "xz": (b"\xfd7zXZ\0", "xzcat", "lzma"),
-    "zstd": (b"\x28\xb5\x2f\xfd", "zstdcat", _ZSTD),
-}
-"""First bytes of compressed data, the program that decompresses a file, and Python's module."""
-_BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
-"""Bytes 4 to 9 of bzip2: the first block, or the end of an empty file. Text may begin with BZh."""
-_MAGIC_BYTES: Final = 10
-
-_ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
-AS_TEXT: Final = "Write its text into a file with one sentence per line."
-_UNPACK: Final = "Unpack it and name a file in it."
-_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
-_TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
-_IN_ZIPS: Final = {
-    b"xl/w": ("a spreadsheet", _TO_CSV),
-    b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
-    b"[Content_Types].xml": _OFFICE,
-    b"mimetypeapplication/vnd.oasis": _OFFICE,
-    b"mimetypeapplication/epub": (
-        "an EPUB book",
-        "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
-    ),
-}
-"""Bytes at the beginning of some zip files, with their type and advice, the specific ones first."""
-_MAGICS: Final = (
-    ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
-    ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
-    (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
-    (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
-    (b"PK\x05\x06", "an empty zip file", _UNPACK),
-    (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
-    (b"\x89HDF\r\n", "HDF5", AS_TEXT),
-    (b"\x93NUMPY", "a NumPy array", AS_TEXT),
-    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
-    (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
-    (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
-    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
-    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
-    ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),
-)
-"""First bytes, type and advice. The more specific type comes first. LF ends the bytes."""
-
-
-def _compression_of(content: bytes) -> str | None:
-    """Return the compression of data by its first bytes, or None if it is not compressed."""
-    for name, (magic, *_) in _COMPRESSIONS.items():
-        if content.startswith(magic):
-            is_found = name != "bzip2" or content[4:_MAGIC_BYTES] in _BZIP2_BLOCKS
-            return name if is_found else None
-    return None
-
-
-def binary_type(content: bytes) -> tuple[str, str] | None:
-    """Return the type of data that is no UTF-8 text by its first bytes, and the advice for it."""
-    if compression := _compression_of(content):
-        program = _COMPRESSIONS[compression][1]
-        return f"{compression} data", f"Pipe in `{program} FILE`, or name the file."
-    if content[257:262] == b"ustar":
-        return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
-    if content.startswith(b"PK\x03\x04"):
-        for part, found in _IN_ZIPS.items():
-            if part in content:
-                return found
-    for magic, name, advice in _MAGICS:
-        if content.startswith(magic):
-            return name, advice
-    return _unmarked_utf(content)
-
-
-def _unmarked_utf(content: bytes) -> tuple[str, str] | None:
-    """Recognize UTF-32 and UTF-16 without a byte order mark by the zero bytes of Latin letters."""
-    if len(content) < 2 or (any(content[::2]) and any(content[1::2])):
-        return None
-    if len(content) >= 4 and not any(content[1::2]) and not any(content[2::4]):
-        return "UTF-32", _ICONV.format("utf-32le")
-    if len(content) >= 4 and not any(content[::2]) and not any(content[1::4]):
-        return "UTF-32", _ICONV.format("utf-32be")
-    order = "le" if any(content[::2]) else "be"
-    return "UTF-16", _ICONV.format(f"utf-16{order}")
-
-
-def binary_error(name: str, content: bytes) -> InputError | None:
-    """Return the error for a file that is no text by its first bytes, or None."""
-    if file_type := binary_type(content):
-        return InputError(f"{name}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
-    return None
-
-
-def _decompressed(file: BinaryIO) -> BinaryIO:
-    """Return an open file, or a reader that decompresses it; a pipe is returned as it is."""
-    compression = _compression_of(_peek(file, _MAGIC_BYTES))
-    if compression is None:
-        return file
-    module = load_extra(f"{compression} data", _COMPRESSIONS[compression][2], "zstd")
-    opened: BinaryIO = module.open(file)
-    return opened
-
-
-def _peek(file: BinaryIO, n_bytes: int) -> bytes:
-    """Return the next bytes of a file without reading them; empty for a pipe."""
-    content: bytes = file.peek(n_bytes)[:n_bytes] if hasattr(file, "peek") else b""
-    if len(content) < n_bytes and file.seekable():
-        position = file.tell()
-        content = file.read(n_bytes)
-        file.seek(position)
-    return content
-
-
-def _is_damage(error: Exception) -> bool:
-    """Return whether reading failed because of the file. Errors of this package are not damage."""
-    # xz and zstd are imported only when needed, so their errors are recognized by name.
-    is_named = type(error).__name__ in ("LZMAError", "ZstdError")
-    is_known = is_named or isinstance(error, (EOFError, OSError, zlib.error))
-    return is_known and not isinstance(error, ElmoError)
+MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
 
 
 class Pipe(io.FileIO):
@@ -243,8 +116,7 @@ class InvalidLine(str):
 class Source:
     """Input that is opened once: a path, `-` for standard input, or an open text file.
 
-    The first use of its content opens it. Whoever reads its records closes it at the end; a
-    source without a reader is closed with its last reference.
+    The first use of its content opens it. Who reads its records, or its last reference, closes it.
     """
 
     def __init__(self, given: object) -> None:
@@ -289,7 +161,7 @@ class Source:
         content = b""
         if self.is_file:
             with suppress(Exception):  # The reader of the whole file explains the error.
-                content = _decompressed(self.open()).read(_HEAD_BYTES)
+                content = decompressed(self.open()).read(_HEAD_BYTES)
             self.rewind()
         return content
 
@@ -358,10 +230,9 @@ class LineReader:
     ) -> None:
         """Read the lines of a file, decompressed; the number of the next one is `first`."""
         self._name, self._file = name, file
-        self._stream = _decompressed(file)
+        self._stream = decompressed(file)
         self.is_compressed = self._stream is not file
-        self.number = first - 1
-        """Number of the line that was read last."""
+        self.number = first - 1  # number of the line that was read last
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
         self._rest = b""  # bytes that were read, but not returned yet
@@ -412,13 +283,12 @@ class LineReader:
         keep_ends: bool = False,
     ) -> Iterator[str]:
         """Yield the lines as text; see `Source.lines`."""
-        position, is_compressed = 0, self.is_compressed
-        next_line, decode = self.next_line, self.decode
+        position = 0
         while True:
-            line = next_line()
-            end = self._file.tell() if is_compressed else position + len(line)
+            line = self.next_line()
+            end = self._file.tell() if self.is_compressed else position + len(line)
             if line:
-                yield decode(line, skip_errors, keep_ends)
+                yield self.decode(line, skip_errors, keep_ends)
             on_bytes(end - position)  # Compressed data has bytes after its last line.
             if not line:
                 return
@@ -454,7 +324,7 @@ class LineReader:
         try:
             return self._stream.readline(limit)
         except Exception as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             location = f"{self._name}, line {self.number + 1}"
             raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
@@ -484,9 +354,9 @@ def read_text(path: str | Path, max_bytes: int | None = None) -> str:
     max_bytes = max_bytes or MAX_TEXT_BYTES
     with open(path, "rb") as file:
         try:
-            content = _decompressed(file).read(max_bytes + 1)
+            content = decompressed(file).read(max_bytes + 1)
         except Exception as error:
-            if not _is_damage(error) or (isinstance(error, OSError) and error.errno):
+            if not is_damage(error) or (isinstance(error, OSError) and error.errno):
                 raise
             raise OSError(errno.EIO, f"damaged data: {error}", str(path)) from None
     if len(content) > max_bytes:

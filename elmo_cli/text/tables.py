@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate, chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
@@ -65,8 +65,7 @@ def _delimited_rows(
 ) -> Iterator[tuple[int, list[str], str | None, str | None]]:
     """Yield the rows of CSV or TSV that have content; `delimiter` is the usual one of the format.
 
-    Each has the number of its first line, its values, an error in its format, and the error of a
-    line that is not UTF-8.
+    Each has its first line's number, its values, its error, and the error of a line not in UTF-8.
     """
     unreadable: list[str] = []  # errors of the lines of the current row
 
@@ -158,20 +157,10 @@ def choose_columns(
     )
 
 
-def has_integer_ids(lines: Iterable[str], settings: TextSettings, delimiter: str) -> bool:
-    """Return whether all ids of CSV or TSV are texts of integers. Errors are reported later."""
-    rows = _delimited_rows(lines, settings, delimiter)
-    _, names, *_ = next(rows, (0, [], None, None))
-    if settings.id_name is None or names.count(settings.id_name) != 1:
-        return False
-    index, is_integer = names.index(settings.id_name), False
-    for _, values, error, _ in rows:
-        if not error and len(values) == len(names):
-            match = _INTEGER.fullmatch(values[index])
-            is_integer = match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
-            if not is_integer:
-                return False
-    return is_integer
+def is_integer(cell: str) -> bool:
+    """Return whether a cell is the text of an integer of 64 bits."""
+    match = _INTEGER.fullmatch(cell)
+    return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
 
 
 def json_array_entries(
@@ -179,12 +168,10 @@ def json_array_entries(
 ) -> Iterator[Entry]:
     """Yield the objects of a JSON array, given as lines with their ends."""
     parts = list(lines)
-    for line in parts:
-        if isinstance(line, InvalidLine):
-            raise InputError(line.error)
+    if error := next((line.error for line in parts if isinstance(line, InvalidLine)), None):
+        raise InputError(error)
     text = "".join(parts)
-    first = text.lstrip()[:1]
-    if first != "[":
+    if (first := text.lstrip()[:1]) != "[":
         raise TableError(
             f"expected a JSON array of objects, found {first!r}. If each line is an object, "
             "use --input-format jsonl."
@@ -202,16 +189,6 @@ def json_array_entries(
         else:
             error = f"expected a JSON object, found {json.dumps(row)[:60]}"
             yield Entry(number, Record("", []), error)
-
-
-class ParquetSize(NamedTuple):
-    """Size of a file, and the Arrow types of its ids, if it has any, and of its kept columns."""
-
-    n_rows: int
-    n_text_bytes: int
-    """Bytes of the column with the text, before compression."""
-    id_type: Any
-    kept_types: dict[str, Any]
 
 
 def parquet_entries(
@@ -242,8 +219,12 @@ def parquet_entries(
             n_told = size * n_read // len(rows)
 
 
-def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
-    """Return the size of an open file by its footer."""
+def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict[str, Any]]:
+    """Return what the footer of an open file says.
+
+    It is the number of rows, the bytes of the texts before compression, and the Arrow types of the
+    ids, or None, and of the kept columns.
+    """
     with _opened(file) as table:
         schema, footer = table.schema_arrow, table.metadata.to_dict()
     settings = _choose_fields(schema, settings)
@@ -257,7 +238,7 @@ def parquet_size(file: Any, settings: TextSettings) -> ParquetSize:
     types = _field_types(schema)
     kept_types = {name: types[name] for name in settings.keep_columns}
     id_type = None if settings.id_name is None else types[settings.id_name]
-    return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
+    return footer["num_rows"], n_text_bytes, id_type, kept_types
 
 
 def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:

@@ -22,18 +22,11 @@ from elmo_cli.errors import SettingsError, check_type, first_line, load_extra
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
-_SEGMENTERS: Final = (["char"], ["jieba"])
-"""Segmenters of Chinese that may follow `spacy:zh:`."""
+_SEGMENTERS: Final = (["char"], ["jieba"])  # segmenters of Chinese that may follow `spacy:zh:`
 _VERBATIM: Final = "verbatim"
-_FULL_WIDTH: Final = ("ja", "zh")
-"""Languages that have some of `MARKS` as marks of their own."""
-MARKS: Final = str.maketrans(
-    {
-        **dict.fromkeys("‘’‚´", "'"),
-        **dict.fromkeys("“”„«»", '"'),
-        **{"–": "-", "—": " - ", "…": "..."},
-    }
-)
+_FULL_WIDTH: Final = ("ja", "zh")  # languages that have some of `MARKS` as marks of their own
+_QUOTES: Final = {**dict.fromkeys("‘’‚´", "'"), **dict.fromkeys("“”„«»", '"')}
+MARKS: Final = str.maketrans({**_QUOTES, "–": "-", "—": " - ", "…": "..."})
 """Plain forms of quotes, apostrophes, dashes and the ellipsis, by Moses' normalize-punctuation.
 
 Moses writes a single quote that is not between two letters as `"`. Here it is `'`, as in the script
@@ -51,14 +44,10 @@ def normalize(text: str) -> str:
 class Tokenizer:
     """Tokenizer, and optionally a splitter of text into sentences: see `make_tokenizer`."""
 
-    name: str = "whitespace"
-    """Name with the language, such as `moses:fr`."""
-    tokenize: Callable[[str], list[str]] = str.split
-    """Function that splits a sentence into tokens."""
-    splits_by: str | None = None
-    """Language whose rules split a text into sentences."""
-    normalization: str | None = None
-    """`moses` if `MARKS` are normalized before."""
+    name: str = "whitespace"  # name with the language, such as `moses:fr`
+    tokenize: Callable[[str], list[str]] = str.split  # function that splits a sentence into tokens
+    splits_by: str | None = None  # language whose rules split a text into sentences
+    normalization: str | None = None  # `moses` if `MARKS` are normalized before
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""
@@ -67,9 +56,7 @@ class Tokenizer:
             "normalization": self.normalization,
             "split_sentences": self.splits_by,
         }
-        return {
-            name: value for name, value in attributes.items() if value not in (None, "whitespace")
-        }
+        return {name: text for name, text in attributes.items() if text and text != "whitespace"}
 
     def split_sentences(self, text: str) -> list[str]:
         """Split a text into sentences; without `splits_by`, it is the only one."""
@@ -130,8 +117,7 @@ def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:
 
     Older versions normalized no marks, and recorded no normalization.
     """
-    name = attributes.get("tokenizer")
-    if not isinstance(name, str):
+    if not isinstance(name := attributes.get("tokenizer"), str):
         return None
     is_full = "normalization" in attributes or not set(_FULL_WIDTH).isdisjoint(name.split(":"))
     return name if is_full else f"{name}:{_VERBATIM}"

@@ -40,10 +40,8 @@ from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
-_SAMPLES = 64
-"""Number of samples of a large file: its beginning, its end, and 62 between them."""
-_SAMPLE_BYTES = 1 << 20
-"""Size of a sample. Files of up to 64 MiB are read as a whole."""
+_SAMPLES = 64  # number of samples of a large file: its beginning, its end, and 62 between them
+_SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
 
 
 class FileFingerprint(TypedDict):
@@ -51,25 +49,17 @@ class FileFingerprint(TypedDict):
 
     name: str
     n_bytes: int
-    sha256: str
-    """SHA-256 of the file, or of samples of a large file."""
+    sha256: str  # SHA-256 of the file, or of samples of a large file
 
 
 class Identity(TypedDict):
-    """Everything besides `TrainingOptions` that must stay equal when a run resumes.
-
-    The words to predict are part of the checkpoint itself.
-    """
+    """Everything besides `TrainingOptions` and words that must stay equal when a run resumes."""
 
     architecture: dict[str, Any]
-    start_sha256: str | None
-    """SHA-256 of the weights that the run starts from; None for random weights."""
-    files: list[FileFingerprint]
-    """Text files in their order. A file may be renamed or moved."""
-    text: dict[str, Any]
-    """Tokenizer, validation share, format and column of the text."""
-    vocabulary_size: int | None
-    """Maximum number of words to predict, if the text gives them."""
+    start_sha256: str | None  # weights that the run starts from; None for random ones
+    files: list[FileFingerprint]  # text files in their order, which may be renamed or moved
+    text: dict[str, Any]  # tokenizer, validation share, format and column of the text
+    vocabulary_size: int | None  # maximum number of words to predict, if the text gives them
 
 
 def is_identity(value: object) -> TypeGuard[Identity]:
@@ -89,10 +79,8 @@ class Signature(NamedTuple):
     """Everything that must stay equal when a run resumes, and its length."""
 
     identity: Identity
-    options: dict[str, Any]
-    """Fields of `TrainingOptions`."""
-    words: Sequence[str] | None
-    """Words to predict; None if the text gives them."""
+    options: dict[str, Any]  # fields of `TrainingOptions`
+    words: Sequence[str] | None  # words to predict; None if the text gives them
 
 
 @dataclass(frozen=True)
@@ -198,15 +186,12 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 
 
 def _show(value: Any) -> str:
-    """Format a value for a message."""
-    if isinstance(value, Mapping):
-        return "given"
-    return "not given" if value is None else str(value)
+    shown = "not given" if value is None else str(value)
+    return "given" if isinstance(value, Mapping) else shown
 
 
 CHECKPOINT_FILE = "checkpoint.pt"
-FORMAT = "elmo train 2"
-"""Name of the format of a checkpoint, and its version."""
+FORMAT = "elmo train 2"  # name of the format of a checkpoint, and its version
 
 
 class Checkpoint(TypedDict):
@@ -217,27 +202,19 @@ class Checkpoint(TypedDict):
     options: dict[str, Any]
     words: list[str]
     step: int
-    n_tokens: int
-    """Tokens that the model was trained on."""
+    n_tokens: int  # tokens that the model was trained on
     warmup_steps: int
-    text_tokens: int | None
-    """Tokens per pass over the text, if they were counted."""
+    text_tokens: int | None  # tokens per pass over the text, if they were counted
     seconds: float
-    progress: tuple[Any, ...]
-    """Fields of `TextProgress`."""
+    progress: tuple[Any, ...]  # fields of `TextProgress`
     loss_sums: Tensor
-    carried: list[Tensor]
-    """Tensors of the carried state, with the rows of all processes."""
-    objective: dict[str, Tensor]
-    """Tensors of the biLM and its softmax."""
+    carried: list[Tensor]  # tensors of the carried state, with the rows of all processes
+    objective: dict[str, Tensor]  # tensors of the biLM and its softmax
     optimizer: dict[str, Any]
 
 
 def load_checkpoint(description: Description) -> Checkpoint | None:
-    """Load the checkpoint of a run onto the CPU. Return None if its folder has no checkpoint.
-
-    Torch reads tensors, numbers and text only, so that a checkpoint cannot run code.
-    """
+    """Load the checkpoint of a run onto the CPU, which runs no code. Return None without one."""
     folder = description.folder
     path = folder / CHECKPOINT_FILE
     if not path.exists():

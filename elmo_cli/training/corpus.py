@@ -41,30 +41,22 @@ from elmo_cli.training.training_options import TrainingOptions
 
 _Item = TypeVar("_Item")
 
-_WINDOW_TOKENS = 200_000
-"""Minimum number of tokens per window: enough for batches of similar lengths."""
-_WINDOW_BATCHES = 50
-"""Minimum number of batches per window."""
+_WINDOW_TOKENS = 200_000  # minimum per window, enough for batches of similar lengths
+_WINDOW_BATCHES = 50  # minimum number of batches per window
 
 
 class TextProgress(NamedTuple):
     """Progress in the text."""
 
-    epoch: int = 0
-    """Complete passes over the text."""
-    file: int = 0
-    """Complete files of this pass, in the order of this pass."""
+    epoch: int = 0  # complete passes over the text
+    file: int = 0  # complete files of this pass, in the order of this pass
+    # Decompressed bytes of the current file before the current window. It is 0 in other formats
+    # than text, whose records are skipped by their number.
     offset: int = 0
-    """Bytes of the current file before the current window, decompressed. It is 0 in other formats
-    than text, whose records are skipped by their number."""
-    n_records: int = 0
-    """Lines or other records of the current file before the current window."""
-    n_windows: int = 0
-    """Complete windows."""
-    n_used: int = 0
-    """Used batches of the current window; with streams, used sentences."""
-    streams: tuple[tuple[Sentence, int], ...] = ()
-    """Sentence of each stream, and the number of its predictions that are done."""
+    n_records: int = 0  # lines or other records of the current file before the current window
+    n_windows: int = 0  # complete windows
+    n_used: int = 0  # used batches of the current window; with streams, used sentences
+    streams: tuple[tuple[Sentence, int], ...] = ()  # sentence of each, and its predictions done
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -75,12 +67,9 @@ class TextEntry(NamedTuple):
     """A line of a text, or a record of another format."""
 
     text: str
-    sentences: list[Sentence]
-    """Sentences with tokens."""
-    offset: int
-    """Offset after the line; 0 in other formats than text."""
-    n_records: int
-    """Number of this record in its file, from 1."""
+    sentences: list[Sentence]  # sentences with tokens
+    offset: int  # offset after the line; 0 in other formats than text
+    n_records: int  # number of this record in its file, from 1
 
 
 @dataclass(frozen=True)
@@ -94,10 +83,7 @@ class TrainingText:
     seed: int = 0
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
-        """Yield windows without end, from the start of a window on.
-
-        The last window of a pass contains the rest of the pass.
-        """
+        """Yield windows without end, from the start of a window on. A pass ends with a window."""
         progress, n_windows = start, start.n_windows
         while True:
             window: list[Sentence] = []
@@ -119,10 +105,7 @@ class TrainingText:
                 raise InputError(f"{self.names}: no sentence to train on.")
 
     def _rest_of_pass(self, start: TextProgress) -> Iterator[tuple[list[Sentence], TextProgress]]:
-        """Yield the sentences of each record until the end of the pass, with the progress after it.
-
-        Each pass goes through the files in an order of its own.
-        """
+        """Yield the sentences of each record of the pass, whose order of files is its own."""
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
@@ -250,15 +233,12 @@ Row = list[Piece]
 class Batch(NamedTuple):
     """The rows of a batch as numbers: B rows of up to U predictions."""
 
-    tokens: list[str]
-    """The distinct tokens."""
-    words: NDArray[np.int64]
-    """Vocabulary index of each distinct token."""
+    tokens: list[str]  # the distinct tokens
+    words: NDArray[np.int64]  # vocabulary index of each distinct token
     steps: NDArray[np.int64]
     """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that forward reads,
     that forward predicts, that backward reads, that backward predicts."""
-    lengths: NDArray[np.int64]
-    """Predictions per row and direction, shape (B,)."""
+    lengths: NDArray[np.int64]  # predictions per row and direction, shape (B,)
 
 
 def read_batches(
@@ -300,10 +280,7 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
 def split_into_blocks(
     text: Iterator[tuple[Sentence, TextProgress]], options: TrainingOptions, start: TextProgress
 ) -> Iterator[tuple[list[Row], TextProgress]]:
-    """Yield blocks of all streams. A stream takes the next sentence when it needs one.
-
-    bilm-tf distributes sentences similarly, but here both directions read the same sentences.
-    """
+    """Yield blocks of all streams. A stream takes the next sentence when it needs one."""
     streams = list(start.streams) or [([], 1)] * options.batch_size
     progress = start
     while True:

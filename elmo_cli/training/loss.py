@@ -23,8 +23,7 @@ from elmo_cli.model.lstm import autocast_dtype, pack
 from elmo_cli.training.corpus import Batch
 from elmo_cli.training.training_options import TrainingOptions
 
-_WARMUP_SHARE = 0.1
-"""Maximum share of the run over which the learning rate rises."""
+_WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
 
 
 def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions) -> optim.Optimizer:
@@ -39,8 +38,7 @@ def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions)
 def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> tuple[float, bool]:
     """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
 
-    The rate rises over the first `warmup_steps`, but at most over a tenth of the run. It then
-    stays constant, and falls linearly to 0 over the last `decay_share` of the run.
+    It rises over `warmup_steps`, at most a tenth of the run, and falls to 0 over `decay_share`.
     """
     rise = fall = 1.0
     if options.warmup_steps:
@@ -58,10 +56,7 @@ class Samples(NamedTuple):
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
-    """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does.
-
-    A vocabulary is sorted by descending count, so that frequent words are drawn often.
-    """
+    """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does."""
     draws = torch.empty(0, dtype=torch.int64)
     while True:
         uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)

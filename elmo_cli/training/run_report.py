@@ -47,8 +47,7 @@ logger = logging.getLogger(__name__)
 RECORD_FILE = "training.json"
 CARD_FILE = "card.md"
 VOCABULARY_FILE = "vocab.txt"
-LOG_SECONDS = 10.0
-"""Minimum time between two progress messages."""
+LOG_SECONDS = 10.0  # minimum time between two progress messages
 
 Figures = dict[str, float]
 """Perplexity of a model: `forward` and `backward`, with `<UNK>` counted as a word; `average`, exp
@@ -266,10 +265,7 @@ def _card_rows(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_finished(description: Description) -> bool:
-    """Return whether the folder has the finished model of this run, without a checkpoint.
-
-    Raise a `ModelError` if it has another model, or the model of a run of another length.
-    """
+    """Return whether the folder has the finished model of this run alone; refuse another model."""
     folder, signature = description.folder, description.signature
     weights = candidates(folder, "weights")
     if not weights or (folder / CHECKPOINT_FILE).exists():

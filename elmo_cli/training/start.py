@@ -25,36 +25,24 @@ from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOp
 
 logger = logging.getLogger(__name__)
 
-_VOCABULARY_SIZE = 25_000
-"""Default number of words to predict."""
-_MAX_COLUMNS_SHARE = 0.5
-"""Maximum share of the words of a vocabulary that may have whitespace inside."""
-_MIN_COVERAGE = 0.5
-"""Minimum share of the tokens of a text that a vocabulary covers without a warning."""
+_VOCABULARY_SIZE = 25_000  # default number of words to predict
+_MAX_COLUMNS_SHARE = 0.5  # words of a vocabulary that may have white space inside, at most
+_MIN_COVERAGE = 0.5  # share of a text that a vocabulary covers without a warning, at least
 
 
 class Start(NamedTuple):
     """Everything about the model that is known before the text is read."""
 
-    content: dict[str, Any]
-    """Content of its options.json."""
-    name: str
-    """Name of the model, preset or file with the architecture."""
-    files: ModelFiles | None
-    """Files of the model whose weights are the start; None for random weights."""
-    vocabulary: Vocabulary | None
-    """Words to predict; None if they are the most frequent words of the text."""
-    vocabulary_file: str | Path | None
-    """File with these words, if it is not the model's own vocabulary."""
-    n_words: int | None
-    """Maximum number of words to predict, if the text gives them."""
+    content: dict[str, Any]  # content of its options.json
+    name: str  # name of the model, preset or file with the architecture
+    files: ModelFiles | None  # model whose weights are the start; None for random weights
+    vocabulary: Vocabulary | None  # None for the most frequent words of the text
+    vocabulary_file: str | Path | None  # file with these words, if it is not the model's own
+    n_words: int | None  # maximum number of words to predict, if the text gives them
 
 
 def choose_start(options: StartOptions) -> Start:
-    """Choose the architecture of an options.json, of a preset, or of a model to start from.
-
-    Together with a model, an options.json is allowed only for a single file of weights.
-    """
+    """Choose the architecture of an options.json, of a preset, or of a model to start from."""
     vocabulary_file = options.vocabulary_file
     vocabulary = None if vocabulary_file is None else _read_words(vocabulary_file)
     if options.preset is not None:
@@ -101,10 +89,7 @@ def _read_words(path: str | Path) -> Vocabulary:
 
 
 def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> None:
-    """Log how much of the beginning of a text the vocabulary covers, if there is one.
-
-    Warn if it is little. If a vocabulary file covers nothing, raise an `InputError`.
-    """
+    """Log how much of the beginning of a text the vocabulary covers; warn if it is little."""
     vocabulary, name = start.vocabulary, start.vocabulary_file or start.name
     tokens = [token for sentence in sentences for token in sentence]
     if vocabulary is None or not tokens:

@@ -33,14 +33,11 @@ from elmo_cli.training.training_run import Processes, Run, join_processes
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_SENTENCES = 1000
-"""Sentences at the beginning of the text that are checked before training."""
+_SAMPLE_SENTENCES = 1000  # sentences at the beginning of the text that are checked before training
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-LOG_STEPS = 10
-"""Steps between entries of log.jsonl."""
-EVALUATION_TOKENS = 20_000
-"""Number of tokens of the validation text that an evaluation during training reads."""
+LOG_STEPS = 10  # steps between entries of log.jsonl
+EVALUATION_TOKENS = 20_000  # tokens of the validation text per evaluation during training
 
 
 def train_model(
@@ -54,9 +51,8 @@ def train_model(
 ) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
-    Return the perplexity of the validation text, if there is one. The names of `training_options`
-    are fields of `TrainingOptions`; None is the default. If `should_stop` returns True after a
-    step, a checkpoint is saved and a `StoppedError` is raised.
+    Return the perplexity of the validation text, if there is one. `training_options` are fields of
+    `TrainingOptions`. If `should_stop` returns True, a checkpoint is saved for a `StoppedError`.
     """
     _check_validation_file(text_options)
     if run_options.tensorboard:

@@ -50,13 +50,10 @@ PRESETS: Final[Mapping[str, dict[str, Any]]] = {
 class TextOptions:
     """The text to train on, and the text to measure perplexity on."""
 
-    files: tuple[str | Path, ...]
-    """Paths or patterns (`*`, `?`, `[...]`, `**`)."""
+    files: tuple[str | Path, ...]  # paths or patterns (`*`, `?`, `[...]`, `**`)
     settings: TextSettings = DEFAULT_SETTINGS
-    """Settings of every file."""
     tokenizer: Tokenizer = WHITESPACE
-    validation_file: str | Path | None = None
-    """Text to measure perplexity on."""
+    validation_file: str | Path | None = None  # text to measure perplexity on
     validation_share: float = 0.0
     """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
     trained on these lines."""
@@ -155,8 +152,8 @@ _PUBLISHED_KEYS: Final = {
 }
 """Training keys of bilm-tf's options.json, and the names of these options here."""
 
+# Minimum of each integer option in `_PUBLISHED_KEYS`.
 _MINIMA: Final = {"epochs": 1, "batch_size": 1, "unroll": 1, "negative_samples": 0}
-"""Minimum of each integer option in `_PUBLISHED_KEYS`."""
 _MAX_INTEGER: Final = 1_000_000_000
 _MAX_NUMBER: Final = 1e30
 
@@ -165,10 +162,7 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 
 
 def complete_options(given: Mapping[str, Any], content: Mapping[str, Any]) -> TrainingOptions:
-    """Complete given options from the content of an options.json and from the defaults.
-
-    The names of `given` are fields of `TrainingOptions`. None is the default.
-    """
+    """Complete fields of `TrainingOptions`, where not None, by an options.json and defaults."""
     values = {name: value for name, value in given.items() if value is not None}
     optimizer = values.get("optimizer", TrainingOptions.optimizer)
     defaults = {

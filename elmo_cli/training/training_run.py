@@ -41,8 +41,7 @@ class Processes:
     """This process among all processes of a run."""
 
     device: torch.device
-    rank: int = 0
-    """Number of this process, from 0."""
+    rank: int = 0  # number of this process, from 0
     count: int = 1
 
     @property
@@ -228,10 +227,7 @@ class Run:
         )
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint.
-
-        An AttributeError, LookupError or ValueError means that it does not fit the model.
-        """
+        """Continue from a checkpoint. Errors of Python mean that it does not fit the model."""
         old, new = checkpoint["objective"], self.objective.state_dict()
         if old.keys() != new.keys() or any(old[name].shape != new[name].shape for name in new):
             raise ValueError("tensors of other shapes")

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FORMATS, checked_records, open_input, open_records
+from elmo_cli.text.ids import checked_records
+from elmo_cli.text.input_formats import FORMATS, open_input, open_records
 from elmo_cli.text.parsers import NAME_THE_TEXT
 from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample

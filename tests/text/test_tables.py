@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import IdUse, open_input, open_records
+from elmo_cli.text.ids import IdUse
+from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import (
     DEFAULT_SETTINGS,
     NumericId,

@@ -1,0 +1,122 @@
+"""Types of files by their first bytes: compressed data, which is read, and data that is no text."""
+
+import sys
+import zlib
+from typing import BinaryIO, Final
+
+from elmo_cli.errors import ElmoError, InputError, load_extra
+
+_ZSTD: Final = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_COMPRESSIONS: Final = {
+    "gzip": (b"\x1f\x8b", "zcat", "gzip"),
+    "bzip2": (b"BZh", "bzcat", "bz2"),
+    "xz": (b"\xfd7zXZ\0", "xzcat", "lzma"),
+    "zstd": (b"\x28\xb5\x2f\xfd", "zstdcat", _ZSTD),
+}
+"""First bytes of compressed data, the program that decompresses a file, and Python's module."""
+_BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
+"""Bytes 4 to 9 of bzip2: the first block, or the end of an empty file. Text may begin with BZh."""
+_MAGIC_BYTES: Final = 10
+
+_ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
+AS_TEXT: Final = "Write its text into a file with one sentence per line."
+_UNPACK: Final = "Unpack it and name a file in it."
+_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
+_TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
+_IN_ZIPS: Final = {
+    b"xl/w": ("a spreadsheet", _TO_CSV),
+    b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
+    b"[Content_Types].xml": _OFFICE,
+    b"mimetypeapplication/vnd.oasis": _OFFICE,
+    b"mimetypeapplication/epub": (
+        "an EPUB book",
+        "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
+    ),
+}
+"""Bytes at the beginning of some zip files, with their type and advice, the specific ones first."""
+_MAGICS: Final = (
+    ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
+    ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
+    (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
+    (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
+    (b"PK\x05\x06", "an empty zip file", _UNPACK),
+    (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
+    (b"\x89HDF\r\n", "HDF5", AS_TEXT),
+    (b"\x93NUMPY", "a NumPy array", AS_TEXT),
+    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
+    (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
+    (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
+    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),
+)
+"""First bytes, type and advice. The more specific type comes first. LF ends the bytes."""
+
+
+def _compression_of(content: bytes) -> str | None:
+    """Return the compression of data by its first bytes, or None if it is not compressed."""
+    name = next((n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)), None)
+    is_text = name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS
+    return None if is_text else name
+
+
+def binary_type(content: bytes) -> tuple[str, str] | None:
+    """Return the type of data that is no UTF-8 text by its first bytes, and the advice for it."""
+    if compression := _compression_of(content):
+        program = _COMPRESSIONS[compression][1]
+        return f"{compression} data", f"Pipe in `{program} FILE`, or name the file."
+    if content[257:262] == b"ustar":
+        return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
+    in_zip = _IN_ZIPS.items() if content.startswith(b"PK\x03\x04") else ()
+    found = [kind for part, kind in in_zip if part in content]
+    found += [(name, advice) for magic, name, advice in _MAGICS if content.startswith(magic)]
+    return found[0] if found else _unmarked_utf(content)
+
+
+def _unmarked_utf(content: bytes) -> tuple[str, str] | None:
+    """Recognize UTF-32 and UTF-16 without a byte order mark by the zero bytes of Latin letters."""
+    for encoding, n_bytes, zeros in (
+        ("utf-32le", 4, content[1::2] + content[2::4]),
+        ("utf-32be", 4, content[::2] + content[1::4]),
+        ("utf-16be", 2, content[::2]),
+        ("utf-16le", 2, content[1::2]),
+    ):
+        if len(content) >= n_bytes and not any(zeros):
+            return encoding[:6].upper(), _ICONV.format(encoding)
+    return None
+
+
+def binary_error(name: str, content: bytes) -> InputError | None:
+    """Return the error for a file that is no text by its first bytes, or None."""
+    if file_type := binary_type(content):
+        return InputError(f"{name}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
+    return None
+
+
+def decompressed(file: BinaryIO) -> BinaryIO:
+    """Return an open file, or a reader that decompresses it; a pipe is returned as it is."""
+    compression = _compression_of(_peek(file, _MAGIC_BYTES))
+    if compression is None:
+        return file
+    module = load_extra(f"{compression} data", _COMPRESSIONS[compression][2], "zstd")
+    opened: BinaryIO = module.open(file)
+    return opened
+
+
+def _peek(file: BinaryIO, n_bytes: int) -> bytes:
+    """Return the next bytes of a file without reading them; empty for a pipe."""
+    content: bytes = file.peek(n_bytes)[:n_bytes] if hasattr(file, "peek") else b""
+    if len(content) < n_bytes and file.seekable():
+        position = file.tell()
+        content = file.read(n_bytes)
+        file.seek(position)
+    return content
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether reading failed because of the file. Errors of this package are not damage."""
+    # xz and zstd are imported only when needed, so their errors are recognized by name.
+    is_named = type(error).__name__ in ("LZMAError", "ZstdError")
+    is_known = is_named or isinstance(error, (EOFError, OSError, zlib.error))
+    return is_known and not isinstance(error, ElmoError)

@@ -1,0 +1,105 @@
+"""Use of ids in an output, and the records of an input after the checks of their ids."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from elmo_cli.errors import InputError
+from elmo_cli.text.parsers import ORIGINAL_ID, Entry
+from elmo_cli.text.records import Record
+from elmo_cli.text.report import InputReport
+from elmo_cli.text.tables import TableError
+
+logger = logging.getLogger(__name__)
+
+IdUse = Literal["datasets", "rows", "all", "any", "none"]
+"""Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `rows`, records get
+their `LINE` if ids repeat; `all`, ids may repeat, but all records have one, or none has; `any`,
+records may lack them; `none`, they are not read."""
+
+
+def checked_records(
+    entries: Iterable[Entry],
+    name: str,
+    *,
+    skip_errors: bool = False,
+    ids: IdUse = "all",
+    number_unit: str = "line",
+    report: InputReport | None = None,
+) -> Iterator[Record]:
+    """Yield the records of entries after checking their ids; the report sees all entries.
+
+    An invalid entry is an `InputError`, or with `skip_errors` a record with its text and error.
+    """
+    numbers: dict[str | None, int] = {}
+    n_ids, is_complete = 0, False
+    try:
+        for entry in entries:
+            number, record, error, _ = entry
+            if ids == "none":
+                record = record if record.id is None else record._replace(id=None)
+            elif error is None and (record.error is None or record.id is not None):
+                error = _id_error(record, number, numbers, number_unit, ids)
+                n_ids += error is None and record.id is not None
+            if error is not None:
+                error = f"{name}, {number_unit} {number}: {error}"
+                if not skip_errors:
+                    raise InputError(error)
+                record = Record(record.text, [], error=error)
+            if report is not None:
+                report.see(entry)
+            yield record
+        is_complete = True
+    except TableError as error:
+        raise InputError(f"{name}: {error}") from None
+    finally:  # Only the beginning of a text may be read.
+        if report is not None:
+            report.end(is_complete=is_complete)
+            if (n := n_ids + (None in numbers) - len(numbers)) > 0:
+                have = "1 record has" if n == 1 else f"{n:,} records have"
+                message = f"{name}: {have} the id of an earlier record. See their line or index."
+                logger.warning("Warning: %s", message)
+
+
+_NUMBERED: Final = 'To number the records instead, use --id-column "".'
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
+
+
+def _invalid_name(identifier: str | None) -> str | None:
+    """Return the error of an id that names a dataset, if any."""
+    if not identifier:
+        return None
+    name, remedy = f"the id {identifier[:60]!r}", "Use --layout packed, Parquet or JSON lines."
+    if "\0" in identifier:
+        return f"{name} has a zero byte. Remove it."
+    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
+        return f"{name} has {n_bytes:,} bytes, and a name has at most {_MAX_NAME_BYTES:,}. {remedy}"
+    if identifier == "." or "/" in identifier:
+        return f"{name} cannot name a dataset of HDF5 or npz. {remedy}"
+    return None
+
+
+def _id_error(
+    record: Record, number: int, numbers: dict[str | None, int], number_unit: str, ids: IdUse
+) -> str | None:
+    """Store the number of an id. Return its error if it is missing, repeats or cannot be used."""
+    identifier = record.id
+    if ids == "datasets" and (error := _invalid_name(identifier)):
+        return error
+    # The ids of FASTA cannot be left out.
+    remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
+    if ids != "any" and numbers and (identifier is None) != (None in numbers):
+        if identifier is None:
+            return f"expected an id, as before, found none.{remedy}"
+        return f"expected no id, as before, found {identifier[:60]!r}"
+    if ids != "any" and identifier == "":
+        return f"expected an id, found an empty cell.{remedy}"
+    first = numbers.setdefault(identifier, number)
+    if ids == "datasets" and identifier is not None and first != number:
+        name = f"the id {identifier[:60]!r}"
+        return (
+            f"{name} is that of {number_unit} {first} already, and ids name the datasets of HDF5 "
+            f"and npz. Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
+        )
+    return None
