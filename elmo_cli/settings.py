@@ -121,11 +121,11 @@ class Selection:
             raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
         if self.mix is None:
             if self.gamma is not None:
-                raise SettingsError(f"gamma {self.gamma}: expected a mix with it")
+                raise SettingsError("--gamma requires --mix")
             return
         if self.layers != "all":
             mismatch = "expected none with a mix, which is of all layers"
-            raise SettingsError(f"layers {self.layers!r}: {mismatch}")
+            raise SettingsError(f"--layers {self.layers!r}: {mismatch}")
         for name, values in (("mix", self.mix), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
@@ -186,7 +186,7 @@ def _check_layers(layers: object, n_layers: int) -> str:
     numbers = parse_layers(layers, range(n_layers))
     if numbers is None:
         raise SettingsError(
-            f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
+            f"--layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
     return ",".join(map(str, numbers))

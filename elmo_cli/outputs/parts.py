@@ -51,7 +51,7 @@ PART: Final = "part"
 """Attribute of a part: its number."""
 PARTS: Final = "parts"
 """Attribute of a part: the number of all parts."""
-OTHER_FOLDER: Final = "Choose another folder or remove this one."
+OTHER_FOLDER: Final = "Choose another folder."
 _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 _PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
 _OF_PART: Final = (PART, "records", "input_records", "input_sha256", "tokens", "skipped")

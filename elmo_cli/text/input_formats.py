@@ -513,7 +513,7 @@ def _id_error(
     remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
     if ids != "any" and numbers and (identifier is None) != (None in numbers):
         if identifier is None:
-            return "expected an id, as before, found none"
+            return f"expected an id, as before, found none.{remedy}"
         return f"expected no id, as before, found {identifier[:60]!r}"
     if ids != "any" and identifier == "":
         return f"expected an id, found an empty cell.{remedy}"

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from elmo_cli.errors import counted
-from elmo_cli.text.parsers import ORIGINAL_ID, Entry
+from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.sources import BYTE_ORDER_MARK
 
@@ -143,7 +143,7 @@ _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 def hard_wrapping(sample: Sample) -> str | None:
     """Return a warning if the lines of a text seem to end where a maximum width is reached."""
     lines = [sample.lines.get(number, "") for number in range(1, max(sample.lines, default=0) + 1)]
-    followed = [line for line, following in pairwise(lines) if line and following]
+    followed = [line for line, following in pairwise(lines) if " " in line and following]
     if not sample.is_text or len(followed) < _MIN_LINES:
         return None
     widths = sorted(map(len, followed))
@@ -248,12 +248,14 @@ def tabs_in_lines(sample: Sample) -> str | None:
         return None
     return (
         "every line of the text has tabs. If it is a table with a header, use --input-format tsv "
-        "and --text-column. Otherwise take one column of it with `cut -f N FILE`."
+        f"and --text-column. If each line has a word, {TO_ONE_SENTENCE_PER_LINE} Otherwise take a "
+        "column of it with `cut -f N FILE`."
     )
 
 
 CHECKS: Final[dict[Callable[[Sample], str | None], tuple[int, int]]] = {
     hard_wrapping: (0, _SAMPLE_LINES),
+    lambda sample: None if sample.tokens else "the input has no tokens.": (1, 0),
     attached_punctuation: (_SAMPLE_TOKENS, 0),
     other_domain: (_SAMPLE_TOKENS, 0),
     only_numbers: (0, _SAMPLE_LINES),

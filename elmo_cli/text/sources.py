@@ -65,9 +65,11 @@ _MAGIC_BYTES: Final = 10
 
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 AS_TEXT: Final = "Write its text into a file with one sentence per line."
+_PIPE_WORDS: Final = ". It is the name of a file; to type words, pipe them into `elmo ... -`."
 _UNPACK: Final = "Unpack it and name a file in it."
-_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
-_TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
+_SOFFICE: Final = 'Convert it with `soffice --convert-to "{}" FILE`.'
+_OFFICE: Final = ("an Office document", _SOFFICE.format("txt:Text (encoded):UTF8"))
+_TO_CSV: Final = f"{_SOFFICE.format('csv:Text - txt - csv (StarCalc):44,34,76')} Or save it as CSV."
 _IN_ZIPS: Final = {
     b"xl/w": ("a spreadsheet", _TO_CSV),
     b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
@@ -88,10 +90,10 @@ _MAGICS: Final = (
     (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
     (b"\x89HDF\r\n", "HDF5", AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),
-    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
+    (b"ARROW1\0\0", "Arrow", "In pyarrow: `parquet.write_table(feather.read_table(FILE), NEW)`."),
     (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
     (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
-    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
+    (b"SQLite format 3\0", "SQLite", "Use `sqlite3 -header -csv FILE 'SELECT ...' > FILE.csv`."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),
@@ -310,7 +312,9 @@ class Source:
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
             kind = missing_if(error, InputError, MissingInputError)
-            raise kind(f"{path}: cannot read the input: {error.strerror}") from None
+            is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
+            remedy = "" if is_name else _PIPE_WORDS
+            raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""
@@ -457,7 +461,7 @@ class LineReader:
             if not _is_damage(error):
                 raise
             location = f"{self._name}, line {self.number + 1}"
-            raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
+            raise InputError(f"{location}: reading failed: {first_line(error)}") from None
 
 
 def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:

@@ -115,7 +115,9 @@ UNIQUE = (
             "conllu",
             "# sent_id = a\nThe cat\n",
             "line 2: expected 10 fields separated by tabs, found 'The cat'. Use --input-format "
-            "text to read one sentence per line.",
+            "text to read one sentence per line. If this is another kind of CoNLL, write one "
+            """sentence per line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` """
+            "takes the words in column 1.",
         ),
         (
             "conllu",
@@ -131,7 +133,8 @@ UNIQUE = (
         (
             "conllu",
             "# sent_id = a\n1\ta\n\n1\tb\n",
-            "line 4: expected an id, as before, found none",
+            "line 4: expected an id, as before, found none. To number the records instead, use "
+            '--id-column "".',
         ),
         ("conllu", "1\ta\n\n# sent_id = b\n1\tb\n", "line 3: expected no id, as before, found 'b'"),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
