@@ -169,7 +169,7 @@ $ elmo embed story.csv o.h5 --word-column word --id-column story --overwrite
 ! elmo embed story.csv o.h5 --word-column word
 expected the id of a text with --word-column, found none. Use --id-column.
 $ elmo embed story.csv o.h5 --word-column word --id-column story
-2 rows, 12 tokens
+2 rows, 13 tokens
 ! elmo embed repeated.csv o.h5
 or use --layout packed, Parquet or JSON lines. To number the records instead, use --id-column "".
 $ elmo embed repeated.csv packed.h5 --layout packed
@@ -493,7 +493,7 @@ To train longer, choose another folder and --init-from finished
 $ elmo train text.txt --init-from finished --output newer --steps 2
 Wrote the model to newer.
 ! elmo train text.txt --init-from model --output done --steps 2 --dropout 0.5
-dropout 0.1 (now 0.5). Repeat its command to resume it, or choose another folder and --init-from done
+dropout 0.1 (now 0.5). Repeat its command to resume it, or choose another folder
 $ elmo train text.txt --init-from model --output done --steps 2 --keep-checkpoint
 Wrote the model to done.
 $ elmo train text.txt --init-from done --output newer --steps 2 --dropout 0.5

@@ -26,7 +26,7 @@ from elmo_cli.settings import Selection, TextSettings
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 AGAIN = "Give the `elmo distribute` command of the folder again"
-REMEDY = "Choose another folder or remove this one."
+REMEDY = "Choose another folder."
 
 
 @pytest.fixture(autouse=True)
