@@ -148,9 +148,9 @@ def load_extra(name: str, package: str, extra: str) -> Any:
     """Import a package of an extra. Raise an `ElmoError` with the remedy if it is missing."""
     try:
         return import_module(package)
-    except ImportError:
-        command = install_command(extra)
-        raise ElmoError(f"{name} needs a package that is not installed; {command}") from None
+    except ImportError as error:
+        needed = f"{name} needs {error.name or package}, which is not installed"
+        raise ElmoError(f"{needed}. Install it with {install_command(extra)}.") from None
 
 
 def install_command(extra: str) -> str:

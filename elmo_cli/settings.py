@@ -117,10 +117,10 @@ class Selection:
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
         if self.mix is None and self.gamma is not None:
-            raise SettingsError(f"gamma {self.gamma}: expected a mix with it")
+            raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":
             mismatch = "expected none with a mix, which is of all layers"
-            raise SettingsError(f"layers {self.layers!r}: {mismatch}")
+            raise SettingsError(f"--layers {self.layers!r}: {mismatch}")
         for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
@@ -179,7 +179,7 @@ def _check_layers(layers: object, n_layers: int) -> str:
     numbers = parse_layers(layers, range(n_layers))
     if numbers is None:
         raise SettingsError(
-            f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
+            f"--layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
     return ",".join(map(str, numbers))

@@ -248,9 +248,7 @@ def _embed(
     elif layers is not None:
         selection, rows = Selection(layers), None
     else:
-        raise SettingsError(
-            f"{files.paths[0]} does not say which layer it has. Name it with --mean-layers."
-        )
+        raise SettingsError(f"{files.paths[0]}: unknown layer. Name it with --mean-layers.")
     options: dict[str, Any] = asdict(selection)
     embedded = embedder.embed_sentences((query.sentence for query in queries), **options)
     means = [mean_of(values, rows) for values in embedded]

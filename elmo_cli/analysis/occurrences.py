@@ -139,7 +139,7 @@ class VectorFiles:
             if not pooled and pooling is not None:
                 raise InputError(
                     f"{source.path}: expected one vector per token, found one per sentence, by "
-                    f"--pooling {pooling}. `elmo neighbours --sentence` searches it."
+                    f"--pooling {pooling}. Use `elmo neighbours --sentence`, or embed without."
                 )
 
     def close(self) -> None:

@@ -129,13 +129,9 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
             )
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
-        raise InputError(
-            f"{word!r}: some vectors have values that are not finite (NaN or infinity)"
-        )
+        raise InputError(f"{word!r}: some vectors are not finite (NaN or infinity)")
     if (vectors == vectors[0]).all():
-        raise InputError(
-            f"{word!r}: the vectors of all occurrences are equal, as they are in layer 0"
-        )
+        raise InputError(f"{word!r}: the vectors of all occurrences are equal, as in layer 0")
     return vectors
 
 

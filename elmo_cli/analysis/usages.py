@@ -33,7 +33,7 @@ from elmo_cli.analysis.targets import (
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, SettingsError, check_choice, counted
+from elmo_cli.errors import InputError, SettingsError, check_choice
 from elmo_cli.outputs.output_formats import (
     Attributes,
     FormatWriter,
@@ -162,9 +162,8 @@ class _TargetFilter(RecordFilter):
     def finish(self) -> None:
         warning = self._finder.warning()
         if not self.counts.total():
-            words = counted(len(self.counts), "word")
             advice = warning or "Check the words and the tokenizer."
-            raise InputError(f"{self._source}: no target word occurs, of {words}. {advice}")
+            raise InputError(f"{self._source}: no target word occurs. {advice}")
         if warning:
             logger.warning("Warning: %s", warning)
 

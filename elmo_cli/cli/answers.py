@@ -276,7 +276,7 @@ def _parsed_rows(
     if not text.format.has_columns:
         raise SettingsError(
             f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
-            "--input-format, or pipe lines into the command in place of a table."
+            "--input-format, or pipe lines into the command (see its --help)."
         )
     with open_records(text, ids="none") as read:
         name = f"{text.source.name}, {text.format.unit}"

@@ -96,9 +96,7 @@ def embed(
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say(
-            "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
-        )
+        messages.say("Warning: --batch-size requires --state carry; see --batch-tokens.")
 
     from elmo_cli.embed_file import embed_file
 

@@ -134,7 +134,7 @@ def perplexity(
         columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
         printer = print_rows(row_format, columns, opened.kept_columns, as_json=as_json)
         with printer if per_sentence else nullcontext() as rows:
-            result = scoring.perplexity_of_scores(score())
+            result = scoring.perplexity_of_scores(score(), source.name)
     if per_sentence:
         average = result.all_words.average
         messages.say(
@@ -333,7 +333,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     if counts is not None and 2 * n_without > n_rows:
         messages.say(
             f"Warning: {n_without:,} of {counted(n_rows, 'row')} have no log frequency, because "
-            f"{choices.frequencies} does not contain their words. Check its columns."
+            f"{choices.frequencies} does not contain their words. Name its columns word and count."
         )
     if choices.plot is not None:
         overwrite = choices.overwrite

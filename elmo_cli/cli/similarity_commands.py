@@ -321,9 +321,7 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     if settings.model is not None or settings.options_file is not None:
         return replace(settings, state=recorded.state)
     if recorded.model is None:
-        raise click.UsageError(
-            f"{files.paths[0]} does not say which model made it. Name it with --model."
-        )
+        raise click.UsageError(f"{files.paths[0]}: unknown model. Name it with --model.")
     return replace(settings, model=recorded.model, state=recorded.state)
 
 

@@ -185,4 +185,4 @@ def train(
         )
     if perplexity is not None:
         click.echo(json_text(perplexity))
-    messages.say(f"{folder}: a model; its card.md says how it was made")
+    messages.say(f"Wrote the model to {folder}. See its card.md.")

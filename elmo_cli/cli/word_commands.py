@@ -48,7 +48,7 @@ def plot(
     $ elmo plot bank old.parquet new.parquet change.png
     """
     if len(arguments) < 3:
-        raise click.UsageError("expected WORD FILE... OUT")
+        raise click.UsageError("expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg")
     word, *files, output = arguments
 
     with messages.progress_bar(" records", leave=False) as bar:
@@ -259,6 +259,8 @@ def change(
             on_progress=bar.update,
         )
     _print(changes, measure, row_format, as_json=as_json)
+    if old == new:
+        messages.say("Warning: OLD and NEW are the same file")
     if correction is not None:
         _check_permutations(changes, permutations or 0)
     if plot is not None:

@@ -130,7 +130,7 @@ def _differences(stored: Plan, settings: dict[str, str], inputs: list[Input]) ->
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
         if there.path != here.path:
-            differing.append(f"input {number} ({there.path} there, {here.path} here)")
+            differing.append(f"input {number} ({there.path}, not {here.path})")
         elif there != here:
             differing.append(f"the content of {here.path}")
     return differing

@@ -41,7 +41,7 @@ def choose_device(device: Device) -> torch.device:
     gpus = [f"cuda:{number}" for number in range(n_gpus)]
     if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
         return torch.device(chosen)
-    raise DeviceError(f"device {name!r}: {_explain_missing(chosen, n_gpus)}")
+    raise DeviceError(f"--device {name!r}: {_explain_missing(chosen, n_gpus)}")
 
 
 def _explain_missing(name: str, n_gpus: int) -> str:
@@ -144,17 +144,17 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     if precision == "tf32":
         if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
             required = "requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later"
-            raise InputError(f"precision tf32: {required}, and {device} is none. Use float32.")
+            raise InputError(f"--precision tf32: {required}, and {device} is none. Use float32.")
         return ComputeTypes(device, torch.float32, torch.float32, torch.float32, tf32=True)
     if precision != "int8":
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise SettingsError(f"precision int8: expected the CPU, found {device}. Use bfloat16.")
+        raise SettingsError(f"--precision int8: expected the CPU, found {device}. Use bfloat16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(
-            "precision int8: expected a processor with AVX-512 VNNI and a torch that supports it, "
+            "--precision int8: expected a processor with AVX-512 VNNI and a torch with it, "
             f"found {capability} and torch {torch.__version__}. Use float32."
         )
     weights = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32

@@ -148,7 +148,7 @@ def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
         lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
     counts = list(map(int, lengths))
     if len(counts) != len(rows):
-        raise InputError(f"lengths: expected {len(rows)}, one a sentence, found {len(counts)}")
+        raise InputError(f"lengths: expected {len(rows)}, one per sentence, found {len(counts)}")
     for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
         if not 0 <= count <= len(row):
             raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")

@@ -14,7 +14,7 @@ try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 except ModuleNotFoundError:
     raise ImportError(
-        "ElmoVectorizer needs scikit-learn, which is not installed; " + install_command("sklearn")
+        "ElmoVectorizer needs scikit-learn. Install it with " + install_command("sklearn")
     ) from None
 
 if TYPE_CHECKING:

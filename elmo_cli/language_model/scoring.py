@@ -295,7 +295,7 @@ def measure_perplexity(
     return perplexity_of_scores(model.score(sentences, batch_size))
 
 
-def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity:
+def perplexity_of_scores(scores: Iterable[SentenceScore], name: str = "the text") -> Perplexity:
     """Compute the perplexity from the scores of sentences; see `measure_perplexity`."""
     n_sentences = n_tokens = n_unknown = 0
     log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
@@ -307,7 +307,7 @@ def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity:
         log_p += score.forward.sum(), score.backward.sum()
         of_unknown += score.forward[:-1][unknown].sum(), score.backward[1:][unknown].sum()
     if n_tokens == 0:
-        raise InputError("expected a text with tokens to measure the perplexity of, found none")
+        raise InputError(f"{name} has no tokens")
     n = n_tokens + n_sentences
     return Perplexity(
         sentences=n_sentences,

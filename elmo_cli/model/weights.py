@@ -201,7 +201,8 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
         if isinstance(error, OSError) and number:
             reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
-            raise kind(f"{path}: cannot read the weights: {reason}") from None
+            remedy = ". Give the file in it." if Path(path).is_dir() else ""
+            raise kind(f"{path}: cannot read the weights: {reason}{remedy}") from None
         if "signature not found" in str(error) and path.stat().st_size:
             remedy = "Give the file of the weights, such as weights.hdf5."
             raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None

@@ -105,7 +105,7 @@ class OutputSettings:
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
             raise SettingsError(
-                f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
+                f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz or "
                 ".parquet, or name a format with --format."
             )
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
@@ -126,9 +126,7 @@ class OutputSettings:
         """Raise an `InputError` if a flag contradicts the format or another flag."""
         name = self.name
         if name == "npy" and not self.pooled:
-            raise SettingsError(
-                "format npy requires --pooling: it is one array with one vector per line."
-            )
+            raise SettingsError("format npy requires --pooling: one vector per line.")
         if self.rows == "tokens" and name not in FORMATS_WITH_ROWS:
             raise SettingsError(f"--rows tokens requires Parquet or JSON lines, found {name}")
         if self.rows == "tokens" and self.pooled:

@@ -34,6 +34,7 @@ from elmo_cli.outputs.hdf5 import (
 from elmo_cli.outputs.output_formats import check_attributes, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
+from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
 
@@ -333,7 +334,8 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise MissingInputError(f"{path}: {problem}") from None
     except OSError as error:
         if "signature" in str(error):
-            raise InputError(f"{path}: expected {_ACTIVATIONS}, found something else") from None
+            remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
+            raise InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
         raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
 
 
@@ -357,9 +359,12 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
         for name in names:
             there, here = first.get(name), attributes.get(name)
             if there != here:
+                same = recorded_tokenizer(first) or "whitespace"
                 raise InputError(
                     f"{first_path} and {path} cannot be read together: {name} is {shown(there)} "
                     f"in the first and {shown(here)} in the second."
+                    + f" Write the second with --tokenizer {same}."
+                    * (name in ("tokenizer", "normalization"))
                 )
 
 

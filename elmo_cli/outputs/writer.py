@@ -32,6 +32,7 @@ from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.outputs.vector_rows import JsonlWriter, NpyWriter, NpzWriter, ParquetWriter
 from elmo_cli.text.records import Progress, Record, shard_of
+from elmo_cli.text.tokenizers import recorded_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class ActivationsWriter:
                         raise
                     file.clear()
         except BlockingIOError:
-            message = f"{self.path}: another process is writing it; wait, or stop it"
+            message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
         except OSError as error:
             raise output_error(self.path, error) from None
@@ -216,8 +217,10 @@ class ActivationsWriter:
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
+    hints = {"normalization": f": use --tokenizer {recorded_tokenizer(there) or 'whitespace'}"}
     return [
-        f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
+        f"{name} ({shown(there.get(name, 'none'))}, not {shown(here.get(name, 'none'))}"
+        f"{hints.get(name, '')})"
         for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)
     ]

@@ -45,7 +45,7 @@ _NAME: Final = "Give a name of `elmo models`, or the folder of an ELMo model."
 _OTHER_KINDS: Final = {
     r"(encoder|token_embedder)\.pkl\n": "a part of an ELMoForManyLangs model. Give the "
     "folder with all its files, including config.json, as the model.",
-    r"checkpoint\.pt\n": "the checkpoint of a run of `elmo train`. Run its command again.",
+    r"checkpoint\.pt\n": "a checkpoint of `elmo train`. Give its folder when that is done.",
     r".*\n(PK\x03\x04(?s:.{26})[^/]*/data\.pkl|\x80[\x02-\x05])": "a pickle or a file of PyTorch. "
     "Give ELMo's HDF5 weights and options, which AllenNLP names in the config.json next to it.",
     r".*\nversion https://git-lfs": "a pointer of git-lfs. Get the file with `git lfs pull`.",

@@ -226,9 +226,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
-            logger.warning(
-                "Warning: %s is the published model. Give ./%s for the folder.", name, name
-            )
+            logger.warning("Warning: %s is the published model. The folder is ./%s.", name, name)
         return download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(HUB_PREFIX):
         return find_in_hub(name, with_softmax=with_softmax)
@@ -241,7 +239,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     if not zipfile.is_zipfile(path):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
-            "of the model, or --options-file and --weight-file."
+            "that has the options.json and the weights of the model."
         )
     return read_folder(unpacked(path), str(name))
 

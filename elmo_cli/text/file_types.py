@@ -21,8 +21,9 @@ _MAGIC_BYTES: Final = 10
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 AS_TEXT: Final = "Write its text into a file with one sentence per line."
 _UNPACK: Final = "Unpack it and name a file in it."
-_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
-_TO_CSV: Final = "Save it as CSV UTF-8, or convert it with `soffice --convert-to csv FILE`."
+_SOFFICE: Final = 'Convert it with `soffice --convert-to "{}" FILE`.'
+_OFFICE: Final = ("an Office document", _SOFFICE.format("txt:Text (encoded):UTF8"))
+_TO_CSV: Final = f"{_SOFFICE.format('csv:Text - txt - csv (StarCalc):44,34,76')} Or save it as CSV."
 _IN_ZIPS: Final = {
     b"xl/w": ("a spreadsheet", _TO_CSV),
     b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
@@ -43,10 +44,10 @@ _MAGICS: Final = (
     (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
     (b"\x89HDF\r\n", "HDF5", AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),
-    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
+    (b"ARROW1\0\0", "Arrow", "In pyarrow: `parquet.write_table(feather.read_table(FILE), NEW)`."),
     (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
     (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
-    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
+    (b"SQLite format 3\0", "SQLite", "Use `sqlite3 -header -csv FILE 'SELECT ...' > FILE.csv`."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),

@@ -55,6 +55,7 @@ _COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.tx
 TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
+_OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
 NAME_THE_TEXT: Final = "Name the text with --text-column."
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
@@ -169,14 +170,13 @@ def _conllu_error(columns: list[str], n_words: int) -> str | None:
     """Return the error of a line after `n_words` words, if any."""
     identifier = columns[0]
     if len(columns) < 2:
-        return f"expected 10 fields separated by tabs, found {identifier[:60]!r}. {_READ_AS_TEXT}"
+        found = f"found {identifier[:60]!r}. {_READ_AS_TEXT} {_OTHER_CONLL}"
+        return f"expected 10 fields separated by tabs, {found}"
     if _IGNORED_ID.fullmatch(identifier):
         return None
     if not identifier.isdecimal():
-        return (
-            f"field 1 (ID): expected a number such as 3, 3-4 or 3.1, found {identifier[:60]!r}. "
-            f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
-        )
+        expected = "expected a number such as 3, 3-4 or 3.1"
+        return f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_OTHER_CONLL}"
     if int(identifier) != n_words + 1:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
     return None if columns[1] else "field 2 (FORM): expected a word, found none"

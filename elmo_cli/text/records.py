@@ -151,7 +151,7 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
-        raise SettingsError(f"shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
+        raise SettingsError(f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
     return shard
 
 

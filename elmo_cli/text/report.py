@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from elmo_cli.errors import counted
-from elmo_cli.text.parsers import ORIGINAL_ID, Entry
+from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.sources import BYTE_ORDER_MARK
 
@@ -133,7 +133,7 @@ _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 def hard_wrapping(sample: Sample) -> str | None:
     """Return a warning if the lines of a text seem to end where a maximum width is reached."""
     lines = [sample.lines.get(number, "") for number in range(1, max(sample.lines, default=0) + 1)]
-    followed = [line for line, following in pairwise(lines) if line and following]
+    followed = [line for line, following in pairwise(lines) if " " in line and following]
     if not sample.is_text or len(followed) < _MIN_LINES:
         return None
     widths = sorted(map(len, followed))
@@ -247,12 +247,18 @@ def tabs_in_lines(sample: Sample) -> str | None:
         return None
     return (
         "every line of the text has tabs. If it is a table with a header, use --input-format tsv "
-        "and --text-column. Otherwise take one column of it with `cut -f N FILE`."
+        f"and --text-column. If each line has a word, {TO_ONE_SENTENCE_PER_LINE} Otherwise take a "
+        "column of it with `cut -f N FILE`."
     )
 
 
+def no_tokens(sample: Sample) -> str | None:
+    """Return a warning for an input without tokens."""
+    return None if sample.tokens else "the input has no tokens."
+
+
 Check = Callable[[Sample], str | None]
-_TOKEN_CHECKS: Final = (attached_punctuation, other_domain, repeated_words)
+_TOKEN_CHECKS: Final = (no_tokens, attached_punctuation, other_domain, repeated_words)
 _TABLE_CHECKS: Final = (only_numbers, words_as_texts, sequences_as_words, sentences_in_texts)
 CHECKS: Final = (hard_wrapping, *_TOKEN_CHECKS, *_TABLE_CHECKS, tabs_in_lines)
 """Checks. Those of tokens wait for `_SAMPLE_TOKENS`, and the others for `_SAMPLE_LINES`."""

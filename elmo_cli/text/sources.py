@@ -43,6 +43,7 @@ _HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type
 _LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
+_PIPE_WORDS: Final = ". It is the name of a file; to type words, pipe them into `elmo ... -`."
 
 
 class Pipe(io.FileIO):
@@ -182,7 +183,9 @@ class Source:
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
             kind = missing_if(error, InputError, MissingInputError)
-            raise kind(f"{path}: cannot read the input: {error.strerror}") from None
+            is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
+            remedy = "" if is_name else _PIPE_WORDS
+            raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""
@@ -327,7 +330,7 @@ class LineReader:
             if not is_damage(error):
                 raise
             location = f"{self._name}, line {self.number + 1}"
-            raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
+            raise InputError(f"{location}: reading failed: {first_line(error)}") from None
 
 
 def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:

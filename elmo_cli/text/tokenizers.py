@@ -86,12 +86,12 @@ def make_tokenizer(
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind in _WITH_LANGUAGE) + is_segmented:
         raise SettingsError(
-            f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with moses or "
+            f"--tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with moses or "
             "spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
-        raise SettingsError(f"language {code!r}: expected its code in ISO 639, such as fr")
+        raise SettingsError(f"--language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
         _load_sentencex()
     splits_by = code if split_sentences else None

@@ -207,9 +207,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise MissingInputError(
-                f"{pattern}: no such file. Name a text file or a pattern that fits one."
-            )
+            raise MissingInputError(f"{pattern}: no such file. Name a file or a pattern of files.")
         for path in paths:
             Source(path).check()
             files[Path(path)] = None

@@ -77,7 +77,7 @@ def _read_words(path: str | Path) -> Vocabulary:
     """Read a vocabulary file, and check that its lines are words without further columns."""
     words = read_words(path)
     others = [number for number, word in enumerate(words, start=1) if len(word.split()) > 1]
-    if len(others) > _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS)):
+    if len(others) > max(0, _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS))):
         line = others[0]
         first, *_ = words[line - 1].split()
         column = 2 if first.replace(".", "", 1).isdecimal() else 1

@@ -60,9 +60,7 @@ def train_model(
     folder = Path(folder)
     start = choose_start(start_options)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(
-            f"{folder}: the model to start from is in this folder. Choose another one."
-        )
+        raise ModelError(f"{folder}: the model to start from is in it. Choose another folder.")
     options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:

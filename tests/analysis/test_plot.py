@@ -184,7 +184,9 @@ def test_png_and_pdf_are_written(suffix: str, magic: bytes) -> None:
 
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    message = r"^plot needs a package that is not installed; pip install .*\[plot\]"
+    message = (
+        r"^plot needs matplotlib, which is not installed\. Install it with pip install .*\[plot\]"
+    )
     with pytest.raises(ElmoError, match=message):
         plot("bank.svg")
     assert not Path("bank.svg").exists()
@@ -225,13 +227,16 @@ def test_the_command() -> None:
     refused(
         "bank pooled.hdf5 x.svg",
         "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling max. "
-        "`elmo neighbours --sentence` searches it.",
+        "Use `elmo neighbours --sentence`, or embed without.",
     )
     gif = elmo("plot", "bank", "v.hdf5", "x.gif")
     assert_misused(gif, "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
     refused("bank v.hdf5 bank.svg", "bank.svg: exists already. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",
-        "'bank': the vectors of all occurrences are equal, as they are in layer 0",
+        "'bank': the vectors of all occurrences are equal, as in layer 0",
     )
-    assert_misused(elmo("plot", "bank", "x.svg"), "expected WORD FILE... OUT")
+    assert_misused(
+        elmo("plot", "bank", "x.svg"),
+        "expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg",
+    )

@@ -268,7 +268,7 @@ def test_a_vocabulary_that_is_not_read_is_misused() -> None:
 
 def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
-    warning = "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
+    warning = "Warning: --batch-size requires --state carry; see --batch-tokens."
     result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)
     assert (result.exit_code, result.stderr.splitlines()[1]) == (0, warning)
     result = elmo("embed", "text", "carry.hdf5", *size, "--state", "carry", *TINY_MODEL)
@@ -336,10 +336,10 @@ def test_a_device_that_is_not_there_is_an_error(
     monkeypatch.setattr("torch.version.cuda", None)
     monkeypatch.setattr("torch.version.hip", None)
     result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
-    message = "device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps."
+    message = "--device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps."
     if option[1] != "tpu":
         message = (
-            f"device 'cuda:0': torch {torch.__version__} was built without CUDA. Install a build "
+            f"--device 'cuda:0': torch {torch.__version__} was built without CUDA. Install a build "
             "with CUDA from https://pytorch.org, or use cpu."
         )
     assert_fails(result, message, loads=True)

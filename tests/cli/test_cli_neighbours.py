@@ -66,11 +66,11 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     if not says_model:
         assert_misused(
             elmo("neighbours", "bank", NEW, name),
-            f"{name} does not say which model made it. Name it with --model.",
+            f"{name}: unknown model. Name it with --model.",
         )
         assert_misused(
             elmo("neighbours", "bank", NEW, name, "--model", TINY),
-            f"{name} does not say which layer it has. Name it with --mean-layers.",
+            f"{name}: unknown layer. Name it with --mean-layers.",
         )
 
 
@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_fails(
         elmo("neighbours", "bank", NEW, "pooled.hdf5"),
         "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling mean. "
-        "`elmo neighbours --sentence` searches it.",
+        "Use `elmo neighbours --sentence`, or embed without.",
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),
@@ -263,7 +263,7 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
             del file.attrs[name]  # as AllenNLP writes it
     assert_misused(
         elmo("neighbours", "bank", NEW, "v.hdf5"),
-        "v.hdf5 does not say which model made it. Name it with --model.",
+        "v.hdf5: unknown model. Name it with --model.",
     )
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
 

@@ -112,7 +112,7 @@ def test_a_file_is_not_taken_for_the_text() -> None:
     ("text", "options", "message"),
     [
         ("a ___ b ___", [], "expected one gap (___), found 2, in: a ___ b ___"),
-        ("a ___", ["--each"], "--each goes without a gap (___)"),
+        ("a ___", ["--each"], "--each cannot be used with a gap (___)"),
         ("a ___", ["--sample", "1"], "expected a text without a gap (___) to continue"),
     ],
 )

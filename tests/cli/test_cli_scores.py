@@ -157,4 +157,4 @@ def test_errors_are_one_line(command: str) -> None:
 
 def test_a_text_without_tokens_has_no_perplexity() -> None:
     empty = elmo("perplexity", "-", *MODEL, "-q", stdin="\n\n")
-    assert_fails(empty, "expected a text with tokens to measure the perplexity of, found none")
+    assert_fails(empty, "standard input has no tokens")

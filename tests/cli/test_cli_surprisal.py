@@ -84,7 +84,7 @@ def test_words_that_a_list_lacks_are_counted() -> None:
     )
     assert result.stderr.endswith(
         "Warning: 4 of 6 rows have no log frequency, because counts.tsv does not contain their "
-        "words. Check its columns.\n"
+        "words. Name its columns word and count.\n"
     )
     Path("counts.tsv").write_text("3\tthe\n1\tcat\n")
     rows = rows_of("--words-by", "space", "--frequencies", "counts.tsv")

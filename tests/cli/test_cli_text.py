@@ -137,12 +137,15 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     elmo(*arguments, "--tokenizer", "moses")
     result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
     message = (
-        "out.hdf5 exists already and differs in tokenizer (moses:en there, moses:fr here). "
+        "out.hdf5 exists already and differs in tokenizer (moses:en, not moses:fr). "
         "Use --overwrite to start over."
     )
     assert_fails(result, message)
     result = elmo(*arguments, "-q")
-    assert "(moses there, none here), tokenizer (moses:en there, none here)" in result.stderr
+    assert (
+        "(moses, not none: use --tokenizer moses:en), tokenizer (moses:en, not none)"
+        in result.stderr
+    )
 
 
 def test_marks_that_were_kept_do_not_resume_a_run() -> None:
@@ -151,7 +154,10 @@ def test_marks_that_were_kept_do_not_resume_a_run() -> None:
     with h5py.File("out.hdf5") as file:
         assert (file.attrs["tokenizer"], "normalization" in file.attrs) == ("moses:en", False)
         assert json.loads(file["0"].attrs["tokens"])[-4:] == ["“", "open", "”", "!"]
-    assert "differs in normalization (none there, moses here)" in elmo(*arguments, "moses").stderr
+    assert (
+        "differs in normalization (none, not moses: use --tokenizer moses:en:verbatim)"
+        in elmo(*arguments, "moses").stderr
+    )
     assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
 
 
@@ -222,13 +228,13 @@ def test_word_vectors_split_raw_text() -> None:
     [
         (
             ("--tokenizer", "words"),
-            "tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
+            "--tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
             "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:"
             "jieba",
         ),
         (
             ("--tokenizer", "moses", "--language", "French"),
-            "language 'French': expected its code in ISO 639, such as fr",
+            "--language 'French': expected its code in ISO 639, such as fr",
         ),
         (
             ("--tokenizer", "whitespace", "--language", "fr"),

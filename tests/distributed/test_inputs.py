@@ -240,7 +240,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     [
         ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: not valid UTF-8 (byte 0xff)"),
         ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object, found []"),
-        ("a.txt.gz", b"\x1f\x8bno gzip", "line 1: cannot read on: Compressed file ended"),
+        ("a.txt.gz", b"\x1f\x8bno gzip", "line 1: reading failed: Compressed file ended"),
         ("a.parquet", b"no parquet", "cannot read the Parquet file: Parquet magic bytes not found"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     distribute(ZERO, lambda part: done.append(part.number))
     assert done == [4, 5, 6, 7, 8, 9]
     assert_has("zero")
-    with pytest.raises(OutputError, match=r"differs in state \(zero there, warm here\)"):
+    with pytest.raises(OutputError, match=r"differs in state \(zero, not warm\)"):
         distribute(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
     assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]

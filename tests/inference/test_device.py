@@ -74,7 +74,7 @@ def test_a_missing_device_raises_an_error_with_the_reason(
     have(monkeypatch, n_gpus)
     with pytest.raises(DeviceError) as caught:
         choose_device(name)
-    assert str(caught.value) == f"device {str(name)!r}: {problem}"
+    assert str(caught.value) == f"--device {str(name)!r}: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_machine_without_a_gpu_raises_an_error_with_the_cause(
         with pytest.raises(DeviceError) as caught:
             choose_device(name)
         shown = "cuda:0" if name == 0 else name
-        assert str(caught.value) == f"device {shown!r}: {problem}"
+        assert str(caught.value) == f"--device {shown!r}: {problem}"
 
 
 def test_an_embedder_takes_a_device_by_its_name() -> None:
@@ -175,7 +175,7 @@ def test_the_settings_of_products_are_restored(name: str, tf32: bool) -> None:
 
 def test_tf32_needs_a_gpu_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     message = (
-        "precision tf32: requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
+        "--precision tf32: requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
         "{} is none. Use float32."
     )
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))

@@ -159,10 +159,10 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
     ("choice", "message"),
     [
         ({"pooling": "median"}, "pooling 'median': expected mean, max, first, last"),
-        ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
+        ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},
-            "layers 'top': expected none with a mix, which is of all layers",
+            "--layers 'top': expected none with a mix, which is of all layers",
         ),
         (
             {"mix": [1.0, 2.0]},
@@ -187,6 +187,6 @@ def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
     with pytest.raises(InputError) as caught:
         Selection(text).for_model(3)
     assert str(caught.value) == (
-        f"layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
+        f"--layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
         "from 0 to 2, separated by commas"
     )

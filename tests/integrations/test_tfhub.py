@@ -241,7 +241,7 @@ def test_hub_elmo_rejects_another_signature(
             (["The cat"], [2]),
             "lengths: expected none with sentences, which are split on spaces",
         ),
-        ((PADDED, [6, 1]), "lengths: expected 4, one a sentence, found 2"),
+        ((PADDED, [6, 1]), "lengths: expected 4, one per sentence, found 2"),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
         ((PADDED, [6, 2, 0, 2]), "inputs[1]: expected 2 tokens, found an empty one at 1"),

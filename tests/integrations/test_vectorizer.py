@@ -143,9 +143,9 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},
-            "tokenizer 'words': expected whitespace, moses, spacy, residues, or",
+            "--tokenizer 'words': expected whitespace, moses, spacy, residues, or",
         ),
-        ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
+        ({"gamma": 2.0}, "--gamma requires --mix"),
     ],
 )
 def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) -> None:
@@ -187,5 +187,5 @@ def test_without_scikit_learn_one_sentence_says_what_to_install() -> None:
         cwd=Path(elmo_cli.__file__).parent.parent,
     )
     assert result.stdout == (
-        f"ElmoVectorizer needs scikit-learn, which is not installed; {install_command('sklearn')}\n"
+        f"ElmoVectorizer needs scikit-learn. Install it with {install_command('sklearn')}\n"
     )

@@ -172,7 +172,7 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
     activations = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
     expected = {
         "gone": "no such file of activations",
-        "text": f"{activations}, found something else",
+        "text": f"{activations}. If it is a text: `elmo embed {tmp_path / 'text'} NEW.hdf5`.",
         "folder": f"{activations}, found another folder",
         "weights": "expected activations, as `elmo embed` writes them, found "
         "CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0",

@@ -169,7 +169,7 @@ def test_shards_of_a_stream_are_read_as_one() -> None:
     with pytest.raises(InputError, match="s2: expected all 2 shards, each once, found 2/2, 2/2"):
         open_activations("s2", "s2")
     for options, message in (
-        (("3/2",), "shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
+        (("3/2",), "--shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
         (
             ("1/2", "--state", "carry"),
             "--shard requires --state zero or warm: carried states need all lines in their order; "

@@ -94,7 +94,7 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    message = "Warning: mini is the published model. Give ./mini for the folder."
+    message = "Warning: mini is the published model. The folder is ./mini."
     assert caplog.messages == [message]
 
 

@@ -124,7 +124,7 @@ def test_the_name_of_a_checkpoint_is_known_by_its_files() -> None:
         ),
         (
             {"checkpoint.pt": b"", "log.txt": b"2 3\n"},
-            "checkpoint.pt is the checkpoint of a run of `elmo train`. Run its command again.",
+            "checkpoint.pt is a checkpoint of `elmo train`. Give its folder when that is done.",
         ),
         (
             {"config.json": b'{"architectures": ["BertModel"]}', "pytorch_model.bin": b"\x80\2"},

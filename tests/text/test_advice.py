@@ -206,8 +206,9 @@ def test_tabs_in_every_line_are_warned_of(
         warnings
         == [
             "Warning: every line of the text has tabs. If it is a table with a header, use "
-            "--input-format tsv and --text-column. Otherwise take one column of it with `cut -f N "
-            "FILE`."
+            "--input-format tsv and --text-column. If each line has a word, write one sentence per "
+            """line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` takes the """
+            "words in column 1. Otherwise take a column of it with `cut -f N FILE`."
         ]
         * is_table
     )

@@ -180,7 +180,9 @@ def test_a_text_that_is_called_a_treebank_is_reported() -> None:
     Path("a.conllu").write_text("Oui .\n")
     message = (
         "a.conllu, line 1: expected 10 fields separated by tabs, found 'Oui .'. Use --input-format "
-        "text to read one sentence per line."
+        "text to read one sentence per line. If this is another kind of CoNLL, write one sentence "
+        """per line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` takes the """
+        "words in column 1."
     )
     assert_fails(elmo("embed", "a.conllu", "out.hdf5", *TINY_MODEL), message, loads=True)
     assert not list(Path().glob("out*"))

@@ -116,7 +116,9 @@ UNIQUE = (
             "conllu",
             "# sent_id = a\nThe cat\n",
             "line 2: expected 10 fields separated by tabs, found 'The cat'. Use --input-format "
-            "text to read one sentence per line.",
+            "text to read one sentence per line. If this is another kind of CoNLL, write one "
+            """sentence per line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` """
+            "takes the words in column 1.",
         ),
         (
             "conllu",

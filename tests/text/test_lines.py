@@ -163,7 +163,7 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(noise(8000))
     lines = LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])).lines()
     read: list[str] = []
-    with pytest.raises(InputError, match=r"^input\.gz, line \d+: cannot read on: ") as caught:
+    with pytest.raises(InputError, match=r"^input\.gz, line \d+: reading failed: ") as caught:
         read.extend(lines)
     assert "ended before the end-of-stream marker" in str(caught.value)
     assert 0 < len(read) < 8000
@@ -173,8 +173,8 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(noise(100))[:20] + b"\xff" * 40, "line 1: cannot read on: Error -3 while "),
-        (gzip.compress(b"a\n")[:-8] + bytes(8), "line 2: cannot read on: CRC check failed"),
+        (gzip.compress(noise(100))[:20] + b"\xff" * 40, "line 1: reading failed: Error -3 while "),
+        (gzip.compress(b"a\n")[:-8] + bytes(8), "line 2: reading failed: CRC check failed"),
     ],
     ids=["damaged", "another checksum"],
 )

@@ -88,7 +88,7 @@ def test_fine_tuning_a_model_with_bilm_tfs_defaults() -> None:
 
 def test_fine_tuning_refuses_the_folder_of_its_model() -> None:
     train("model", steps=1)
-    with pytest.raises(ModelError, match=r"^model: the model to start from is in this folder"):
+    with pytest.raises(ModelError, match=r"^model: the model to start from is in it"):
         tune("model", "model")
 
 

@@ -185,7 +185,9 @@ def test_missing_tensorboard_is_reported_at_the_start(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert_fails(
         elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
-        "TensorBoard needs a package that is not installed; " + install_command("tensorboard"),
+        "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with "
+        + install_command("tensorboard")
+        + ".",
     )
     assert not Path("new").exists()
 
@@ -212,7 +214,7 @@ def test_example_of_the_training_page_runs() -> None:
                 *("forward", "backward", "average", "tokens", "unknown")
             }
             last = result.stderr.splitlines()[-1]
-            assert last == "tiny: a model; its card.md says how it was made"
+            assert last == "Wrote the model to tiny. See its card.md."
     assert [command[1] for command in commands] == ["train", "embed", "train"]
     page_files = set(re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0]))
     assert page_files == {path.name for path in Path("tiny").iterdir()}

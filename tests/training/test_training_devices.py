@@ -56,7 +56,9 @@ def test_processes_wait_for_a_long_evaluation(
     start.assert_called_once_with(backend, timeout=timedelta(days=1))
     monkeypatch.setenv("LOCAL_RANK", "1")
     if device == "cuda":
-        message = "device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number."
+        message = (
+            "--device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number."
+        )
         with pytest.raises(DeviceError, match=message), join_processes(device):
             pass
 
