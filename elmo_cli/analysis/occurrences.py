@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import groupby
@@ -95,7 +95,7 @@ def find_occurrence(
 
 
 @dataclass(eq=False)
-class VectorFiles:
+class VectorFiles(AbstractContextManager["VectorFiles"]):
     """Open files with vectors of tokens, from `open_vectors`, in their order."""
 
     sources: list[VectorSource]
@@ -146,9 +146,6 @@ class VectorFiles:
         """Close the files."""
         for source in self.sources:
             source.close()
-
-    def __enter__(self) -> "VectorFiles":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -223,8 +220,7 @@ def find_occurrences(
             found = finder.find([vectors.record.tokens[each] for each in vectors.positions])
         for index, name in found.items():
             if words is None or name in occurrences:
-                embedded = _embedded(vectors, vectors.positions[index], vectors.vectors[index])
-                occurrences.setdefault(name, []).append(embedded)
+                occurrences.setdefault(name, []).append(_embedded(vectors, index))
     if warning := finder.warning():
         logger.warning("Warning: %s: %s", files.paths[0], warning)
     return occurrences
@@ -240,14 +236,14 @@ def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[
     files.check_pooling(pooled=False)
     forms = (word, normalize(word))
     for vectors in files.read(layers):
-        places = zip(vectors.positions, vectors.words, vectors.vectors, strict=True)
-        for position, own_word, vector in places:
+        for index, own_word in enumerate(vectors.words):
             if own_word == word:
-                by_word.append(_embedded(vectors, position, vector))
-            elif vectors.record.tokens[position] in forms:
-                by_form.append(_embedded(vectors, position, vector))
+                by_word.append(_embedded(vectors, index))
+            elif vectors.record.tokens[vectors.positions[index]] in forms:
+                by_form.append(_embedded(vectors, index))
     return by_word or by_form
 
 
-def _embedded(vectors: Vectors, position: int, vector: Array) -> EmbeddedOccurrence:
-    return EmbeddedOccurrence(vectors.record.tokens, position, vectors.location, vector.copy())
+def _embedded(vectors: Vectors, index: int) -> EmbeddedOccurrence:
+    tokens, position = vectors.record.tokens, vectors.positions[index]
+    return EmbeddedOccurrence(tokens, position, vectors.location, vectors.vectors[index].copy())

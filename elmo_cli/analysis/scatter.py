@@ -185,11 +185,9 @@ def _add_groups(
     colours = colormaps["tab10" if len(names) <= 10 else "turbo"].resampled(max(10, len(names)))
     for number, name in enumerate(names):
         members = [index for index, group in enumerate(groups) if group == name]
-        texts, label = (
-            [tooltips[index] for index in members],
-            f"{printable(name)} ({len(members):,})",
-        )
-        style = {"label": label, "color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
+        texts = [tooltips[index] for index in members]
+        style = {"color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
+        style["label"] = f"{printable(name)} ({len(members):,})"
         drawing.add_points(axes, number, points[members], texts, **style)
     if len(names) > 1:
         axes.legend()

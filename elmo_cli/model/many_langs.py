@@ -45,9 +45,6 @@ from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
 ReadTensor = Callable[..., Tensor]  # reader of a tensor by its name and shape
 
-BOS_TOKEN: Final = "<bos>"
-EOS_TOKEN: Final = "<eos>"
-
 _UNKNOWN: Final = "<oov>"
 _PADDING: Final = "<pad>"
 # The lexicons swap the two names, and the models were trained like this.
@@ -105,7 +102,7 @@ def _read_lexicon(path: Path) -> Lexicon:
 class LexiconEncoder(TokenEncoder):
     """Token encoder that projects the word's row next to the features of its characters."""
 
-    boundaries = (BOS_TOKEN, EOS_TOKEN)
+    boundaries = ("<bos>", "<eos>")
 
     def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
         super().__init__()

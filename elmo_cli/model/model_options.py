@@ -108,9 +108,8 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
     options = _read_config(Path(path), content) if is_config else parse_options(content, path)
     training = content.get("training")  # written by `elmo train`; other values are ignored
     training = training if isinstance(training, dict) else {}
-    state = training.get("state")
-    tokenizer = recorded_tokenizer(training)
-    return options, TrainedWith("warm" if state == "carry" else "zero", tokenizer)
+    state: Literal["zero", "warm"] = "warm" if training.get("state") == "carry" else "zero"
+    return options, TrainedWith(state, recorded_tokenizer(training))
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
