@@ -84,10 +84,8 @@ def find_occurrence(
         question = f". Did you mean {folded[similar[0]]!r}?" if similar else ""
         raise InputError(f"{word!r} is not a token of {text}{question}")
     if number is None and len(positions) > 1:
-        raise InputError(
-            f"{word!r} occurs {len(positions)} times in {text}. Choose one with {option}, "
-            f"1 to {len(positions)}."
-        )
+        remedy = f"Choose one with {option}, 1 to {len(positions)}."
+        raise InputError(f"{word!r} occurs {len(positions)} times in {text}. {remedy}")
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
         raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
@@ -132,15 +130,13 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
-                raise InputError(
-                    f"{source.path}: expected one vector per sentence, found one per token. `elmo "
-                    "embed --pooling mean` writes the former."
-                )
+                problem = "expected one vector per sentence, found one per token"
+                remedy = "`elmo embed --pooling mean` writes the former."
+                raise InputError(f"{source.path}: {problem}. {remedy}")
             if not pooled and pooling is not None:
-                raise InputError(
-                    f"{source.path}: expected one vector per token, found one per sentence, by "
-                    f"--pooling {pooling}. `elmo neighbours --sentence` searches it."
-                )
+                problem = "expected one vector per token, found one per sentence"
+                remedy = "`elmo neighbours --sentence` searches it."
+                raise InputError(f"{source.path}: {problem}, by --pooling {pooling}. {remedy}")
 
     def close(self) -> None:
         """Close the files."""
@@ -227,10 +223,7 @@ def find_occurrences(
 
 
 def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[EmbeddedOccurrence]:
-    """Find the occurrences of one word, in the order of the files.
-
-    A target word of the files is found in all its forms. Another word is found as it is written.
-    """
+    """Find a target word of the files in all its forms, or another word as it is written."""
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
     files.check_pooling(pooled=False)

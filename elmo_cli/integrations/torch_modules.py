@@ -127,10 +127,9 @@ def _read(
     strings = [sentence for sentence in batch if isinstance(sentence, str)]
     if batch and signature is not None and (signature == "default") != bool(strings):
         expected = "sentences" if signature == "default" else "lists of tokens"
-        raise InputError(
-            f"signature {signature}: expected {expected}, found {kind_of(batch[0])}. Give what it "
-            "takes, or leave signature out."
-        )
+        problem = f"expected {expected}, found {kind_of(batch[0])}"
+        remedy = "Give what it takes, or leave signature out."
+        raise InputError(f"signature {signature}: {problem}. {remedy}")
     if not strings:
         rows = list(check_sentences(batch, "inputs"))
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
@@ -153,9 +152,8 @@ def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
         if not 0 <= count <= len(row):
             raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
         if "" in row[:count]:
-            raise InputError(
-                f"inputs[{number}]: expected {count} tokens, found an empty one at {row.index('')}"
-            )
+            problem = f"expected {count} tokens, found an empty one at {row.index('')}"
+            raise InputError(f"inputs[{number}]: {problem}")
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 
 
