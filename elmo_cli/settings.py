@@ -73,7 +73,9 @@ class ModelSettings:
         """Language, tokenizer and local files of the model; see `resolve_model`."""
         from elmo_cli.pretrained.find import resolve_model
 
-        return resolve_model(self)
+        return resolve_model(
+            self.model, self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
+        )
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""

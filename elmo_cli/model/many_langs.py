@@ -213,10 +213,8 @@ def _open_tensors(path: Path) -> ReadTensor:
     except MemoryError:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.
-        cause = type(error).__name__
-        raise WeightsError(
-            f"{path}: not a valid PyTorch file of tensors ({cause}). Download it again."
-        ) from None
+        problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
+        raise WeightsError(f"{path}: {problem}. Download it again.") from None
 
     def read_tensor(name: str, *shape: int) -> Tensor:
         values = tensors.get(name)

@@ -247,9 +247,8 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
-        raise OptionsError(
-            f"{path}: config_path names {name!r}, which is missing in the folder. Copy it there."
-        )
+        problem = f"config_path names {name!r}, which is missing in the folder"
+        raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []
     lstm = _read(config, "encoder", _LSTM, errors)

@@ -176,10 +176,9 @@ def _find_tensors(file: Any) -> dict[str, Any]:
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
         if next(numbers) > _MAX_ITEMS or name.count("/") > _MAX_DEPTH:
-            raise WeightsError(
-                f"{file.filename}: not a model's weights: it has more than {_MAX_ITEMS:,} datasets "
-                f"and groups, as activations may have, or more than {_MAX_DEPTH} nested groups"
-            )
+            many = f"{_MAX_ITEMS:,} datasets and groups, as activations may have"
+            problem = f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
+            raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
             datasets[name] = item
 

@@ -136,10 +136,8 @@ def only_file(folder: Path, role: str) -> Path | None:
 
 
 def check_kind(path: Path, start: str | None = None) -> None:
-    """Raise a `WeightsError` for a file of another program, whose message begins with `start`.
-
-    The name of a TensorFlow checkpoint is the beginning of its files' names.
-    """
+    """Raise a `WeightsError` for a file of another program, whose message begins with `start`."""
+    # The name of a TensorFlow checkpoint is the beginning of its files' names.
     is_checkpoint = os.path.exists(f"{path}.index")
     if (os.path.isfile(path) or is_checkpoint) and role_of(path.name) != "vocabulary":
         head = ""
@@ -181,10 +179,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
 
 
 def has_tensor(path: Path, name: str) -> bool:
-    """Return whether a file of weights has a tensor; False for a damaged file.
-
-    Torch, which takes a second, is not imported.
-    """
+    """Return whether a file of weights has a tensor; False for a damaged file."""
+    # `model.weights` would import torch, which takes a second.
     with suppress(OSError, ValueError):
         if path.suffix == ".safetensors":
             with open(path, "rb") as file:

@@ -49,7 +49,6 @@ from elmo_cli.text.sources import read_text
 
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
-    from elmo_cli.settings import ModelSettings
 
 logger = logging.getLogger(__name__)
 
@@ -85,10 +84,8 @@ def choose_model(
     if with_softmax:
         return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
-        raise SettingsError(
-            f"{files.name}: the model reads characters and takes no vocabulary. Remove "
-            "--vocabulary-file."
-        )
+        problem = "the model reads characters and takes no vocabulary"
+        raise SettingsError(f"{files.name}: {problem}. Remove --vocabulary-file.")
     return files
 
 
@@ -108,16 +105,12 @@ def _check_softmax(files: ModelFiles) -> ModelFiles:
     """Return the files with their softmax and its vocabulary, which must exist."""
     files = with_own_softmax(files)
     if files.softmax is None:
-        raise MissingModelError(
-            f"{files.name}: predicting words requires a softmax. Add softmax.hdf5 next to "
-            f"{files.weights}, or give --softmax-file."
-        )
+        remedy = f"Add softmax.hdf5 next to {files.weights}, or give --softmax-file."
+        raise MissingModelError(f"{files.name}: predicting words requires a softmax. {remedy}")
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
-        raise MissingModelError(
-            f"{files.name}: the softmax requires its vocabulary. Add vocab.txt next to "
-            f"{files.softmax}, or give --vocabulary-file."
-        )
+        remedy = f"Add vocab.txt next to {files.softmax}, or give --vocabulary-file."
+        raise MissingModelError(f"{files.name}: the softmax requires its vocabulary. {remedy}")
     return replace(files, vocabulary=vocabulary)
 
 
@@ -143,10 +136,9 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     if options.char_cnn is not None:
         return read_weights(files.weights, options)
     if files.vocabulary is None:
-        raise MissingModelError(
-            f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
-            f"vocab.txt next to {files.weights}."
-        )
+        problem = "a word-level model (without char_cnn) requires its vocabulary"
+        remedy = f"Add vocab.txt next to {files.weights}."
+        raise MissingModelError(f"{files.options}: {problem}. {remedy}")
     return read_weights(files.weights, options, read_vocabulary(files.vocabulary))
 
 
@@ -166,10 +158,14 @@ class ResolvedModel:
     files: ModelFiles | None = None
 
 
-def resolve_model(settings: "ModelSettings") -> ResolvedModel:
+def resolve_model(
+    model: str | Path | ModelFiles | None,
+    options_file: str | Path | None,
+    weight_file: str | Path | None,
+    *others: str | Path | None,
+) -> ResolvedModel:
     """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
-    model, options_file = settings.model, settings.options_file
-    if settings.weight_file is not None and options_file is not None and model is None:
+    if weight_file is not None and options_file is not None and model is None:
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
     else:
@@ -179,8 +175,7 @@ def resolve_model(settings: "ModelSettings") -> ResolvedModel:
         return ResolvedModel(published.language_code)
     with suppress(ElmoError):  # `choose_model` reports the errors of a model later.
         if is_local:
-            others = settings.weight_file, settings.vocabulary_file, settings.softmax_file
-            files = choose_model(model, options_file, *others)
+            files = choose_model(model, options_file, weight_file, *others)
             # The softmax of a model of the hub may have to be downloaded.
             is_complete = not str(model).startswith(HUB_PREFIX)
             return ResolvedModel(files.language, files.tokenizer, files if is_complete else None)
@@ -213,10 +208,9 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     if not os.path.isfile(path):
         raise no_such_model(name, source)
     if not zipfile.is_zipfile(path):
-        raise ModelError(
-            f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
-            "of the model, or --options-file and --weight-file."
-        )
+        problem = "expected a name, a folder or a zip file, found another file"
+        remedy = "Give the folder of the model, or --options-file and --weight-file."
+        raise ModelError(f"{path}: {problem}. {remedy}")
     return read_folder(unpacked(path), str(name))
 
 
@@ -271,10 +265,8 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
     similar = difflib.get_close_matches(text.lower(), names, n=1)
     question = f" Did you mean {similar[0]}?" if similar else ""
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    return MissingModelError(
-        f"{source}{text}: no such model.{question} Choose one of {listed}, "
-        f"{MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder."
-    )
+    choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder"
+    return MissingModelError(f"{source}{text}: no such model.{question} Choose one of {choices}.")
 
 
 def describe_models(
