@@ -96,9 +96,8 @@ def embed(
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say(
-            "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
-        )
+        unused = "--batch-size has no effect without --state carry"
+        messages.say(f"Warning: {unused}; see --batch-tokens.")
 
     from elmo_cli.embed_file import embed_file
 
@@ -110,11 +109,9 @@ def embed(
         done = embed_file(engine, plan, batch_size, on_progress, should_stop)
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if text.format.name == TEXT.name else plan.unit
-        messages.say(
-            f"{_name_of(output_file)}: {counted(done.n_sentences, unit)}, "
-            f"{counted(done.n_tokens, 'token')}, "
-            f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
-        )
+        read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
+        speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
+        messages.say(f"{_name_of(output_file)}: {read}, {speed}")
 
 
 def _name_of(output_file: str) -> str:
@@ -189,7 +186,5 @@ def usages(
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
     if not summary.was_complete:  # embed_file logs it.
-        messages.say(
-            f"{_name_of(output_file)}: {counted(sum(counts.values()), 'occurrence')} in "
-            f"{counted(summary.n_sentences, plan.unit)}"
-        )
+        found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
+        messages.say(f"{_name_of(output_file)}: {found} in {counted(read, plan.unit)}")

@@ -1,6 +1,7 @@
 """`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words in corpora."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -59,9 +60,8 @@ def plot(
 
         with open_vectors(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                messages.say(
-                    "Warning: these vectors contain layer 0, which separates words by spelling."
-                )
+                layer = "layer 0, which separates words by spelling"
+                messages.say(f"Warning: these vectors contain {layer}.")
             picture = plot_occurrences(
                 opened,
                 word,
@@ -73,10 +73,9 @@ def plot(
                 on_step=bar.set_description_str,
             )
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
-    messages.say(
-        f"{output}: {picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
-        + (f"; the axes show {shares} of the variance" if shares else "")
-    )
+    drawn = f"{picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
+    axes = f"; the axes show {shares} of the variance" if shares else ""
+    messages.say(f"{output}: {drawn}{axes}")
 
 
 @command("word-vectors")
@@ -250,17 +249,13 @@ def change(
         occurrences = read_occurrences(
             old, new, targets, layers, ignore_case=ignore_case, on_progress=bar.update
         )
+    n = permutations or 0
+    find = partial(measure_change, *occurrences, measure, permutations=n, correction=correction)
     with messages.progress_bar(" words", leave=False) as bar:
-        changes = measure_change(
-            *occurrences,
-            measure,
-            permutations=permutations or 0,
-            correction=correction,
-            on_progress=bar.update,
-        )
+        changes = find(on_progress=bar.update)
     _print(changes, measure, row_format, as_json=as_json)
     if correction is not None:
-        _check_permutations(changes, permutations or 0)
+        _check_permutations(changes, n)
     if plot is not None:
         from elmo_cli.analysis.pictures import plot_changes
 
@@ -288,9 +283,7 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     n_words = sum(change.p is not None for change in changes)
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        needed = math.ceil(n_words / _LEVEL)
-        messages.say(
-            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, the "
-            f"adjusted p of a single changed word is at least {min(1.0, least):.2g}. Use "
-            f"--permutations {needed} or more."
-        )
+        tests = f"{permutations:,} permutations of {counted(n_words, 'word')}"
+        problem = f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        remedy = f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
+        messages.say(f"Warning: with {tests}, {problem}. {remedy}")
