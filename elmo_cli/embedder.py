@@ -415,8 +415,8 @@ class ElmoEmbedder:
                 the tokenizer that the model was trained with if it names one, else `moses` for a
                 table and `whitespace` for any other input.
             language: Code of the language of the text. None is the language of the model.
-            split_sentences: Compute each sentence by itself. The sentences of a line are numbered
-                instead of lines; those of a row of a table remain one record.
+            split_sentences: Compute each sentence by itself. The sentences of a text file are
+                records of their own, and a row of a table remains one record.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
                 is HDF5 for any other.
             layout: Layout of HDF5: `allennlp` or `packed`.

@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -159,6 +160,12 @@ def messages_name_options() -> Iterator[None]:
     """Show messages as they are written, with options. `test_arguments.py` tests arguments."""
     with option_names():
         yield
+
+
+@pytest.fixture(autouse=True)
+def every_test_logs() -> None:
+    """Undo what -q of another test has done to the log."""
+    logging.getLogger("elmo_cli").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

@@ -283,11 +283,10 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
         records, is_ready = opened.read.records, opened.read.is_ready
         for scored in table.measure(model, records, choices.batch_size, is_ready):
             record = scored.record
-            if record.word_columns:
-                for unit, columns in zip(scored.result, record.word_columns, strict=True):
-                    rows.write([table.row(unit)], columns, scored.names)
-            else:
+            if not record.word_columns:
                 rows.write(map(table.row, scored.result), record.columns, scored.names)
+            for unit, columns in zip(scored.result, record.word_columns, strict=False):
+                rows.write([table.row(unit)], columns, scored.names)
             if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored)
             n_tokens += len(record.tokens)

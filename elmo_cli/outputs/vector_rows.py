@@ -125,7 +125,8 @@ class TokenRows(SentenceRows):
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
-        self._is_split = "split_sentences" in attributes
+        # The sentences of a table are no records of their own.
+        self._is_split = "split_sentences" in attributes and attributes.get("format") == "text"
         self._layers = attributes["layers"]
 
     def positions(self, record: Record) -> Sequence[int]:

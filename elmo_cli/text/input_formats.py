@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, count, takewhile
 from pathlib import Path, PurePath
 from typing import IO, Final, Literal, NamedTuple
 
@@ -319,10 +319,6 @@ def open_records(
         ids = "none"
     if ids == "none" and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
-    is_text = input_format.name == TEXT.name and not settings.paragraphs
-    is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
-    sample = Sample(is_text, is_split_at_spaces and not input_format.has_tokens, expected)
-    sample.is_table = input_format.has_columns and text.tokenizer.splits_by is None
     with text.source:
         is_numbered = ids == "rows" and _ids_may_repeat(text, should_stop)
         entries, is_ready = _open_entries(text, on_bytes, should_stop, finds_integers)
@@ -333,7 +329,7 @@ def open_records(
             skip_errors=settings.skip_errors,
             ids="none" if input_format.has_ids is False else ids,
             number_unit=input_format.number_unit,
-            report=None if is_quiet else InputReport(sample, input_format.number_unit),
+            report=None if is_quiet else _make_report(text, expected),
         )
         has_ids, first = input_format.has_ids and ids != "none", list[Record]()
         example = _example(text, has_ids=has_ids)
@@ -347,18 +343,27 @@ def open_records(
         if first:
             records = chain(first, records)
         if is_numbered := is_numbered and has_ids:
-            records = (
-                record._replace(attributes={**record.attributes, LINE: number})
-                for number, record in enumerate(records)
-            )
+            records = map(_with_number, records, count())
         yield Records(records, is_ready, has_ids, is_numbered, example)
+
+
+def _make_report(text: TextInput, expected: Expected) -> InputReport:
+    is_text = text.format.name == TEXT.name and not text.settings.paragraphs
+    is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
+    sample = Sample(is_text, is_split_at_spaces and not text.format.has_tokens, expected)
+    sample.is_table = text.format.has_columns and text.tokenizer.splits_by is None
+    return InputReport(sample, text.format.number_unit)
+
+
+def _with_number(record: Record, number: int) -> Record:
+    return record._replace(attributes={**record.attributes, LINE: number})
 
 
 def _example(text: TextInput, *, has_ids: bool | None) -> Record:
     """Return an invented record for an input without valid ones."""
     keep_columns = text.settings.keep_columns
     columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
-    attributes = {LINE: 0} if text.tokenizer.splits_by else {}
+    attributes = {LINE: 0} if text.splits_lines else {}
     identifier = "" if has_ids or (has_ids is None and text.settings.id_column) else None
     return Record("", [""], identifier, attributes, columns=columns)
 
@@ -368,11 +373,12 @@ def _ids_may_repeat(text: TextInput, should_stop: Callable[[], bool]) -> bool:
     if text.format.has_ids is False or not text.source.is_file:
         return text.format.has_ids is not False
     settings = replace(text.settings, skip_errors=True, keep_columns=())
-    tokenizer = replace(text.tokenizer, tokenize=lambda _: [])
+    tokenizer = replace(text.tokenizer, tokenize=lambda _: [], splits_by=None)
     text = replace(text, settings=settings, tokenizer=tokenizer)
     seen, may_repeat = set[str](), False
     with suppress(InputError, TableError):  # Errors are reported later.
         entries, _ = _open_entries(text, lambda _: None, should_stop, finds_integers=False)
+        entries = group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
         for number, identifier in enumerate(takewhile(bool, ids)):
             seen.add(str(identifier))

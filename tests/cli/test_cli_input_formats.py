@@ -64,7 +64,7 @@ def test_a_text_with_tabs_names_the_formats_of_tables(tmp_path: Path) -> None:
     path.write_text("item\tsentence\n1\tNo .\n")
     command = ["surprisal", str(path), "--text-column", "sentence"]
     result = CliRunner().invoke(main, command)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "it has no columns. If it is a table, use --input-format csv, or tsv" in result.stderr
     for name in ("csv", "tsv"):
         assert CliRunner().invoke(main, [*command, "--input-format", name]).exit_code == 0

@@ -60,13 +60,16 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--options-file o.json": (2, "--options-file"),
     "--input-format conllu --split-sentences": (
         2,
-        "--split-sentences requires|no effect with",
+        "--split-sentences requires|no effect with|'conllu' is not one of",
     ),
     "--input-format fasta --tokenizer moses": (
         2,
-        "no effect|requires --queries|FASTA has",
+        "no effect|requires --(queries|pairs)|FASTA has",
     ),
-    "--text-column context": (2, "--text-column has|requires --queries|a table with a column"),
+    "--text-column context": (
+        2,
+        "--text-column has|requires --(queries|pairs)|a table with a column",
+    ),
     "--id-column item": (2, "--id-column has no effect with text"),
     "--keep-columns all": (2, "--keep-columns"),
     "--input-format fasta --paragraphs": (
@@ -79,7 +82,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--use-sentence-keys --layout packed": (2, "--use-sentence-keys requires HDF5"),
     "--format csv --json": (
         2,
-        "choose one of --format|requires --per",
+        "choose one of --format|requires --p",
     ),
     "--plot out.gif": (2, "expected a name that ends in .svg"),
     "--occurrence 3": (2, "occurs once"),

@@ -150,7 +150,7 @@ def test_nested_fields_and_whole_floats_equal_embed() -> None:
 def test_columns_need_an_input_with_columns() -> None:
     Path("in.txt").write_text("a\n")
     result = elmo("distribute", "in.txt", "out", *RUN, "--keep-columns", "all")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Error: --keep-columns has no effect with text: it has no columns\n" in result.stderr
     table = pyarrow.table({"text": ["a"], "x": [1]})
     parquet.write_table(table, "in.parquet")

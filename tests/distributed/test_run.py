@@ -269,8 +269,7 @@ def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyP
 
 
 def test_options_that_do_not_go_together_are_refused() -> None:
-    carried = elmo(*RUN, "-q", "--state", "carry")
-    assert carried.stderr == "Error: state 'carry': expected zero or warm\n"
+    assert_misused(elmo(*RUN, "-q", "--state", "carry"), "state 'carry': expected zero or warm")
     assert_misused(elmo("distribute", "out"), "Missing argument 'INPUT...'.")
 
 

@@ -28,7 +28,7 @@ BLOCK = re.compile(
 FIGURE = re.compile(r"\d+\.\d+")
 INSTALLATION = r"^pip [^&]*(&& )?"
 """Beginning of a line of shell that a test does not run."""
-LARGE_MODELS = r"(--model |\")(original|seqvec|many-langs-fr)(?=[\"\s])"
+LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr)(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 PAGES = (
     "README.md",
@@ -43,7 +43,6 @@ PAGES = (
     "docs/proteins.md",
     "docs/reading.md",
     "docs/sharing.md",
-    "docs/surprisal.md",
     "docs/tables.md",
     "docs/text.md",
     "docs/tfhub.md",
@@ -62,6 +61,7 @@ FILES = {
     "treebank.conllu": "# sent_id = fr-1\n1\tIl\til\tPRON\t_\t_\t0\troot\t_\t_\n\n",
     "reviews.jsonl": '{"id": "a", "text": "A joy from start to end."}\n',
     "items.csv": "item,sentence\n1,The cat sat on the mat.\n",
+    "airr.tsv": "sequence_id\tv_call\tj_call\tjunction_aa\ns1\tTRBV7\tTRBJ1\tCASSLGNEQF\n",
     "proteins.fasta": ">sp|P69905 Hemoglobin\nMVLSPADKTNVKAAWGKVG\n>P2\nMKV\n",
 }
 """Files of the user that pages name without making them."""

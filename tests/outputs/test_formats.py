@@ -225,9 +225,9 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
     result = elmo("embed", text, "out.dat", "--model", TINY)
     assert (result.exit_code, warning in result.stderr) == (0, True)
     assert h5py.is_hdf5("out.dat")
-    assert "Warning" not in elmo("embed", text, "v", "--model", TINY).stderr
+    assert "will be HDF5" not in elmo("embed", text, "v", "--model", TINY).stderr
     options = ("--format", "jsonl")
-    assert "Warning" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
+    assert "will be HDF5" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".TSV", ".txt", ".json"])

@@ -192,7 +192,8 @@ def test_ids_that_are_integers_stay_integers(name: str) -> None:
         (("0", "-7"), [0, -7]),
         (("03", "10"), ["03", "10"]),
         (("3", "x"), ["3", "x"]),
-        (("3", "1" * 19), ["3", "1" * 19]),
+        (("3", "1" * 19), [3, int("1" * 19)]),
+        (("3", "1" * 20), ["3", "1" * 20]),
     ],
 )
 def test_ids_of_csv_are_integers_if_all_look_so(

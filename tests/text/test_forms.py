@@ -198,6 +198,32 @@ def test_a_passage_is_one_record_of_every_command(model: Path) -> None:
     assert_misused(result, "--split-sentences of a table requires --each")
 
 
+def test_rows_of_tokens_count_over_the_passage() -> None:
+    pytest.importorskip("sentencex")
+    table = write("csv", PASSAGES)
+    options = ("--split-sentences", "--rows", "tokens", "--layers", "top", "--model", TINY)
+    assert elmo("embed", table, "o.jsonl", *options).exit_code == 0
+    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    assert list(rows[0]) == ["id", "line", "position", "token", "vector"]
+    tokens = [tokenize(" ".join(sentences)) for sentences in STORIES.values()]
+    assert [row["position"] for row in rows] == [n for each in tokens for n in range(len(each))]
+
+
+def test_a_repeated_id_begins_a_text_of_its_own(model: Path) -> None:
+    rows = [
+        {"id": name, "word": word} for name, word in zip("aaba", ["a", "b", "c", "d"], strict=True)
+    ]
+    options = ("--word-column", "word", "--model", model)
+    found = surprisals(write("csv", rows), *options)
+    assert [(row["id"], row["line"], row["word_number"]) for row in found] == [
+        ("a", "1", "1"),
+        ("a", "1", "2"),
+        ("b", "2", "1"),
+        ("a", "3", "1"),
+    ]
+    assert list(surprisals(write("csv", rows[:3]), *options)[0])[:2] == ["id", "word_number"]
+
+
 def test_pairs_of_passages_are_the_sums_of_their_sentences(model: Path) -> None:
     pytest.importorskip("sentencex")
     pair = {"good": "The cat sat. It was red.", "bad": "The cat sat."}

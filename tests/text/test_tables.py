@@ -316,7 +316,7 @@ def test_tokens_of_prodigy_are_their_texts(name: str, tmp_path: Path) -> None:
     tokens = [{"text": "New", "id": 0, "start": 0}, {"text": "Oslo", "id": 1, "start": 4}]
     write(path, [{"text": "New  Oslo.", "tokens": tokens}])
     assert read(path)[0].tokens == ["New", "Oslo"]
-    assert read(path, TextSettings(text_column="text"))[0].tokens == ["New", "Oslo."]
+    assert read(path, TextSettings(text_column="text"))[0].tokens == ["New", "Oslo", "."]
 
 
 @pytest.mark.parametrize("name", ["json", "parquet"])

@@ -1,4 +1,4 @@
-"""The page on surprisal in pandas and R: its programs run and print what it shows."""
+"""The page on surprisal: its programs run and print what it shows."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "surprisal-tables.md"
+PAGE = Path(__file__).parents[2] / "docs" / "surprisal.md"
 BLOCK = re.compile(r"^```(sh|python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 FIGURE = re.compile(r"\d+\.\d+")
 
