@@ -33,8 +33,7 @@ _SAME: Final = (
 CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
 Bonferroni's of the probability of any false discovery."""
-MIN_OCCURRENCES: Final = 3
-"""Minimum number of occurrences of a word in each corpus."""
+MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
 _MAX_CLUSTERED: Final = 2000
 """Maximum number of occurrences that are clustered; more are sampled."""

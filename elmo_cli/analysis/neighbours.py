@@ -1,8 +1,4 @@
-"""Similarity of words in their sentences, by the cosine of their vectors.
-
-`similarities` compares two sentences of a user. `neighbours` searches files for the tokens that are
-nearest to a word: the search is exact, and compares blocks of vectors.
-"""
+"""Similarity of words in their sentences, and exact search, by the cosine of their vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass

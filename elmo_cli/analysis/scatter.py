@@ -17,8 +17,7 @@ MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. A picture of fewer shows the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
-_LABEL_TOKENS: Final = 3
-"""Number of tokens of a label on either side of the word."""
+_LABEL_TOKENS: Final = 3  # on either side of the word
 _SEED: Final = 0
 
 

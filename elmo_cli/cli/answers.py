@@ -37,8 +37,7 @@ _Row = TypeVar("_Row")
 _Query = TypeVar("_Query")
 
 ROW_FORMATS: Final = ("tsv", "csv", "json")
-MAX_CHUNK: Final = 64
-"""Maximum number of queries that are answered together."""
+MAX_CHUNK: Final = 64  # queries that are answered together
 LIKE_MISSING: Final = frozenset(
     [
         *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),

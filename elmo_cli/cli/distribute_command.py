@@ -141,7 +141,7 @@ def distribute(
         from elmo_cli.text.records import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        workers_of_run = _workers(engine, resources)
+        workers = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
@@ -151,18 +151,10 @@ def distribute(
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
     plan = open_plan(parts, inputs, settings, part_mb=part_size)
+    run, device = partial(run_parts, parts, plan, settings, workers), str(model_settings.device)
     with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
-        show_parts = partial(messages.show_parts, bar)
-        counts = run_parts(
-            parts,
-            plan,
-            settings,
-            workers_of_run,
-            device=str(model_settings.device),
-            shard=shard,
-            on_progress=messages.part_lines(folder) if bar.disable else show_parts,
-            should_stop=should_stop,
-        )
+        show = messages.part_lines(folder) if bar.disable else partial(messages.show_parts, bar)
+        counts = run(device=device, shard=shard, on_progress=show, should_stop=should_stop)
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
 

@@ -294,8 +294,7 @@ id_column_option = partial(
 )
 
 
-BY_INPUT: Final = "moses for tables, whitespace for other input"
-"""Default of --tokenizer in a help."""
+BY_INPUT: Final = "moses for tables, whitespace for other input"  # default of --tokenizer
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:

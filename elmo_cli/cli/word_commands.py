@@ -62,16 +62,9 @@ def plot(
             if opened.has_token_layer(layers):
                 layer = "layer 0, which separates words by spelling"
                 messages.say(f"Warning: these vectors contain {layer}.")
-            picture = plot_occurrences(
-                opened,
-                word,
-                output,
-                method=method,
-                clusters=clusters,
-                layers=layers,
-                overwrite=overwrite,
-                on_step=bar.set_description_str,
-            )
+            draw = partial(plot_occurrences, method=method, clusters=clusters, layers=layers)
+            on_step = bar.set_description_str
+            picture = draw(opened, word, output, overwrite=overwrite, on_step=on_step)
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     drawn = f"{picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
     axes = f"; the axes show {shares} of the variance" if shares else ""
@@ -149,28 +142,16 @@ def word_vectors(
 
     if corpus is None:
         files = loading.find_files(model_settings, with_softmax=softmax)
+        device = model_settings.device
+        write = partial(vectors.write_token_vectors, softmax=softmax, model=files, device=device)
         with messages.progress_bar(" words") as bar:
-            n_words = vectors.write_token_vectors(
-                arguments[0],
-                output,
-                softmax=softmax,
-                model=files,
-                device=model_settings.device,
-                overwrite=overwrite,
-                on_progress=bar.update,
-            )
+            n_words = write(arguments[0], output, overwrite=overwrite, on_progress=bar.update)
     else:
         embedder = loading.load_embedder(model_settings)
+        averaging = vectors.Averaging(layers, min_count, at_most)
+        average = partial(vectors.write_average_vectors, embedder, text, averaging=averaging)
         with messages.progress_bar(" tokens") as bar:
-            n_words = vectors.write_average_vectors(
-                embedder,
-                text,
-                output,
-                words_file,
-                averaging=vectors.Averaging(layers, min_count, at_most),
-                overwrite=overwrite,
-                on_progress=bar.update,
-            )
+            n_words = average(output, words_file, overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
@@ -269,8 +250,7 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
-    is_json = as_json or row_format == "json"
-    constants = {"measure": measure} if is_json else {}
+    constants = {"measure": measure} if as_json or row_format == "json" else {}
     with print_rows(row_format, names, as_json=as_json) as rows:
         rows.write(([getattr(change, name) for name in names] for change in measured), constants)
     for change in changes[len(measured) :]:

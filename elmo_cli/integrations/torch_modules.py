@@ -16,6 +16,7 @@ from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.text.records import Sentence, check_batch, check_sentences
 
+_Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
 _Lengths = Sequence[int] | Tensor | None
 
 
@@ -107,11 +108,7 @@ class HubElmo(nn.Module):
         return outputs if as_dict else outputs["default"]
 
 
-def _read(
-    inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
-    lengths: _Lengths,
-    signature: str | None,
-) -> tuple[list[Sentence], int]:
+def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[list[Sentence], int]:
     """Return the tokens of B sentences without padding, and T."""
     if signature is not None:
         check_choice("signature", signature, ("default", "tokens"))

@@ -194,11 +194,9 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
     except WeightsError:
         raise
     except errors as error:
-        number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
-            number = errno.ENOENT
-        if isinstance(error, OSError) and number:
-            reason = system_reason(error) if error.errno else os.strerror(number)
+        is_missing = isinstance(error, FileNotFoundError)  # That of safetensors has no number.
+        if isinstance(error, OSError) and (error.errno or is_missing):
+            reason = system_reason(error) if error.errno else os.strerror(errno.ENOENT)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
         if "signature not found" in str(error) and path.stat().st_size:

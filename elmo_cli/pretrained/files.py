@@ -36,7 +36,6 @@ FILE_NAMES: Final = {
 _MAX_HEADER_BYTES: Final = 100_000_000
 """Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
-"""File next to encoder.pkl in a model of ELMoForManyLangs."""
 MANY_LANGS_FILES: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
 """Files next to the weights of a model of ELMoForManyLangs."""
 

@@ -1,8 +1,4 @@
-"""Models by name, folder, zip file or two files: their files, biLM and description.
-
-A published model and a model of the hub are downloaded on first use. `resolve_model` finds what is
-known of a model without a download.
-"""
+"""Models by name, folder, zip file or two files: their files, biLM and description."""
 
 import difflib
 import logging
@@ -151,8 +147,7 @@ def default_model() -> str:
 class ResolvedModel:
     """A model that a user named, as far as it is known without a download."""
 
-    language: str | None = None
-    """Language code (ISO 639) of its texts."""
+    language: str | None = None  # code (ISO 639)
     tokenizer: str | None = None
     """Tokenizer of its training text. None if it is unknown, as for published models."""
     files: ModelFiles | None = None
