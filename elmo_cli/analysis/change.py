@@ -11,6 +11,7 @@ does not converge.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,8 +33,7 @@ _SAME: Final = (
 CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
 Bonferroni's of the probability of any false discovery."""
-MIN_OCCURRENCES: Final = 3
-"""Minimum number of occurrences of a word in each corpus."""
+MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
 _MAX_CLUSTERED: Final = 2000
 """Maximum number of occurrences that are clustered; more are sampled."""
@@ -98,17 +98,13 @@ def read_occurrences(
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
                 check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
-        first, second = (
-            _read_matrices(files, words, layers, ignore_case=ignore_case)
-            for files in (old_files, new_files)
-        )
+        read = partial(_read_matrices, words=words, layers=layers, ignore_case=ignore_case)
+        first, second = read(old_files), read(new_files)
     named = [*first.items(), *second.items()]
     for word, matrix in named:
         if not np.isfinite(matrix).all():
-            raise InputError(
-                f"{old} or {new}: some vectors of {word!r} have values that are not finite (NaN or "
-                "infinity)"
-            )
+            problem = f"some vectors of {word!r} have values that are not finite (NaN or infinity)"
+            raise InputError(f"{old} or {new}: {problem}")
     widths = sorted({matrix.shape[1] for _, matrix in named if len(matrix)})
     if len(widths) > 1:
         numbers = " and ".join(map(str, widths))
@@ -121,10 +117,8 @@ def _read_matrices(
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
-        raise SettingsError(
-            f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
-            "--words."
-        )
+        remedy = "Name the words to compare with --words."
+        raise SettingsError(f"{files.paths[0]} has the vectors of all tokens. {remedy}")
     return {
         word: np.stack([each.vector for each in found]) if found else np.empty((0, 0))
         for word, found in find_occurrences(files, words, layers, ignore_case=ignore_case).items()

@@ -1,8 +1,4 @@
-"""Similarity of words in their sentences, by the cosine of their vectors.
-
-`similarities` compares two sentences of a user. `neighbours` searches files for the tokens that are
-nearest to a word: the search is exact, and compares blocks of vectors.
-"""
+"""Similarity of words in their sentences, and exact search, by the cosine of their vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -125,10 +121,8 @@ def neighbours(
     """
     queries = torch.as_tensor(np.asarray(vectors, np.float32), device=choose_device(device))
     if queries.ndim != 2 or top < 1:
-        raise InputError(
-            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
-            f"{tuple(queries.shape)} and top {top}"
-        )
+        found = f"the shape {tuple(queries.shape)} and top {top}"
+        raise InputError(f"expected vectors of the shape (Q, W) and top 1 or more, found {found}")
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64, device="cpu")
@@ -157,20 +151,17 @@ def neighbours(
 
 
 def _blocks(files: VectorFiles, layers: str | None, width: int) -> Iterator[list[Vectors]]:
-    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of the queries' width.
-
-    `layers` has no effect on files that do not name theirs.
-    """
+    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of a width."""
     block: list[Vectors] = []
     n_vectors = 0
     for source in files.sources:
+        # `layers` has no effect on files that do not name theirs.
         for item in source.read(None if source.stored_layers is None else layers):
             files.on_progress(1)
             if item.vectors.shape[1] != width:
-                raise InputError(
-                    f"{item.location.path}: expected vectors of width {width:,}, as the query has, "
-                    f"found {item.vectors.shape[1]:,}"
-                )
+                expected = f"vectors of width {width:,}, as the query has"
+                found = f"found {item.vectors.shape[1]:,}"
+                raise InputError(f"{item.location.path}: expected {expected}, {found}")
             block.append(item)
             n_vectors += len(item.vectors)
             if n_vectors >= BLOCK_TOKENS:
@@ -220,10 +211,9 @@ def word_neighbours(
     for source in files.sources:
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:
-            raise InputError(
-                f"{source.path}: made by the model {source.attributes.get('model')}, "
-                f"not by {embedder.files.name}. Embed and search with the same model."
-            )
+            models = f"{source.attributes.get('model')}, not by {embedder.files.name}"
+            remedy = "Embed and search with the same model."
+            raise InputError(f"{source.path}: made by the model {models}. {remedy}")
 
     def is_excluded(number: int, neighbour: Neighbour) -> bool:
         token = queries[number].token

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import groupby
@@ -84,10 +84,8 @@ def find_occurrence(
         question = f". Did you mean {folded[similar[0]]!r}?" if similar else ""
         raise InputError(f"{word!r} is not a token of {text}{question}")
     if number is None and len(positions) > 1:
-        raise InputError(
-            f"{word!r} occurs {len(positions)} times in {text}. Choose one with {option}, "
-            f"1 to {len(positions)}."
-        )
+        remedy = f"Choose one with {option}, 1 to {len(positions)}."
+        raise InputError(f"{word!r} occurs {len(positions)} times in {text}. {remedy}")
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
         raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
@@ -95,7 +93,7 @@ def find_occurrence(
 
 
 @dataclass(eq=False)
-class VectorFiles:
+class VectorFiles(AbstractContextManager["VectorFiles"]):
     """Open files with vectors of tokens, from `open_vectors`, in their order."""
 
     sources: list[VectorSource]
@@ -132,10 +130,9 @@ class VectorFiles:
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
-                raise InputError(
-                    f"{source.path}: expected one vector per sentence, found one per token. `elmo "
-                    "embed --pooling mean` writes the former."
-                )
+                problem = "expected one vector per sentence, found one per token"
+                remedy = "`elmo embed --pooling mean` writes the former."
+                raise InputError(f"{source.path}: {problem}. {remedy}")
             if not pooled and pooling is not None:
                 raise InputError(
                     f"{source.path}: expected one vector per token, found one per sentence, by "
@@ -146,9 +143,6 @@ class VectorFiles:
         """Close the files."""
         for source in self.sources:
             source.close()
-
-    def __enter__(self) -> "VectorFiles":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -223,31 +217,27 @@ def find_occurrences(
             found = finder.find([vectors.record.tokens[each] for each in vectors.positions])
         for index, name in found.items():
             if words is None or name in occurrences:
-                embedded = _embedded(vectors, vectors.positions[index], vectors.vectors[index])
-                occurrences.setdefault(name, []).append(embedded)
+                occurrences.setdefault(name, []).append(_embedded(vectors, index))
     if warning := finder.warning():
         logger.warning("Warning: %s: %s", files.paths[0], warning)
     return occurrences
 
 
 def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[EmbeddedOccurrence]:
-    """Find the occurrences of one word, in the order of the files.
-
-    A target word of the files is found in all its forms. Another word is found as it is written.
-    """
+    """Find a target word of the files in all its forms, or another word as it is written."""
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
     files.check_pooling(pooled=False)
     forms = (word, normalize(word))
     for vectors in files.read(layers):
-        places = zip(vectors.positions, vectors.words, vectors.vectors, strict=True)
-        for position, own_word, vector in places:
+        for index, own_word in enumerate(vectors.words):
             if own_word == word:
-                by_word.append(_embedded(vectors, position, vector))
-            elif vectors.record.tokens[position] in forms:
-                by_form.append(_embedded(vectors, position, vector))
+                by_word.append(_embedded(vectors, index))
+            elif vectors.record.tokens[vectors.positions[index]] in forms:
+                by_form.append(_embedded(vectors, index))
     return by_word or by_form
 
 
-def _embedded(vectors: Vectors, position: int, vector: Array) -> EmbeddedOccurrence:
-    return EmbeddedOccurrence(vectors.record.tokens, position, vectors.location, vector.copy())
+def _embedded(vectors: Vectors, index: int) -> EmbeddedOccurrence:
+    tokens, position = vectors.record.tokens, vectors.positions[index]
+    return EmbeddedOccurrence(tokens, position, vectors.location, vectors.vectors[index].copy())

@@ -1,10 +1,6 @@
-"""Pictures by matplotlib (extra `plot`): SVG, PNG, PDF, or an HTML page that needs no other file.
+"""Pictures of changes and surprisals by matplotlib (extra `plot`): SVG, PNG, PDF or HTML.
 
-    plot_changes       a line per word of a list of changes, the most changed word at the top
-    plot_surprisals    a bar per word of sentences
-
-In SVG and HTML, each point or bar has a tooltip. Equal data give equal files. The module
-`scatter` draws the occurrences of a word.
+In SVG and HTML, each point or bar has a tooltip. Equal data give equal files.
 """
 
 import html
@@ -68,8 +64,7 @@ _AXIS_LABELS: Final = {
 MAX_SENTENCES: Final = 50
 """Maximum number of sentences in a picture of surprisals; these are the first ones."""
 Measured = ScoredRecord[list[UnitSurprisal]]
-_MAX_LABEL: Final = 14
-"""Maximum number of characters of a word below its bar."""
+_MAX_LABEL: Final = 14  # characters of a word below its bar
 _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 

@@ -17,8 +17,7 @@ MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. A picture of fewer shows the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
-_LABEL_TOKENS: Final = 3
-"""Number of tokens of a label on either side of the word."""
+_LABEL_TOKENS: Final = 3  # on either side of the word
 _SEED: Final = 0
 
 
@@ -95,7 +94,8 @@ def plot_occurrences(
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
-        _add_groups(drawing, axes, names, groups, points, tooltips)
+        members = {name: [i for i, each in enumerate(groups) if each == name] for name in names}
+        _add_groups(drawing, axes, members, points, tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
         _label(axes, points, occurrences)
     return Picture(len(found), len(occurrences), variance)
@@ -113,9 +113,8 @@ def _check_number(
         advice = ". --method pca needs 3." if is_enough else ""
         if "," in word and not n_occurrences:
             advice = ". Name one word. A target word of `elmo usages` has all its forms."
-        raise InputError(
-            f"{word!r}: expected {minimum} or more occurrences, found {number} in {files}{advice}"
-        )
+        found = f"found {number} in {files}{advice}"
+        raise InputError(f"{word!r}: expected {minimum} or more occurrences, {found}")
 
 
 def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
@@ -123,10 +122,9 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     expected = len(occurrences[0].vector)
     for each in occurrences:
         if len(each.vector) != expected:
-            raise InputError(
-                f"{each.location.path}: expected vectors of width {expected:,}, as in "
-                f"{occurrences[0].location.path}, found {len(each.vector):,}"
-            )
+            example, found = f"as in {occurrences[0].location.path}", f"found {len(each.vector):,}"
+            problem = f"expected vectors of width {expected:,}, {example}, {found}"
+            raise InputError(f"{each.location.path}: {problem}")
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
         raise InputError(f"{word!r}: some vectors are not finite (NaN or infinity)")
@@ -168,26 +166,19 @@ def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
 
 
 def _add_groups(
-    drawing: Drawing,
-    axes: Any,
-    names: Sequence[str],
-    groups: Sequence[str],
-    points: Array,
-    tooltips: Sequence[str],
+    drawing: Drawing, axes: Any, groups: dict[str, list[int]], points: Array, tooltips: list[str]
 ) -> None:
-    """Draw the points of each group in a colour. `groups` has the name of each point's group."""
+    """Draw the points of each group in a colour. `groups` has the indices of their points."""
     from matplotlib import colormaps
 
-    colours = colormaps["tab10" if len(names) <= 10 else "turbo"].resampled(max(10, len(names)))
-    for number, name in enumerate(names):
-        members = [index for index, group in enumerate(groups) if group == name]
-        texts, label = (
-            [tooltips[index] for index in members],
-            f"{printable(name)} ({len(members):,})",
-        )
-        style = {"label": label, "color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
+    n_groups = len(groups)
+    colours = colormaps["tab10" if n_groups <= 10 else "turbo"].resampled(max(10, n_groups))
+    for number, (name, members) in enumerate(groups.items()):
+        texts = [tooltips[index] for index in members]
+        style = {"color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
+        style["label"] = f"{printable(name)} ({len(members):,})"
         drawing.add_points(axes, number, points[members], texts, **style)
-    if len(names) > 1:
+    if n_groups > 1:
         axes.legend()
 
 

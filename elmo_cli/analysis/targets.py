@@ -50,19 +50,16 @@ def read_targets(
         is_table = _WORD in column_names(lines, settings, file_format.delimiter)
         source.rewind()
     if column is not None and not is_table:
-        raise SettingsError(
-            f"{path}: expected a table with a column {column!r}, found {file_format.name}."
-        )
+        expected = f"a table with a column {column!r}"
+        raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
     rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)
     targets: dict[str, str] = {}
     for location, forms in rows:
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
-                raise InputError(
-                    f"{path}, {location}: {form!r} is a form of {word!r} already. "
-                    "Name each form once."
-                )
+                problem = f"{form!r} is a form of {word!r} already. Name each form once."
+                raise InputError(f"{path}, {location}: {problem}")
     if not targets:
         raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
     # Tokens may have plain marks where the file has typographic ones.
@@ -105,10 +102,8 @@ def target_positions(record: Record) -> list[int]:
         return []
     positions = [int(part) if part.isdecimal() else -1 for part in str(text).split(",")]
     if not all(0 <= position < len(record.tokens) for position in positions):
-        raise InputError(
-            f"the file is damaged: expected positions of {counted(len(record.tokens), 'token')}, "
-            f"found {shown(str(text))!r}"
-        )
+        expected = f"positions of {counted(len(record.tokens), 'token')}"
+        raise InputError(f"the file is damaged: expected {expected}, found {shown(text)!r}")
     return positions
 
 

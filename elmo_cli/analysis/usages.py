@@ -180,19 +180,15 @@ def plan_usages(
     """Choose the formats of a run over a file; see `plan_file`."""
     name = written.file_format or Path(output).suffix.lower().removeprefix(".")
     if name == "npy":
-        raise SettingsError(
-            f"{output}: npy cannot hold target words. Choose one of hdf5, npz, parquet, jsonl."
-        )
+        remedy = "Choose one of hdf5, npz, parquet, jsonl."
+        raise SettingsError(f"{output}: npy cannot hold target words. {remedy}")
     if state == "carry":
-        raise SettingsError(
-            "--state carry: sentences without a target word are not computed, so no state can be "
-            "carried over. Choose --state zero or warm."
-        )
+        reason = "sentences without a target word are not computed, so no state can be carried over"
+        raise SettingsError(f"--state carry: {reason}. Choose --state zero or warm.")
     if selection.pooling or written.forget_sentences or written.use_sentence_keys:
-        raise SettingsError(
-            "target words need one vector per token, and sentences with their numbers. Remove "
-            "pooling, forget_sentences and use_sentence_keys."
-        )
+        needs = "one vector per token, and sentences with their numbers"
+        remedy = "Remove pooling, forget_sentences and use_sentence_keys."
+        raise SettingsError(f"target words need {needs}. {remedy}")
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")

@@ -136,9 +136,8 @@ class VectorSource:
         chosen = parse_layers(layers, stored)
         if chosen is None:
             numbers = ",".join(map(str, stored))
-            raise SettingsError(
-                f"{self.path}: layers {shown(layers)!r}: the file has only layers {numbers}"
-            )
+            problem = f"the file has only layers {numbers}"
+            raise SettingsError(f"{self.path}: layers {shown(layers)!r}: {problem}")
         return [stored.index(number) for number in chosen]
 
     def has_token_layer(self, layers: str | None = None) -> bool:
@@ -172,10 +171,8 @@ class ActivationsSource(VectorSource):
         name = self.stored_layers = str(self.attributes.get("layers", "all"))
         first = activations[0] if len(activations) and name == "all" else None
         if first is not None and first.ndim < 3 and "layers" not in self.attributes:
-            raise InputError(
-                f"{self.path}: the file does not record which layer it has. Only files with all "
-                "layers may omit it."
-            )
+            problem = "the file does not record which layer it has"
+            raise InputError(f"{self.path}: {problem}. Only files with all layers may omit it.")
         self.layer_numbers = [] if first is None else list(range(len(first)))
         if "," in name:
             self.layer_numbers = [int(part) for part in name.split(",")]
@@ -195,10 +192,8 @@ class ActivationsSource(VectorSource):
         for index, (record, values) in enumerate(self._activations.records()):
             line = f"{self.path}, line {index + 1:,}"
             if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
-                raise InputError(
-                    f"{line}: expected {n_layers or 1} layers, as the attributes say, found the "
-                    f"shape {values.shape}"
-                )
+                expected = f"{n_layers or 1} layers, as the attributes say"
+                raise InputError(f"{line}: expected {expected}, found the shape {values.shape}")
             vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
             try:
                 positions = [0] if is_pooled and record.tokens else target_positions(record)
@@ -211,15 +206,11 @@ class ActivationsSource(VectorSource):
                     self.forms.update(zip(forms, words, strict=True))
                 yield Vectors(self, index, record, positions, words, vectors)
             elif record.tokens:
-                raise InputError(
-                    f"{line}: the sentence has {len(positions):,} tokens, but {len(vectors):,} "
-                    "vectors"
-                )
+                numbers = f"{len(positions):,} tokens, but {len(vectors):,} vectors"
+                raise InputError(f"{line}: the sentence has {numbers}")
             elif len(vectors) and not self._activations.has_sentences:
-                raise InputError(
-                    f"{self.path}: the file does not contain the tokens, as for FASTA or after "
-                    "--forget-sentences"
-                )
+                reason = "as for FASTA or after --forget-sentences"
+                raise InputError(f"{self.path}: the file does not contain the tokens, {reason}")
 
 
 _Row = tuple[int, Record, int, str, Array]
@@ -265,9 +256,8 @@ class _UsagesFile(VectorSource):
         except InputError:
             raise
         except _DAMAGE as error:
-            raise InputError(
-                f"{self.path}: not a readable file of target words: {first_line(error)}. {_ADVICE}."
-            ) from None
+            problem = f"not a readable file of target words: {first_line(error)}"
+            raise InputError(f"{self.path}: {problem}. {_ADVICE}.") from None
 
 
 class _Table(_UsagesFile):
@@ -282,10 +272,9 @@ class _Table(_UsagesFile):
         numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
         is_named = all(number.isdecimal() and number.isascii() for number in numbers)
         if not ({*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)):
-            raise InputError(
-                f"{self.path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
-                f"{LAYER_PREFIX}0, ..., found {shown(', '.join(names)) or 'none'}. {_ADVICE}."
-            )
+            expected = f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
+            found = shown(", ".join(names)) or "none"
+            raise InputError(f"{self.path}: expected {expected}, found {found}. {_ADVICE}.")
         self.layer_numbers = list(map(int, numbers))
         self._vector_columns = layers or [VECTOR]
 
@@ -295,17 +284,14 @@ class _Table(_UsagesFile):
         sentence = str(columns["sentence"]).split() if tokens is None else tokens
         is_valid = isinstance(position, int) and 0 <= position < len(sentence)
         if not is_valid or sentence[position] != form:
-            raise InputError(
-                f"{self.path}, row {number:,}: the form {shown(form)!r} is not the token at "
-                f"position {position} of its sentence"
-            )
+            problem = f"is not the token at position {position} of its sentence"
+            raise InputError(f"{self.path}, row {number:,}: the form {shown(form)!r} {problem}")
         word, line = columns["word"], columns["line"]
         record_id = None if columns["id"] is None else str(columns["id"])
         if not isinstance(word, str) or not isinstance(line, int):
-            raise InputError(
-                f"{self.path}, row {number:,}: expected a word and the number of a line, found "
-                f"{shown(word)!r} and {shown(line)!r}"
-            )
+            found = f"{shown(word)!r} and {shown(line)!r}"
+            expected = f"expected a word and the number of a line, found {found}"
+            raise InputError(f"{self.path}, row {number:,}: {expected}")
         self.forms[str(form)] = word
         values = vectors if self.layer_numbers else vectors[0]
         return line - 1, Record("", sentence, record_id), position, word, values
@@ -340,10 +326,8 @@ class _JsonlUsages(_Table):
                 with suppress(ValueError, RecursionError):  # The latter is of deeply nested JSON.
                     content = json.loads(line)
                 if not isinstance(content, dict):
-                    raise InputError(
-                        f"{self.path}, line {number:,}: expected a JSON object, found "
-                        f"{line[:60] or 'a blank line'}"
-                    )
+                    problem = f"expected a JSON object, found {line[:60] or 'a blank line'}"
+                    raise InputError(f"{self.path}, line {number:,}: {problem}")
                 yield number, content
 
 
@@ -359,10 +343,8 @@ class _ParquetUsages(_Table):
             for name in self._vector_columns:
                 kind = schema.field(name).type
                 if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(kind):
-                    raise InputError(
-                        f"{self.path}: column {name}: expected lists of floats, found {kind}. "
-                        f"{_ADVICE}."
-                    )
+                    problem = f"column {name}: expected lists of floats, found {kind}"
+                    raise InputError(f"{self.path}: {problem}. {_ADVICE}.")
             metadata = file.metadata.metadata or {}
         path = str(self.path)
         self.attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], path)
@@ -377,10 +359,8 @@ class _ParquetUsages(_Table):
                 names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
                 texts = batch.select(names).to_pylist()
                 # Lists of any size are accepted, because other programs may have rewritten a file.
-                vectors = [
-                    batch.column(name).flatten().to_numpy().reshape(len(texts), -1)
-                    for name in self._vector_columns
-                ]
+                flat = [batch.column(name).flatten() for name in self._vector_columns]
+                vectors = [values.to_numpy().reshape(len(texts), -1) for values in flat]
                 for columns, rows in zip(texts, np.stack(vectors, axis=1), strict=True):
                     yield self._row(next(numbers), columns, rows)
 
@@ -400,9 +380,8 @@ class _NpzUsages(_UsagesFile):
         with np.load(self.path, allow_pickle=False) as arrays:
             names = list(arrays)
         if RECORDS in names or names == [str(number) for number in range(len(names))]:
-            raise InputError(
-                f"{self.path}: expected one matrix per word, found one per line. {_ADVICE}."
-            )
+            problem = "expected one matrix per word, found one per line"
+            raise InputError(f"{self.path}: {problem}. {_ADVICE}.")
         self.words = names
 
     def _read_rows(self) -> Iterator[_Row]:
@@ -410,11 +389,10 @@ class _NpzUsages(_UsagesFile):
             for word in self.words:
                 matrix = arrays[word]
                 if matrix.ndim != 2 or matrix.dtype.kind != "f":
-                    raise InputError(
-                        f"{self.path}: expected one matrix per word with one row per occurrence, "
-                        f"found {word!r} with {matrix.dtype} values of the shape {matrix.shape}. "
-                        "`elmo usages --layers top` writes matrices."
-                    )
+                    expected = "one matrix per word with one row per occurrence"
+                    found = f"{word!r} with {matrix.dtype} values of the shape {matrix.shape}"
+                    remedy = "`elmo usages --layers top` writes matrices."
+                    raise InputError(f"{self.path}: expected {expected}, found {found}. {remedy}")
                 for number, row in enumerate(matrix):
                     yield number, Record("", [word]), 0, word, row
 

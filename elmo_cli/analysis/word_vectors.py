@@ -69,9 +69,8 @@ class Averaging:
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
-            raise InputError(
-                f"at_most: expected {self.min_count:,} (min_count) or more, found {self.at_most:,}"
-            )
+            expected = f"{self.min_count:,} (min_count) or more"
+            raise InputError(f"at_most: expected {expected}, found {self.at_most:,}")
 
 
 def write_token_vectors(
@@ -130,10 +129,8 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
     takes_white_space = _suffix(output) in (*HDF5_SUFFIXES, ".npz")
     for number, word in enumerate(words, start=1):
         if word.split() != [word] and not takes_white_space:
-            raise InputError(
-                f"{path}, line {number}: {word[:60]!r} has white space, which {output.suffix} "
-                "cannot store. Choose HDF5 or npz."
-            )
+            problem = f"{word[:60]!r} has white space, which {output.suffix} cannot store"
+            raise InputError(f"{path}, line {number}: {problem}. Choose HDF5 or npz.")
     return words
 
 
@@ -204,9 +201,8 @@ def write_average_vectors(
     averaging = averaging or Averaging()
     averages = average_vectors(embedder, sentences(), words, **asdict(averaging))
     if not averages.words:
-        raise InputError(
-            f"{path}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
-        )
+        problem = f"no word occurs {averaging.min_count:,} times or more"
+        raise InputError(f"{path}: {problem}. Lower --min-count.")
     _write(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
 
@@ -290,10 +286,8 @@ def _count_occurrences(
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
     """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
-        raise OutputNameError(
-            f"{path}: unknown suffix {path.suffix!r}. Choose .vec, .txt or .w2v (.gz "
-            "may follow), .bin, .npz, .tsv, .hdf5 or .h5."
-        )
+        known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
+        raise OutputNameError(f"{path}: unknown suffix {path.suffix!r}. Choose {known}.")
     metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
     for file in (path, *metadata):
         check_output(file, *sources, overwrite=overwrite)
@@ -309,13 +303,10 @@ def _write(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> 
     """Write vectors in the format of a path. Log a warning if some are not finite."""
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
-        logger.warning(
-            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the first of %r. "
-            "Check the weights of the model.",
-            path,
-            counted(int((~finite).sum()), "word"),
-            words[int(finite.argmin())],
-        )
+        number, first = counted(int((~finite).sum()), "word"), words[int(finite.argmin())]
+        problem = f"{number} are not finite (NaN or infinity), the first of {first!r}"
+        remedy = "Check the weights of the model."
+        logger.warning("Warning: %s: the vectors of %s. %s", path, problem, remedy)
     _WRITERS[_suffix(path)](path, _as_lines(path, words), vectors, counts)
 
 

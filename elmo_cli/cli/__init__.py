@@ -69,8 +69,7 @@ class ElmoGroup(click.Group):
         try:
             return super().main(*args, **settings)
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
-            message = error_line(error)
-            if message is None:
+            if (message := error_line(error)) is None:
                 raise
             click.echo(f"Error: {_one_line(message)}", err=True)
             # Python flushes sys.stdout at exit, which would fail again.
@@ -144,10 +143,8 @@ _OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EAGAIN)
 def error_line(error: Exception) -> str | None:
     """Return the message for an error of memory, a file or standard output, or None."""
     if isinstance(error, UnicodeEncodeError):
-        return (
-            f"standard output: {error}. Set PYTHONIOENCODING=utf-8:replace to replace such "
-            "characters."
-        )
+        remedy = "Set PYTHONIOENCODING=utf-8:replace to replace such characters."
+        return f"standard output: {error}. {remedy}"
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
     if isinstance(error, OSError) and error.filename:

@@ -31,12 +31,13 @@ from elmo_cli.text.tokenizers import Tokenizer
 if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import Occurrence, Pair
 
-_Item = TypeVar("_Item")
+    PairRow = tuple[Mapping[str, object], Pair | InputError]
+
+_Row = TypeVar("_Row")
 _Query = TypeVar("_Query")
 
 ROW_FORMATS: Final = ("tsv", "csv", "json")
-MAX_CHUNK: Final = 64
-"""Maximum number of queries that are answered together."""
+MAX_CHUNK: Final = 64  # queries that are answered together
 LIKE_MISSING: Final = frozenset(
     [
         *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
@@ -117,10 +118,8 @@ class RowWriter:
             names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
             yield delimiter.join(map(_quoted, names)) + "\n"
         if other := input_columns.keys() - set(self.input_names):
-            raise InputError(
-                f"column {min(other)!r}: the first record does not have it. Use --format json, or "
-                "name the columns with --keep-columns."
-            )
+            remedy = "Use --format json, or name the columns with --keep-columns."
+            raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
             self.like_missing.update(
@@ -129,19 +128,14 @@ class RowWriter:
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 
-def with_columns(
-    values: dict[str, object], input_columns: Mapping[str, object]
-) -> dict[str, object]:
+def with_columns(values: dict[str, object], others: Mapping[str, object]) -> dict[str, object]:
     """Return computed values with columns of the input behind them; see `renamed_columns`."""
-    names = renamed_columns(input_columns, values)
-    return values | {names[name]: value for name, value in input_columns.items()}
+    names = renamed_columns(others, values)
+    return values | {names[name]: value for name, value in others.items()}
 
 
 def cell(value: object) -> str:
-    """Return a computed value as a cell: None is empty, False 0, and a float has six decimals.
-
-    A float near 0 has six significant digits.
-    """
+    """Return a computed value as a cell. A float has six decimals, or near 0 six digits."""
     if isinstance(value, float):
         return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
     return _exact(value)
@@ -160,10 +154,8 @@ def _exact(value: object) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text as a cell of CSV and TSV, in quotes if it needs them."""
-    if not _QUOTED.search(text):
-        return text
     doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+    return f'"{doubled}"' if _QUOTED.search(text) else text
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
@@ -174,21 +166,18 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
 
 
 def in_chunks(
-    items: Iterable[_Item],
-    parse: Callable[[_Item], _Query],
-    is_ready: Callable[[], bool],
-    name: str,
+    rows: Iterable[_Row], parse: Callable[[_Row], _Query], is_ready: Callable[[], bool], name: str
 ) -> Iterator[list[_Query]]:
-    """Yield parsed items in lists of items that can be read without waiting.
+    """Yield parsed rows in lists of rows that can be read without waiting.
 
-    The items before one that cannot be parsed are yielded first. Messages begin with `name` and the
-    number of the item.
+    The rows before one that cannot be parsed are yielded first. Messages begin with `name` and the
+    number of the row.
     """
     chunk: list[_Query] = []
     try:
-        for number, item in enumerate(items, start=1):
+        for number, row in enumerate(rows, start=1):
             try:
-                chunk.append(parse(item))
+                chunk.append(parse(row))
             except InputError as error:
                 raise InputError(f"{name} {number}: {error}") from None
             if len(chunk) == MAX_CHUNK or not is_ready():
@@ -227,7 +216,7 @@ def read_query_table(
 
 def read_pair_table(
     path: str, settings: TextSettings, tokenizer: Tokenizer
-) -> "Iterator[list[tuple[Mapping[str, object], Pair | InputError]]]":
+) -> "Iterator[list[PairRow]]":
     """Yield all columns and the two occurrences of each row of a table, in lists of rows.
 
     `settings.text_column` names the two sentences, separated by a comma. The columns `word1` and
@@ -251,7 +240,7 @@ def read_pair_table(
             number = tokenizer.tokenize(text[:start]).count(word) + 1
         return find_occurrence(tokens, word, number, option=f"a column `occurrence{side}`")
 
-    def parse(record: Record) -> "tuple[Mapping[str, object], Pair | InputError]":
+    def parse(record: Record) -> "PairRow":
         columns = {names[0]: record.text, **record.columns}
         other = _column(columns, names[1])
         if columns.keys().isdisjoint(("word1", "start1")):

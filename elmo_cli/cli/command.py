@@ -38,11 +38,15 @@ class Option(click.Option):
 
     def is_typed(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line."""
-        return self._comes_from(ctx, ParameterSource.COMMANDLINE)
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.COMMANDLINE
+
+    def is_variable(self, ctx: click.Context) -> bool:
+        """Return whether the option is in the environment, and not on the command line."""
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
 
     def is_set(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line or in the environment."""
-        is_given = self._comes_from(ctx, ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+        is_given = self.is_typed(ctx) or self.is_variable(ctx)
         return is_given and ctx.params.get(str(self.name)) is not False
 
     def check(self, ctx: click.Context) -> None:
@@ -70,26 +74,21 @@ class Option(click.Option):
             if holds and option is not self:
                 yield f"{option._shown(ctx)} {value}".rstrip()
 
-    def _comes_from(self, ctx: click.Context, *sources: ParameterSource) -> bool:
-        return ctx.get_parameter_source(str(self.name)) in sources
-
     def _shown(self, ctx: click.Context) -> str:
         """Return the name of the option, with the variable that it comes from."""
-        is_variable = self._comes_from(ctx, ParameterSource.ENVIRONMENT)
-        return f"{self.opts[0]} ({self.envvar})" if is_variable else self.opts[0]
+        return f"{self.opts[0]} ({self.envvar})" if self.is_variable(ctx) else self.opts[0]
 
 
 def _check_output(ctx: click.Context) -> None:
     """Raise an `OutputError` if the file to write, called OUT or OUTPUT, is also one to read."""
-    written: list[str] = []
-    read: list[str] = []
+    written, read = list[str](), list[str]()
     for parameter in ctx.command.params:
         if isinstance(parameter.type, click.Path):
             value = ctx.params.get(str(parameter.name)) or ()
             paths = [*value] if isinstance(value, tuple) else [str(value)]
-            is_output = (parameter.metavar or "").endswith(("OUT", "OUTPUT"))
-            read += paths[:-1] if is_output else paths
-            written += paths[-1:] if is_output else []
+            if paths and (parameter.metavar or "").endswith(("OUT", "OUTPUT")):
+                written.append(paths.pop())
+            read += paths
     for path in written:
         if path != STANDARD_OUTPUT:
             check_not_read(path, read)

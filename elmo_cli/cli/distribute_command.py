@@ -134,16 +134,14 @@ def distribute(
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
 
-    from elmo_cli.cli.messages import PartLines, progress_bar, show_parts, stop_on_signal
-
-    with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
+    with messages.stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.outputs.parts import Folder
         from elmo_cli.text.records import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        workers_of_run = _workers(engine, resources)
+        workers = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
@@ -153,17 +151,10 @@ def distribute(
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
     plan = open_plan(parts, inputs, settings, part_mb=part_size)
-    with stop_on_signal() as should_stop, progress_bar("part") as bar:
-        counts = run_parts(
-            parts,
-            plan,
-            settings,
-            workers_of_run,
-            device=str(model_settings.device),
-            shard=shard,
-            on_progress=PartLines(folder) if bar.disable else partial(show_parts, bar),
-            should_stop=should_stop,
-        )
+    run, device = partial(run_parts, parts, plan, settings, workers), str(model_settings.device)
+    with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
+        show = messages.part_lines(folder) if bar.disable else partial(messages.show_parts, bar)
+        counts = run(device=device, shard=shard, on_progress=show, should_stop=should_stop)
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
 
@@ -190,12 +181,8 @@ def _workers(engine: str, resources: Resources) -> "Workers | None":
 
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
-    messages.say(
-        f"{folder}: {counts.n_done:,} of {counted(counts.n_parts, 'part')}, "
-        f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
-    )
+    speed = f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
+    messages.say(f"{folder}: {counts.n_done:,} of {counted(counts.n_parts, 'part')}, {speed}")
     if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
-        n_missing = counts.n_parts - counts.n_done
-        raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing. The same command tries again."
-        )
+        missing = f"{counted(counts.n_parts - counts.n_done, 'part')} missing"
+        raise click.ClickException(f"{folder}: {missing}. The same command tries again.")

@@ -108,11 +108,9 @@ def embed(
         done = embed_file(engine, plan, batch_size, on_progress, should_stop)
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if text.format.name == TEXT.name else plan.unit
-        messages.say(
-            f"{_name_of(output_file)}: {counted(done.n_sentences, unit)}, "
-            f"{counted(done.n_tokens, 'token')}, "
-            f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
-        )
+        read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
+        speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
+        messages.say(f"{_name_of(output_file)}: {read}, {speed}")
 
 
 def _name_of(output_file: str) -> str:
@@ -187,7 +185,5 @@ def usages(
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
     if not summary.was_complete:  # embed_file logs it.
-        messages.say(
-            f"{_name_of(output_file)}: {counted(sum(counts.values()), 'occurrence')} in "
-            f"{counted(summary.n_sentences, plan.unit)}"
-        )
+        found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
+        messages.say(f"{_name_of(output_file)}: {found} in {counted(read, plan.unit)}")

@@ -57,27 +57,19 @@ def collect_garbage() -> None:
 def open_text(
     source: "Source | str", text: TextSettings, model: ModelSettings, default: str = "whitespace"
 ) -> "TextInput":
-    """Open a text, and decide its format and tokenizer before the model is loaded.
-
-    Print the tokenizer of the model's training, or a warning if the options name another one.
-    `default` is the tokenizer of lines of text.
-    """
+    """Open a text, and decide its format and tokenizer; `default` is for lines of text."""
     from elmo_cli.text.input_formats import open_input
 
     trained, language = model.resolved.tokenizer, model.resolved.language
     opened = open_input(source, text, trained=trained, language=language, default=default)
-    check_language(text, opened.tokenizer)
-    _show_tokenizer(opened.tokenizer, opened.trained, text)
+    _check_tokenizer(opened.tokenizer, opened.trained, text)
     return opened
 
 
 def load_tokenizer(
     text: TextSettings, model: ModelSettings, source: str | None = None, *, is_new: bool = False
 ) -> "Tokenizer":
-    """Create the tokenizer of a source that others open, or of typed text; see `open_text`.
-
-    A new model has no tokenizer yet.
-    """
+    """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
     from elmo_cli.text.input_formats import default_tokenizer, find_format
     from elmo_cli.text.sources import Source
 
@@ -90,22 +82,18 @@ def load_tokenizer(
         default = default_tokenizer(input_format)
     default = default if trained is None or text.chooses_tokenizer else trained
     tokenizer = text.make_tokenizer(model.resolved.language, default)
-    check_language(text, tokenizer)
-    _show_tokenizer(tokenizer, trained, text)
+    _check_tokenizer(tokenizer, trained, text)
     return tokenizer
 
 
-def _show_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSettings) -> None:
+def _check_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSettings) -> None:
+    """Print the tokenizer of the training. Raise a `UsageError` for a language without effect."""
+    is_used = ":" in tokenizer.name or tokenizer.splits_by is not None
+    if text.language and (":" in (text.tokenizer or "") or not is_used):
+        name = text.tokenizer or tokenizer.name
+        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
     if trained is not None and not text.chooses_tokenizer:
         messages.say(f"Tokenizer: {trained}, as in the training of the model")
     elif trained not in (None, tokenizer.name):
         trained_with = f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
         messages.say(f"Warning: {trained_with}.")
-
-
-def check_language(text: TextSettings, tokenizer: "Tokenizer") -> None:
-    """Raise a `UsageError` for a language that has no effect."""
-    is_used = ":" in tokenizer.name or tokenizer.splits_by is not None
-    if text.language and (":" in (text.tokenizer or "") or not is_used):
-        name = text.tokenizer or tokenizer.name
-        raise click.UsageError(f"--language has no effect with --tokenizer {name}")

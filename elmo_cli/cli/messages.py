@@ -101,17 +101,15 @@ def verbosity_options(function: Any) -> Any:
     return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
 
 
-def is_quiet() -> bool:
-    """Return whether -q was given."""
-    verbosity: int = click.get_current_context().meta.get("verbosity", 0)
-    return verbosity < 0
+def _verbosity() -> int:
+    return int(click.get_current_context().meta.get("verbosity", 0))
 
 
 @contextmanager
 def report_run() -> Iterator[None]:
     """Print versions and variables before a block with -v, and its time after it."""
     started = time.monotonic()
-    is_verbose = click.get_current_context().meta.get("verbosity", 0) > 0
+    is_verbose = _verbosity() > 0
     if is_verbose:
         from importlib import metadata  # It takes as long as all of `elmo --help`.
 
@@ -127,7 +125,7 @@ def report_run() -> Iterator[None]:
 
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
-    if not is_quiet():
+    if _verbosity() >= 0:
         click.echo(_shown(message), err=True)
 
 
@@ -159,7 +157,7 @@ def progress_bar(
 
     from elmo_cli.text.sources import Source
 
-    hidden = is_quiet() or (_is_typed(source) and not as_lines)
+    hidden = _verbosity() < 0 or (_is_typed(source) and not as_lines)
     bar = tqdm(
         total=None if source is None else Source(source).size,
         unit=unit,
@@ -201,19 +199,18 @@ def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
     bar.update(counts.n_done - bar.n)
 
 
-class PartLines:
-    """Progress of a run over many parts, as lines for log files."""
+def part_lines(folder: str) -> "Callable[[RunCounts], None]":
+    """Return a function that prints the progress of a run over many parts now and then."""
+    printed = time.monotonic()
 
-    def __init__(self, folder: str) -> None:
-        self._folder, self._printed = folder, time.monotonic()
-
-    def __call__(self, counts: "RunCounts") -> None:
-        """Print a line, unless the last one was printed a short time ago."""
-        now = time.monotonic()
-        if now - self._printed >= _LINE_SECONDS:
-            self._printed = now
+    def show(counts: "RunCounts") -> None:
+        nonlocal printed
+        if (now := time.monotonic()) - printed >= _LINE_SECONDS:
+            printed = now
             done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
-            say(f"{self._folder}: {done}, {counts.text()}")
+            say(f"{folder}: {done}, {counts.text()}")
+
+    return show
 
 
 @contextmanager

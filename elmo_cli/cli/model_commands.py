@@ -55,11 +55,8 @@ def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
-    group = [
-        model
-        for model in descriptions
-        if model["name"].startswith(MANY_LANGS_PREFIX) and model["state"] == "available"
-    ]
+    many_langs = [model for model in descriptions if model["name"].startswith(MANY_LANGS_PREFIX)]
+    group = [model for model in many_langs if model["state"] == "available"]
     name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
     one = [{**model, "name": name, "language": language} for model in group[:1]]
     return [model for model in descriptions if model not in group] + one
@@ -95,35 +92,29 @@ def info(model: str | None, as_json: bool) -> None:
     from elmo_cli.pretrained.find import describe_model
 
     description = describe_model(model)
-    text = json_text(description, indent=1) if as_json else _text(description)
-    click.echo(text)
+    click.echo(json_text(description, indent=1) if as_json else _text(description))
 
 
 def _text(description: dict[str, Any]) -> str:
     keys = ("state", "language", "trained_on", "layers", "width", "words")
-    lines = [description["name"], *_lines({key: description.get(key) for key in keys})]
-    if description["parameters"] is not None:
-        lines += _lines({"parameters": f"{description['parameters']:>13,}"})
-    lines += _lines({f"  {part}": f"{n:>13,}" for part, n in description.get("parts", {}).items()})
+    rows = [(key, description.get(key)) for key in keys]
+    sizes = {"parameters": description["parameters"], **description.get("parts", {})}
+    for part, number in sizes.items():
+        name = part if part == "parameters" else f"  {part}"
+        rows.append((name, None if number is None else f"{number:>13,}"))
     for section, start in (("lstm", "LSTM_"), ("char_cnn", "")):
         values = description.get("options", {}).get(section) or {}
-        lines += _lines({f"{start}{key.removeprefix('use_')}": values[key] for key in values})
+        rows += [(f"{start}{key.removeprefix('use_')}", values[key]) for key in values]
     for role, file in description.get("files", {}).items():
-        lines += _lines({role: file["path"], "": f"{file['bytes']:,} bytes"})
-        lines += _lines({" ": f"sha256 {file['sha256']}"})
+        rows += [(role, file["path"]), ("", f"{file['bytes']:,} bytes")]
+        rows.append(("", f"sha256 {file['sha256']}"))
+    shown = [(key.replace("_", " "), _shown(value)) for key, value in rows if value is not None]
+    lines = [description["name"], *(f"  {key:<24}  {value}" for key, value in shown)]
     if description.get("state") == "available":
         lines.append(f"  not on this disk; get it with `elmo download {description['name']}`")
     if description.get("card"):
         lines += ["", *description["card"]]
     return "\n".join(lines)
-
-
-def _lines(values: dict[str, Any]) -> list[str]:
-    return [
-        f"  {key.replace('_', ' '):<24}  {_shown(value)}"
-        for key, value in values.items()
-        if value is not None
-    ]
 
 
 def _shown(value: Any) -> str:

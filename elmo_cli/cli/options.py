@@ -73,10 +73,8 @@ ignore_case_option = partial(flag, "--ignore-case", help="Find words in any case
 
 def words_option(default: str = "", **settings: Any) -> Decorator:
     """Add --words, a file of target words."""
-    text = (
-        "Target words, one per line, or with their forms: lemma,form,form; or a table with the "
-        f"columns word and form.{default}"
-    )
+    lines = "one per line, or with their forms: lemma,form,form"
+    text = f"Target words, {lines}; or a table with the columns word and form.{default}"
     return path_option("--words FILE", help=text, **settings)
 
 
@@ -115,7 +113,6 @@ device_option = partial(
     "--device DEVICE",
     "--cuda",
     "--cuda-device",
-    "device",
     default="cpu",
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
     help="Device: cpu, cuda:N or N, mps, or auto (a CUDA GPU if there is one). So far, GPUs were "
@@ -293,13 +290,11 @@ def cell_options(**settings: Any) -> Decorator:
 id_column_option = partial(
     option,
     "--id-column NAME",
-    "id_column",
     help="Column or field with the id of each record. [default: id, if there is one]",
 )
 
 
-BY_INPUT: Final = "moses for tables, whitespace for other input"
-"""Default of --tokenizer in a help."""
+BY_INPUT: Final = "moses for tables, whitespace for other input"  # default of --tokenizer
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:

@@ -129,10 +129,9 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
     if (text is None) == (file is None):
         raise click.UsageError("expected TEXT or --file FILE")
     if text is not None and os.path.isfile(text):
-        raise click.UsageError(
-            f"{text}: TEXT is the text itself, but there is a file of this name. Use `elmo predict "
-            f"--file {shlex.quote(text)}` to read the texts in it."
-        )
+        problem = "TEXT is the text itself, but there is a file of this name"
+        remedy = f"Use `elmo predict --file {shlex.quote(text)}` to read the texts in it."
+        raise click.UsageError(f"{text}: {problem}. {remedy}")
     if text is not None and text != STANDARD_INPUT and typed_options(*_READING):
         raise click.UsageError(f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT")
     return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
@@ -203,29 +202,21 @@ def _finder(
     """Return the function that finds the answers to texts, and the columns of their rows."""
     from elmo_cli.language_model import prediction
 
+    def chosen(*names: str) -> dict[str, Any]:
+        return {name: getattr(choices, name) for name in names}
+
+    def sample(texts: "list[Sentence]") -> "Iterator[Answer]":
+        settings = chosen("n_samples", "backward", "temperature", "seed", "max_words")
+        for text in texts:
+            samples = prediction.sample_sentences(model, text, **settings)
+            yield prediction.Samples(text, samples)
+
     if choices.n_samples is not None:
-        sample = partial(
-            prediction.sample_sentences,
-            model,
-            n_samples=choices.n_samples,
-            backward=choices.backward,
-            temperature=choices.temperature,
-            seed=choices.seed,
-            max_words=choices.max_words,
-        )
-        return (
-            lambda texts: (prediction.Samples(text, sample(text)) for text in texts)
-        ), prediction.SAMPLE_COLUMNS
+        return sample, prediction.SAMPLE_COLUMNS
     if choices.each:
         substitute = partial(prediction.substitute_words, model, top=choices.top)
         return substitute, prediction.SUBSTITUTE_COLUMNS
-    predict = partial(
-        prediction.predict_words,
-        model,
-        top=choices.top,
-        backward=choices.backward,
-        with_unknown=choices.with_unknown,
-    )
+    predict = partial(prediction.predict_words, model, **chosen("top", "backward", "with_unknown"))
     return predict, prediction.PREDICTION_COLUMNS
 
 
@@ -234,28 +225,24 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
     from elmo_cli.language_model.prediction import Prediction, rows_of
 
     find, columns = _finder(model, choices)
-    answers: Iterator[ScoredRecord[Answer]] = texts.answered(find)
     is_table = texts.are_from_file and choices.n_samples is None and not choices.as_json
     as_rows = choices.row_format is not None or is_table
     printer = print_rows(choices.row_format, [*texts.columns, *columns], texts.kept_columns)
     shares = []
     with printer if as_rows else nullcontext() as rows:
-        for scored in answers:
+        for scored in texts.answered(find):
             answer = scored.result
             if rows is not None:
-                answer_rows = rows_of(answer, model.vocabulary)
-                rows.write(answer_rows, scored.record.columns, scored.names)
+                rows.write(rows_of(answer, model.vocabulary), scored.record.columns, scored.names)
             else:
-                lines = _json_lines(texts, scored) if choices.as_json else _lines(answer)
-                for line in lines:
+                for line in _json_lines(texts, scored) if choices.as_json else _lines(answer):
                     click.echo(line)
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
-        messages.say(
-            f"<UNK>, all words outside the vocabulary, has {share}. Use --with-unknown to show it."
-        )
+        name = "<UNK>, all words outside the vocabulary,"
+        messages.say(f"{name} has {share}. Use --with-unknown to show it.")
 
 
 def _lines(answer: "Answer") -> Iterator[str]:

@@ -1,6 +1,6 @@
 """`elmo perplexity` and `elmo surprisal`: how probable a text, its words or pairs of it are."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,29 +16,20 @@ from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
 from elmo_cli.text.ids import IdUse
-from elmo_cli.text.input_formats import TextInput, find_format
+from elmo_cli.text.input_formats import IdUse, Records, TextInput, find_format, open_records
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.pictures import Measured
-    from elmo_cli.language_model.scoring import (
-        LanguageModel,
-        Perplexity,
-        ScoredRecord,
-        SentenceScore,
-    )
-    from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind, UnitSurprisal
-    from elmo_cli.text.records import Record
+    from elmo_cli.language_model.scoring import LanguageModel, Perplexity, SentenceScore
+    from elmo_cli.language_model.surprisal import UnitKind
 
 
 class _OpenText(NamedTuple):
-    """Records of an open text, and the names of the columns that name a record."""
+    """Open text, the names of the columns that name a record, and the function of its bar."""
 
+    read: Records
     columns: Sequence[str]
-    kept_columns: Mapping[str, object]
-    """Columns of the input that the first row has."""
-    records: "Iterator[Record]"
-    is_ready: Callable[[], bool]
     show_rate: Callable[[int], None]
 
 
@@ -47,7 +38,6 @@ def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> 
     """Open the records of a text whose sentences a language model scores, with a progress bar."""
     from elmo_cli.language_model.scoring import name_columns
     from elmo_cli.pretrained.registry import expected_input
-    from elmo_cli.text.input_formats import open_records
 
     expected = expected_input(model.files.name, model.engine.options.token_limit)
     with (
@@ -55,8 +45,7 @@ def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> 
         open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
     ):
         columns = name_columns(read, is_split=text.splits_lines)
-        show_rate = partial(messages.show_rate, bar)
-        yield _OpenText(columns, read.example.columns, read.records, read.is_ready, show_rate)
+        yield _OpenText(read, columns, partial(messages.show_rate, bar))
 
 
 def _score_options(function: Any) -> Any:
@@ -121,8 +110,8 @@ def perplexity(
 
     def score() -> Iterator["SentenceScore"]:
         n_tokens = 0
-        measure = partial(model.score, batch_size=batch_size, is_ready=opened.is_ready)
-        for scored in scoring.score_records(opened.records, measure):
+        measure = partial(model.score, batch_size=batch_size, is_ready=opened.read.is_ready)
+        for scored in scoring.score_records(opened.read.records, measure):
             if rows is not None:
                 row = scoring.sentence_row(scored.result)
                 rows.write([row], scored.record.columns, scored.names)
@@ -131,15 +120,13 @@ def perplexity(
             opened.show_rate(n_tokens)
 
     with _open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
-        columns = [*opened.columns, *scoring.SENTENCE_COLUMNS]
-        printer = print_rows(row_format, columns, opened.kept_columns, as_json=as_json)
+        columns, kept = [*opened.columns, *scoring.SENTENCE_COLUMNS], opened.read.example.columns
+        printer = print_rows(row_format, columns, kept, as_json=as_json)
         with printer if per_sentence else nullcontext() as rows:
             result = scoring.perplexity_of_scores(score(), source.name)
     if per_sentence:
-        average = result.all_words.average
-        messages.say(
-            f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
-        )
+        average = f"{result.all_words.average:,.2f} (average of directions)"
+        messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
     else:
         click.echo(json_text(asdict(result)) if as_json else _table(result))
 
@@ -153,8 +140,8 @@ def _table(text_perplexity: "Perplexity") -> str:
         "",
         f"perplexity   {'all words':>12}  {'known words':>12}",
     ]
-    all_words, known_words = asdict(text_perplexity.all_words), asdict(text_perplexity.known_words)
-    for name, value in all_words.items():
+    known_words = asdict(text_perplexity.known_words)
+    for name, value in asdict(text_perplexity.all_words).items():
         lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
     return "\n".join(lines)
 
@@ -176,17 +163,13 @@ class _Choices:
     as_json: bool = False
     batch_size: int = DEFAULT_BATCH_SIZE
 
-    @property
-    def unit(self) -> "UnitKind":
-        """Unit of the rows."""
-        return "word" if self.words_by else "region" if self.regions else "token"
-
     def print_rows(
         self, opened: _OpenText, columns: Sequence[str]
     ) -> AbstractContextManager["RowWriter"]:
-        names = [name for name in opened.kept_columns if name not in (self.pairs or ())]
-        kept_columns, columns = dict.fromkeys(names), [*opened.columns, *columns]
-        return print_rows(self.row_format, columns, kept_columns, as_json=self.as_json)
+        columns, kept = [*opened.columns, *columns], dict(opened.read.example.columns)
+        for name in self.pairs or ():
+            kept.pop(name, None)
+        return print_rows(self.row_format, columns, kept, as_json=self.as_json)
 
 
 @command()
@@ -270,35 +253,16 @@ def surprisal(
         check_figure(choices.plot, overwrite=choices.overwrite)
     if text_settings.word_column is not None:
         choices = replace(choices, words_by="space")
-    text_settings = _adapt(text_settings, source, choices)
-    default = "moses" if choices.words_by else "whitespace"
-    opened = loading.open_text(source, text_settings, model_settings, default)
-    if choices.pairs:
-        _print_pairs(opened, choices, model_settings)
-    else:
-        _print_units(opened, choices, model_settings)
-
-
-def _adapt(settings: TextSettings, source: Source, choices: _Choices) -> TextSettings:
-    """Return the settings of the text: where it is, and whether lists have words or tokens."""
-    input_format = find_format(source, settings.input_format)
+    input_format = find_format(source, text_settings.input_format)
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    if choices.regions is not None:
-        settings = replace(settings, text_column=choices.regions)
-    return replace(settings, splits_words=choices.words_by is not None)
-
-
-def _write_units(
-    rows: RowWriter, table: "SurprisalTable", scored: "ScoredRecord[list[UnitSurprisal]]"
-) -> None:
-    """Write a row per unit. Words that are rows of the input have columns of their own."""
-    record = scored.record
-    if not record.word_columns:
-        rows.write(map(table.row, scored.result), record.columns, scored.names)
-    for unit, columns in zip(scored.result, record.word_columns, strict=False):
-        rows.write([table.row(unit)], columns, scored.names)
+    column, splits_words = choices.regions or text_settings.text_column, bool(choices.words_by)
+    text_settings = replace(text_settings, text_column=column, splits_words=splits_words)
+    default = "moses" if splits_words else "whitespace"
+    opened = loading.open_text(source, text_settings, model_settings, default)
+    print_rows_of = _print_pairs if choices.pairs else _print_units
+    print_rows_of(opened, choices, model_settings)
 
 
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
@@ -310,21 +274,23 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     if choices.regions:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
+    kind: UnitKind = "word" if choices.words_by else "region" if choices.regions else "token"
     with_regions = bool(choices.words_by and choices.regions)
-    table = SurprisalTable(choices.unit, with_regions, choices.direction, choices.entropy, counts)
+    table = SurprisalTable(kind, with_regions, choices.direction, choices.entropy, counts)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = n_rows = n_without = 0
-    with (
-        _open_text(text, model) as opened,
-        choices.print_rows(opened, table.columns) as rows,
-    ):
-        measured = table.measure(model, opened.records, choices.batch_size, opened.is_ready)
-        for scored in measured:
-            _write_units(rows, table, scored)
+    with _open_text(text, model) as opened, choices.print_rows(opened, table.columns) as rows:
+        records, is_ready = opened.read.records, opened.read.is_ready
+        for scored in table.measure(model, records, choices.batch_size, is_ready):
+            record = scored.record
+            if not record.word_columns:
+                rows.write(map(table.row, scored.result), record.columns, scored.names)
+            for unit, columns in zip(scored.result, record.word_columns, strict=False):
+                rows.write([table.row(unit)], columns, scored.names)
             if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
                 drawn.append(scored)
-            n_tokens += len(scored.record.tokens)
+            n_tokens += len(record.tokens)
             opened.show_rate(n_tokens)
             n_unknown += sum(unit.n_unknown for unit in scored.result)
             n_rows += len(scored.result)
@@ -347,19 +313,15 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
-    accuracy = Accuracy(choices.direction, choices.group_by)
+    direction, n = choices.direction, choices.batch_size
+    accuracy = Accuracy(direction, choices.group_by)
     with (
         _open_text(replace(text, settings=table.reading), model) as opened,
-        choices.print_rows(opened, pair_columns(choices.direction)) as rows,
+        choices.print_rows(opened, pair_columns(direction)) as rows,
     ):
-        for scored in table.measure(
-            model,
-            opened.records,
-            text.tokenizer,
-            choices.batch_size,
-            opened.is_ready,
-            direction=choices.direction,
-        ):
+        records, is_ready = opened.read.records, opened.read.is_ready
+        measured = table.measure(model, records, text.tokenizer, n, is_ready, direction=direction)
+        for scored in measured:
             rows.write([scored.result.row], scored.record.columns, scored.names)
             accuracy.add(scored)
     for line in accuracy.lines():

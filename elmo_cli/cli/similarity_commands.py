@@ -1,15 +1,23 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import answers, loading, messages, options
-from elmo_cli.cli.answers import cell, print_rows, read_queries
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import (
+    RowWriter,
+    cell,
+    print_rows,
+    read_pair_table,
+    read_queries,
+    read_query_table,
+)
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError, ModelError, counted
 from elmo_cli.json_form import json_text
@@ -17,10 +25,10 @@ from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbours import Neighbour, Similarity
+    from elmo_cli.analysis.neighbours import Neighbour, Neighbours, Similarity
     from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles
+    from elmo_cli.cli.answers import PairRow
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -103,8 +111,8 @@ def cosine(
     if pairs is not None:
         names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
         with print_rows(row_format, ["line", *names], as_json=as_json) as rows:
-            chunks = answers.read_pair_table(pairs, text_settings, tokenizer)
-            _write_pairs(embedder, chunks, layer, rows, [None] * len(names))
+            chunks = read_pair_table(pairs, text_settings, tokenizer)
+            _write_pairs(embedder, chunks, layer, rows)
         return
     lines = read_queries(lambda line: find(line.split("\t")))
     for chunk in lines if pair is None else [[pair]]:
@@ -113,16 +121,13 @@ def cosine(
 
 
 def _write_pairs(
-    embedder: "ElmoEmbedder",
-    chunks: "Iterable[list[tuple[Mapping[str, object], Pair | InputError]]]",
-    layer: str | None,
-    rows: answers.RowWriter,
-    empty: Sequence[None],
+    embedder: "ElmoEmbedder", chunks: "Iterable[list[PairRow]]", layer: str | None, rows: RowWriter
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
     from elmo_cli.analysis.neighbours import similarities
 
     numbers, errors = count(1), list[str]()
+    empty = [None] * (1 if layer else embedder.options.n_layers + 1)
     for chunk in chunks:
         pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
         found = iter(similarities(embedder, pairs))
@@ -228,12 +233,10 @@ def neighbours(
     n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
     paths = arguments[n_before:]
     if not paths:
-        raise click.UsageError(
-            "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
-            "FILE..."
-        )
+        others = "- FILE..., --sentence TEXT FILE... or --queries TABLE FILE..."
+        raise click.UsageError(f"expected WORD SENTENCE FILE..., {others}")
 
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
     from elmo_cli.analysis.occurrences import open_vectors
 
     with open_vectors(*paths) as files:
@@ -244,16 +247,18 @@ def neighbours(
         model_settings = _model_of(files, model_settings)
         tokenizer = _make_tokenizer(files, text_settings, model_settings)
         if queries is None:
-            chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
+            chunks = _read_queries(arguments, sentence, occurrence, tokenizer)
         else:
-            chunks = answers.read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
+        settings: dict[str, Any] = {"top": top, "layers": layers, "other_words": other_words}
+        find = partial(word_neighbours, embedder, files, **settings)
         is_one = n_before == 2 or sentence is not None
         as_rows = row_format is not None or not (is_one or as_json)
         columns = neighbour_columns(pooled=pooled)
         with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
-            results = _search(embedder, files, chunks, top, layers, other_words=other_words)
-            for number, (query, nearest, mean) in enumerate(results, start=1):
+            results = enumerate(_search(files, chunks, find), start=1)
+            for number, (query, nearest, mean) in results:
                 if rows is not None:
                     rows.write(neighbour_rows(number, nearest, pooled=pooled))
                 elif as_json:
@@ -263,23 +268,13 @@ def neighbours(
 
 
 def _search(
-    embedder: "ElmoEmbedder",
-    files: "VectorFiles",
-    chunks: "Iterable[list[Occurrence]]",
-    top: int,
-    layers: str | None,
-    *,
-    other_words: bool,
+    files: "VectorFiles", chunks: "Iterable[list[Occurrence]]", find: "Callable[..., Neighbours]"
 ) -> "Iterator[tuple[Occurrence, list[Neighbour], float | None]]":
     """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
-    from elmo_cli.analysis.neighbours import word_neighbours
-
     for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            found = word_neighbours(
-                embedder, files, chunk, top, layers=layers, other_words=other_words
-            )
+            found = find(chunk)
         if number == 0 and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
             messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
@@ -288,16 +283,13 @@ def _search(
 
 
 def _read_queries(
-    arguments: tuple[str, ...],
-    sentence: str | None,
-    occurrence: int | None,
-    tokenize: "Callable[[str], Sentence]",
+    arguments: tuple[str, ...], sentence: str | None, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Iterable[list[Occurrence]]":
     """Return the query, or the queries of standard input in lists of lines that are ready."""
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
-        return find_occurrence(tokenize(text), word, occurrence, option="--occurrence")
+        return find_occurrence(tokenizer.tokenize(text), word, occurrence, option="--occurrence")
 
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
@@ -308,7 +300,7 @@ def _read_queries(
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
         return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
-    if not (tokens := tokenize(sentence)):
+    if not (tokens := tokenizer.tokenize(sentence)):
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
     return [[Occurrence(tokens, 0)]]
 
@@ -344,17 +336,14 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise
-        reason = str(error).removesuffix(".")
-        raise ModelError(
-            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
-        ) from None
+        problem = f"the model of {files.paths[0]}: {str(error).removesuffix('.')}"
+        raise ModelError(f"{problem}. Give its new path with --model.") from None
 
 
 def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
     for neighbour in nearest:
-        name = neighbour.location.name
-        if len(files.paths) > 1:
-            name = f"{neighbour.location.path}:{name}"
+        path, name = neighbour.location.path, neighbour.location.name
+        name = f"{path}:{name}" if len(files.paths) > 1 else name
         text = " ".join(neighbour.sentence) if "pooling" in files.attributes else neighbour.marked
         click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
 

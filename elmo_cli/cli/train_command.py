@@ -166,12 +166,9 @@ def train(
     model, options_file = start_options.init_from, start_options.options_file
     if not (model or options_file or start_options.preset):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    model_settings = (
-        ModelSettings(model) if options_file is None else ModelSettings(None, options_file, model)
-    )
-    tokenizer = loading.load_tokenizer(
-        text_settings, model_settings, texts[0], is_new=model is None
-    )
+    files = (model, None, None) if options_file is None else (None, options_file, model)
+    model_settings, is_new = ModelSettings(*files), model is None
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0], is_new=is_new)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

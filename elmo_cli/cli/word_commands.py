@@ -1,6 +1,7 @@
 """`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words in corpora."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -59,24 +60,15 @@ def plot(
 
         with open_vectors(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                messages.say(
-                    "Warning: these vectors contain layer 0, which separates words by spelling."
-                )
-            picture = plot_occurrences(
-                opened,
-                word,
-                output,
-                method=method,
-                clusters=clusters,
-                layers=layers,
-                overwrite=overwrite,
-                on_step=bar.set_description_str,
-            )
+                layer = "layer 0, which separates words by spelling"
+                messages.say(f"Warning: these vectors contain {layer}.")
+            draw = partial(plot_occurrences, method=method, clusters=clusters, layers=layers)
+            on_step = bar.set_description_str
+            picture = draw(opened, word, output, overwrite=overwrite, on_step=on_step)
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
-    messages.say(
-        f"{output}: {picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
-        + (f"; the axes show {shares} of the variance" if shares else "")
-    )
+    drawn = f"{picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
+    axes = f"; the axes show {shares} of the variance" if shares else ""
+    messages.say(f"{output}: {drawn}{axes}")
 
 
 @command("word-vectors")
@@ -150,28 +142,16 @@ def word_vectors(
 
     if corpus is None:
         files = loading.find_files(model_settings, with_softmax=softmax)
+        device = model_settings.device
+        write = partial(vectors.write_token_vectors, softmax=softmax, model=files, device=device)
         with messages.progress_bar(" words") as bar:
-            n_words = vectors.write_token_vectors(
-                arguments[0],
-                output,
-                softmax=softmax,
-                model=files,
-                device=model_settings.device,
-                overwrite=overwrite,
-                on_progress=bar.update,
-            )
+            n_words = write(arguments[0], output, overwrite=overwrite, on_progress=bar.update)
     else:
         embedder = loading.load_embedder(model_settings)
+        averaging = vectors.Averaging(layers, min_count, at_most)
+        average = partial(vectors.write_average_vectors, embedder, text, averaging=averaging)
         with messages.progress_bar(" tokens") as bar:
-            n_words = vectors.write_average_vectors(
-                embedder,
-                text,
-                output,
-                words_file,
-                averaging=vectors.Averaging(layers, min_count, at_most),
-                overwrite=overwrite,
-                on_progress=bar.update,
-            )
+            n_words = average(output, words_file, overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
@@ -250,19 +230,15 @@ def change(
         occurrences = read_occurrences(
             old, new, targets, layers, ignore_case=ignore_case, on_progress=bar.update
         )
+    n = permutations or 0
+    find = partial(measure_change, *occurrences, measure, permutations=n, correction=correction)
     with messages.progress_bar(" words", leave=False) as bar:
-        changes = measure_change(
-            *occurrences,
-            measure,
-            permutations=permutations or 0,
-            correction=correction,
-            on_progress=bar.update,
-        )
+        changes = find(on_progress=bar.update)
     _print(changes, measure, row_format, as_json=as_json)
     if old == new:
         messages.say("Warning: OLD and NEW are the same file")
     if correction is not None:
-        _check_permutations(changes, permutations or 0)
+        _check_permutations(changes, n)
     if plot is not None:
         from elmo_cli.analysis.pictures import plot_changes
 
@@ -276,8 +252,7 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
-    is_json = as_json or row_format == "json"
-    constants = {"measure": measure} if is_json else {}
+    constants = {"measure": measure} if as_json or row_format == "json" else {}
     with print_rows(row_format, names, as_json=as_json) as rows:
         rows.write(([getattr(change, name) for name in names] for change in measured), constants)
     for change in changes[len(measured) :]:
@@ -290,9 +265,7 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     n_words = sum(change.p is not None for change in changes)
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        needed = math.ceil(n_words / _LEVEL)
-        messages.say(
-            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, the "
-            f"adjusted p of a single changed word is at least {min(1.0, least):.2g}. Use "
-            f"--permutations {needed} or more."
-        )
+        tests = f"{permutations:,} permutations of {counted(n_words, 'word')}"
+        problem = f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        remedy = f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
+        messages.say(f"Warning: with {tests}, {problem}. {remedy}")

@@ -16,6 +16,7 @@ from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
 from elmo_cli.text.records import Sentence, check_batch, check_sentences
 
+_Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
 _Lengths = Sequence[int] | Tensor | None
 
 
@@ -107,11 +108,7 @@ class HubElmo(nn.Module):
         return outputs if as_dict else outputs["default"]
 
 
-def _read(
-    inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
-    lengths: _Lengths,
-    signature: str | None,
-) -> tuple[list[Sentence], int]:
+def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[list[Sentence], int]:
     """Return the tokens of B sentences without padding, and T."""
     if signature is not None:
         check_choice("signature", signature, ("default", "tokens"))
@@ -127,10 +124,9 @@ def _read(
     strings = [sentence for sentence in batch if isinstance(sentence, str)]
     if batch and signature is not None and (signature == "default") != bool(strings):
         expected = "sentences" if signature == "default" else "lists of tokens"
-        raise InputError(
-            f"signature {signature}: expected {expected}, found {kind_of(batch[0])}. Give what it "
-            "takes, or leave signature out."
-        )
+        problem = f"expected {expected}, found {kind_of(batch[0])}"
+        remedy = "Give what it takes, or leave signature out."
+        raise InputError(f"signature {signature}: {problem}. {remedy}")
     if not strings:
         rows = list(check_sentences(batch, "inputs"))
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
@@ -153,9 +149,8 @@ def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
         if not 0 <= count <= len(row):
             raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
         if "" in row[:count]:
-            raise InputError(
-                f"inputs[{number}]: expected {count} tokens, found an empty one at {row.index('')}"
-            )
+            problem = f"expected {count} tokens, found an empty one at {row.index('')}"
+            raise InputError(f"inputs[{number}]: {problem}")
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 
 

@@ -88,10 +88,8 @@ class ElmoVectorizer(
     def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
         """Embed texts. After `set_output`, `transform` returns tables, and this method an array."""
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
-            raise InputError(
-                "texts: expected a list or a column, found a table. Choose a column: in a "
-                'ColumnTransformer, "text" and not ["text"].'
-            )
+            remedy = 'Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+            raise InputError(f"texts: expected a list or a column, found a table. {remedy}")
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
         names = ("layers", "mix", "gamma", "pooling", "tokenizer")

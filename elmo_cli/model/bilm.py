@@ -238,10 +238,8 @@ class BiLm(nn.Module):
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
         """Return the forward and the backward LSTM of each layer, from the lowest."""
-        return [
-            (cast(Lstm, forward), cast(Lstm, backward))
-            for forward, backward in zip(self.forward_layers, self.backward_layers, strict=True)
-        ]
+        pairs = zip(self.forward_layers, self.backward_layers, strict=True)
+        return [(cast(Lstm, forward), cast(Lstm, backward)) for forward, backward in pairs]
 
     @property
     def device(self) -> torch.device:
@@ -283,10 +281,7 @@ def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
 
 def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmState:
     """Apply a function to every tensor of a state."""
-    return [
-        LayerState(*(LstmState(*map(function, direction)) for direction in layer))
-        for layer in state
-    ]
+    return [LayerState(*(LstmState(*map(function, each)) for each in layer)) for layer in state]
 
 
 def state_tensors(state: BiLmState) -> list[Tensor]:

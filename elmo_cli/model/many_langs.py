@@ -45,9 +45,6 @@ from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
 ReadTensor = Callable[..., Tensor]  # reader of a tensor by its name and shape
 
-BOS_TOKEN: Final = "<bos>"
-EOS_TOKEN: Final = "<eos>"
-
 _UNKNOWN: Final = "<oov>"
 _PADDING: Final = "<pad>"
 # The lexicons swap the two names, and the models were trained like this.
@@ -105,7 +102,7 @@ def _read_lexicon(path: Path) -> Lexicon:
 class LexiconEncoder(TokenEncoder):
     """Token encoder that projects the word's row next to the features of its characters."""
 
-    boundaries = (BOS_TOKEN, EOS_TOKEN)
+    boundaries = ("<bos>", "<eos>")
 
     def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
         super().__init__()
@@ -216,10 +213,8 @@ def _open_tensors(path: Path) -> ReadTensor:
     except MemoryError:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.
-        cause = type(error).__name__
-        raise WeightsError(
-            f"{path}: not a valid PyTorch file of tensors ({cause}). Download it again."
-        ) from None
+        problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
+        raise WeightsError(f"{path}: {problem}. Download it again.") from None
 
     def read_tensor(name: str, *shape: int) -> Tensor:
         values = tensors.get(name)

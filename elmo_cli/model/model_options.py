@@ -108,9 +108,8 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
     options = _read_config(Path(path), content) if is_config else parse_options(content, path)
     training = content.get("training")  # written by `elmo train`; other values are ignored
     training = training if isinstance(training, dict) else {}
-    state = training.get("state")
-    tokenizer = recorded_tokenizer(training)
-    return options, TrainedWith("warm" if state == "carry" else "zero", tokenizer)
+    state: Literal["zero", "warm"] = "warm" if training.get("state") == "carry" else "zero"
+    return options, TrainedWith(state, recorded_tokenizer(training))
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -248,9 +247,8 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
-        raise OptionsError(
-            f"{path}: config_path names {name!r}, which is missing in the folder. Copy it there."
-        )
+        problem = f"config_path names {name!r}, which is missing in the folder"
+        raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []
     lstm = _read(config, "encoder", _LSTM, errors)

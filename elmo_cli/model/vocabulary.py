@@ -64,9 +64,8 @@ class Vocabulary:
         self.words = list(words)
         self._index = {word: index for index, word in enumerate(self.words)}
         if missing := [word for word in SPECIAL_TOKENS if word not in self._index]:
-            raise InputError(
-                f"the vocabulary lacks the words {', '.join(missing)}. Add each on its own line."
-            )
+            words = ", ".join(missing)
+            raise InputError(f"the vocabulary lacks the words {words}. Add each on its own line.")
         self._unknown = self._index[UNKNOWN_TOKEN]
 
     def __len__(self) -> int:

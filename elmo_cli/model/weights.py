@@ -176,10 +176,9 @@ def _find_tensors(file: Any) -> dict[str, Any]:
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
         if next(numbers) > _MAX_ITEMS or name.count("/") > _MAX_DEPTH:
-            raise WeightsError(
-                f"{file.filename}: not a model's weights: it has more than {_MAX_ITEMS:,} datasets "
-                f"and groups, as activations may have, or more than {_MAX_DEPTH} nested groups"
-            )
+            many = f"{_MAX_ITEMS:,} datasets and groups, as activations may have"
+            problem = f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
+            raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
             datasets[name] = item
 
@@ -195,11 +194,9 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
     except WeightsError:
         raise
     except errors as error:
-        number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
-            number = errno.ENOENT
-        if isinstance(error, OSError) and number:
-            reason = system_reason(error) if error.errno else os.strerror(number)
+        is_missing = isinstance(error, FileNotFoundError)  # That of safetensors has no number.
+        if isinstance(error, OSError) and (error.errno or is_missing):
+            reason = system_reason(error) if error.errno else os.strerror(errno.ENOENT)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             remedy = ". Give the file in it." if Path(path).is_dir() else ""
             raise kind(f"{path}: cannot read the weights: {reason}{remedy}") from None

@@ -108,10 +108,8 @@ def download_file(
 
 def not_written(path: Path, error: OSError) -> ModelError:
     """Return the error for a file in the cache folder that cannot be written."""
-    return ModelError(
-        f"{path}: cannot be written: {error.strerror or error}. Set ELMO_CACHE to another folder "
-        "for downloads."
-    )
+    remedy = "Set ELMO_CACHE to another folder for downloads."
+    return ModelError(f"{path}: cannot be written: {error.strerror or error}. {remedy}")
 
 
 def hides_bars() -> bool | None:
@@ -195,10 +193,8 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
         _try_mirror(model, folder, with_softmax=with_softmax)
     if with_softmax and "softmax" not in model.urls and not candidates(folder, "softmax"):
         names = [each.name for each in MODELS if "softmax" in each.urls or each.name == BUNDLED]
-        raise ModelError(
-            f"{model.name}: no softmax is published for this model. Choose one of "
-            f"{', '.join(names)}, or a folder that `elmo train` wrote."
-        )
+        remedy = f"Choose one of {', '.join(names)}, or a folder that `elmo train` wrote."
+        raise ModelError(f"{model.name}: no softmax is published for this model. {remedy}")
     if model.name != BUNDLED:
         if "archive" in model.urls:
             _fill(folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder))
@@ -287,10 +283,9 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
 
 def _advice(model: PublishedModel) -> str:
     """Return the advice of the message when all addresses of a file fail."""
-    return (
-        "Try again later, set ELMO_MIRROR to a mirror, or get the model elsewhere and run "
-        f"`elmo download {model.name} --from FOLDER`."
-    )
+    command = f"`elmo download {model.name} --from FOLDER`"
+    elsewhere = f"get the model elsewhere and run {command}"
+    return f"Try again later, set ELMO_MIRROR to a mirror, or {elsewhere}."
 
 
 def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
@@ -343,12 +338,9 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     try:
         with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
             temporary = Path(made)
-            members = [
-                (name, member)
-                for member in file.infolist()
-                if (name := PurePosixPath(member.filename).name).endswith(_UNPACKED)
-                and not name.startswith(".")
-            ]
+            named = [(PurePosixPath(each.filename).name, each) for each in file.infolist()]
+            visible = [each for each in named if not each[0].startswith(".")]
+            members = [each for each in visible if each[0].endswith(_UNPACKED)]
             if len(members) > _MAX_MEMBERS:
                 found = f"{len(members):,} files. Unpack it, and give the folder of one model."
                 raise ModelError(f"{archive}: expected the files of one model, found {found}")
@@ -360,20 +352,18 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
                 names = ", ".join(file.namelist()[:5]) or "no files"
-                raise ModelError(
-                    f"{archive}: expected options.json and a .hdf5 file, found {names}. Give the "
-                    "zip file or folder of an ELMo model, or a name of `elmo models`."
-                )
+                problem = f"expected options.json and a .hdf5 file, found {names}"
+                remedy = "Give the zip file or folder of an ELMo model, or a name of `elmo models`."
+                raise ModelError(f"{archive}: {problem}. {remedy}")
             if model is not None:
                 check_sha256(weights[0], model.known_sha256(weights[0].name))
             # The weights come last: a model counts as downloaded when they exist.
             for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
                 path.replace(folder / path.name)
     except FileExistsError as error:
-        raise ModelError(
-            f"{archive}: expected one {Path(error.filename).name}, found several. Unpack it, and "
-            "give the folder of one model."
-        ) from None
+        problem = f"expected one {Path(error.filename).name}, found several"
+        remedy = "Unpack it, and give the folder of one model."
+        raise ModelError(f"{archive}: {problem}. {remedy}") from None
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
@@ -382,17 +372,15 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
 def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
     """Raise a `ModelError` for an archive that is too large when it is unpacked."""
     if n_bytes > (limit := _max_bytes("archive", model)):
-        raise ModelError(
-            f"{archive}: expected at most {size_text(limit)} when it is unpacked, found "
-            f"{size_text(n_bytes)}. If you trust it, unpack it, and give the folder."
-        )
+        expected = f"at most {size_text(limit)} when it is unpacked, found {size_text(n_bytes)}"
+        remedy = "If you trust it, unpack it, and give the folder."
+        raise ModelError(f"{archive}: expected {expected}. {remedy}")
 
 
 def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`, and download missing ones.
 
-    The hub's own package downloads them to its own cache (HF_HOME). It supports private models,
-    mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
+    The hub's own package has its own cache (HF_HOME), mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
     """
     from tqdm import tqdm
 
@@ -410,9 +398,8 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
             tqdm_class=Bars,
         )
     except hub.errors.RepositoryNotFoundError:
-        raise ModelError(
-            f"{name}: no such model on the hub. For a private model run `hf auth login` first."
-        ) from None
+        remedy = "For a private model run `hf auth login` first."
+        raise ModelError(f"{name}: no such model on the hub. {remedy}") from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
     except Exception as error:  # The errors of the network differ between versions.

@@ -36,7 +36,6 @@ FILE_NAMES: Final = {
 _MAX_HEADER_BYTES: Final = 100_000_000
 """Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
-"""File next to encoder.pkl in a model of ELMoForManyLangs."""
 MANY_LANGS_FILES: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
 """Files next to the weights of a model of ELMoForManyLangs."""
 
@@ -136,10 +135,8 @@ def only_file(folder: Path, role: str) -> Path | None:
 
 
 def check_kind(path: Path, start: str | None = None) -> None:
-    """Raise a `WeightsError` for a file of another program, whose message begins with `start`.
-
-    The name of a TensorFlow checkpoint is the beginning of its files' names.
-    """
+    """Raise a `WeightsError` for a file of another program, whose message begins with `start`."""
+    # The name of a TensorFlow checkpoint is the beginning of its files' names.
     is_checkpoint = os.path.exists(f"{path}.index")
     if (os.path.isfile(path) or is_checkpoint) and role_of(path.name) != "vocabulary":
         head = ""
@@ -181,10 +178,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
 
 
 def has_tensor(path: Path, name: str) -> bool:
-    """Return whether a file of weights has a tensor; False for a damaged file.
-
-    Torch, which takes a second, is not imported.
-    """
+    """Return whether a file of weights has a tensor; False for a damaged file."""
+    # `model.weights` would import torch, which takes a second.
     with suppress(OSError, ValueError):
         if path.suffix == ".safetensors":
             with open(path, "rb") as file:

@@ -1,8 +1,4 @@
-"""Models by name, folder, zip file or two files: their files, biLM and description.
-
-A published model and a model of the hub are downloaded on first use. `resolve_model` finds what is
-known of a model without a download.
-"""
+"""Models by name, folder, zip file or two files: their files, biLM and description."""
 
 import difflib
 import logging
@@ -15,13 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_cli.errors import (
-    ElmoError,
-    MissingModelError,
-    ModelError,
-    SettingsError,
-    check_type,
-)
+from elmo_cli.errors import ElmoError, MissingModelError, ModelError, SettingsError, check_type
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.cache import (
@@ -70,14 +60,8 @@ def choose_model(
 ) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
 
-    Args:
-        model: Name or path as in `find_model`, or the files of a model.
-        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP. The
-            first one alone is a `model`.
-        vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
-            the weights, else next to the softmax.
-        softmax_file: Softmax. None is the file next to the weights.
-        with_softmax: Find the softmax and its vocabulary too, for predicting words.
+    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to the weights
+    is used. `with_softmax` requires a softmax, and a vocabulary next to it or to the weights.
     """
     if isinstance(model, ModelFiles):
         files = model
@@ -96,10 +80,8 @@ def choose_model(
     if with_softmax:
         return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
-        raise SettingsError(
-            f"{files.name}: the model reads characters and takes no vocabulary. Remove "
-            "--vocabulary-file."
-        )
+        problem = "the model reads characters and takes no vocabulary"
+        raise SettingsError(f"{files.name}: {problem}. Remove --vocabulary-file.")
     return files
 
 
@@ -110,30 +92,21 @@ def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelF
         check_kind(weights)
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
     model = models[0] if models[0] == models[1] else None
-    return ModelFiles(
-        model.name if model else str(weight_file),
-        options,
-        weights,
-        only_file(weights.parent, "vocabulary"),
-        only_file(weights.parent, "softmax"),
-        model.language_code if model else None,
-    )
+    vocabulary, softmax = (only_file(weights.parent, role) for role in ("vocabulary", "softmax"))
+    name, language = (model.name, model.language_code) if model else (str(weight_file), None)
+    return ModelFiles(name, options, weights, vocabulary, softmax, language)
 
 
 def _check_softmax(files: ModelFiles) -> ModelFiles:
     """Return the files with their softmax and its vocabulary, which must exist."""
     files = with_own_softmax(files)
     if files.softmax is None:
-        raise MissingModelError(
-            f"{files.name}: predicting words requires a softmax. Add softmax.hdf5 next to "
-            f"{files.weights}, or give --softmax-file."
-        )
+        remedy = f"Add softmax.hdf5 next to {files.weights}, or give --softmax-file."
+        raise MissingModelError(f"{files.name}: predicting words requires a softmax. {remedy}")
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
-        raise MissingModelError(
-            f"{files.name}: the softmax requires its vocabulary. Add vocab.txt next to "
-            f"{files.softmax}, or give --vocabulary-file."
-        )
+        remedy = f"Add vocab.txt next to {files.softmax}, or give --vocabulary-file."
+        raise MissingModelError(f"{files.name}: the softmax requires its vocabulary. {remedy}")
     return replace(files, vocabulary=vocabulary)
 
 
@@ -159,10 +132,9 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     if options.char_cnn is not None:
         return read_weights(files.weights, options)
     if files.vocabulary is None:
-        raise MissingModelError(
-            f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
-            f"vocab.txt next to {files.weights}."
-        )
+        problem = "a word-level model (without char_cnn) requires its vocabulary"
+        remedy = f"Add vocab.txt next to {files.weights}."
+        raise MissingModelError(f"{files.options}: {problem}. {remedy}")
     return read_weights(files.weights, options, read_vocabulary(files.vocabulary))
 
 
@@ -175,24 +147,19 @@ def default_model() -> str:
 class ResolvedModel:
     """A model that a user named, as far as it is known without a download."""
 
-    language: str | None = None
-    """Language code (ISO 639) of its texts."""
+    language: str | None = None  # code (ISO 639)
     tokenizer: str | None = None
     """Tokenizer of its training text. None if it is unknown, as for published models."""
     files: ModelFiles | None = None
 
 
 def resolve_model(
-    model: str | Path | ModelFiles | None = None,
-    options_file: str | Path | None = None,
-    weight_file: str | Path | None = None,
-    vocabulary_file: str | Path | None = None,
-    softmax_file: str | Path | None = None,
+    model: str | Path | ModelFiles | None,
+    options_file: str | Path | None,
+    weight_file: str | Path | None,
+    *others: str | Path | None,
 ) -> ResolvedModel:
-    """Resolve a model before its text is opened; see `choose_model` for the arguments.
-
-    Only a model of the hub is downloaded. `choose_model` reports the errors of a model.
-    """
+    """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
     if weight_file is not None and options_file is not None and model is None:
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
@@ -201,9 +168,9 @@ def resolve_model(
         published, is_local = published_model(name) if isinstance(name, str) else None, True
     if published is not None:
         return ResolvedModel(published.language_code)
-    with suppress(ElmoError):
+    with suppress(ElmoError):  # `choose_model` reports the errors of a model later.
         if is_local:
-            files = choose_model(model, options_file, weight_file, vocabulary_file, softmax_file)
+            files = choose_model(model, options_file, weight_file, *others)
             # The softmax of a model of the hub may have to be downloaded.
             is_complete = not str(model).startswith(HUB_PREFIX)
             return ResolvedModel(files.language, files.tokenizer, files if is_complete else None)
@@ -211,13 +178,10 @@ def resolve_model(
 
 
 def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
-    """Find the files of a model, and download them if they are missing.
+    """Find the files of a model, and download them, with the softmax if `with_softmax`.
 
-    Args:
-        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file. None
-            is the environment variable ELMO_MODEL, else the bundled model. A `Path` is never a
-            name.
-        with_softmax: Download the softmax of a published model and its vocabulary too.
+    The name is in the registry or on the hub, or the path of a folder or zip file. A `Path` is
+    never a name. None is the environment variable ELMO_MODEL, else the bundled model.
     """
     source = "ELMO_MODEL: " if name is None else ""
     name = default_model() if name is None else name
@@ -295,10 +259,8 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
     similar = difflib.get_close_matches(text.lower(), names, n=1)
     question = f" Did you mean {similar[0]}?" if similar else ""
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    return MissingModelError(
-        f"{source}{text}: no such model.{question} Choose one of {listed}, "
-        f"{MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder."
-    )
+    choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder"
+    return MissingModelError(f"{source}{text}: no such model.{question} Choose one of {choices}.")
 
 
 def describe_models(
@@ -318,13 +280,11 @@ def describe_models(
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
     """Describe a model by its name or path. Only a model of the hub is downloaded."""
-    published = published_model(name or default_model())
-    if published is None:
-        return {"name": name or default_model()} | _describe_files(find_model(name or None))
-    description = _describe_published(published)
-    if description["state"] == "available":
-        return description
-    return description | _describe_files(find_model(name or None))
+    name = name or None
+    known = published_model(name or default_model())
+    description = _describe_published(known) if known else {"name": name or default_model()}
+    is_missing = description.get("state") == "available"
+    return description if is_missing else description | _describe_files(find_model(name))
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:

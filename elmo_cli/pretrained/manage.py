@@ -64,9 +64,8 @@ def convert_weights(
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
-        raise OutputNameError(
-            f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}"
-        )
+        expected = f"a name that ends in {', '.join(WEIGHTS_SUFFIXES)}"
+        raise OutputNameError(f"{target}: expected {expected}")
     check_output(target, source, overwrite=overwrite)
     check_kind(source)
     with open_tensors(source) as file:
@@ -85,24 +84,18 @@ def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():
-        raise WeightsError(
-            f"{source}: {name} has values beyond {np.finfo(dtype).max:,.0f}, the maximum of "
-            f"{dtype}. Keep float32."
-        )
+        maximum = f"{np.finfo(dtype).max:,.0f}, the maximum of {dtype}"
+        raise WeightsError(f"{source}: {name} has values beyond {maximum}. Keep float32.")
     return converted
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
-    """Write a model as a folder for the hub.
-
-    The folder gets config.json, model.safetensors, README.md with the hub's metadata, and the
-    vocabulary and the softmax, if the model has them.
-    """
+    """Write a model as a folder for the hub, with its vocabulary and softmax if it has them."""
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
+        problem = "models of ELMoForManyLangs cannot be saved as safetensors"
         raise ModelError(
-            f"{files.name}: models of ELMoForManyLangs cannot be saved as safetensors. Copy the "
-            f"folder {files.weights.parent} instead."
+            f"{files.name}: {problem}. Copy the folder {files.weights.parent} instead."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -145,10 +138,7 @@ _EXPECTED: Final = "a folder, a zip file, or files named options.json and weight
 
 
 def import_model(name: str, sources: Sequence[str | Path]) -> Path:
-    """Copy folders, zip files and single files of a published model into its folder in the cache.
-
-    The files are checked as a download is.
-    """
+    """Check folders, zip files and files of a published model, and copy them into the cache."""
     model = known_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary.")
@@ -216,7 +206,5 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
             for path in candidates(folder, role):
                 shutil.copyfile(path, staged / path.name)
         if not candidates(staged, role):
-            raise ModelError(
-                f"{model.name}: expected {FILE_NAMES[role]} too, found none. Give it with another "
-                "--from."
-            )
+            problem = f"expected {FILE_NAMES[role]} too, found none"
+            raise ModelError(f"{model.name}: {problem}. Give it with another --from.")

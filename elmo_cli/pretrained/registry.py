@@ -15,7 +15,6 @@ from elmo_cli.pretrained.files import role_of
 from elmo_cli.text.report import Expected, TokenLimit
 
 BUNDLED: Final = "mini"
-"""Name of the model that comes with the package."""
 MANY_LANGS_PREFIX: Final = "many-langs-"
 """Beginning of the names of ELMoForManyLangs' models. A language code follows."""
 
@@ -30,8 +29,7 @@ class PublishedModel:
     """Language code (ISO 639); None for proteins."""
     aliases: Sequence[str] = ()
     """Names of the model in other tools."""
-    text: str | None = None
-    """Training text."""
+    text: str | None = None  # for training
     parameters: int | None = None
     download_bytes: int | None = None
     """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
