@@ -394,6 +394,8 @@ class PackedFile:
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
         if self.pooled:
+            if not all(map(len, parts)):
+                raise DamagedError("a pooled record has no vector")
             return [np.ascontiguousarray(part[0]) for part in parts]
         return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
 

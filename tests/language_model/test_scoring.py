@@ -178,7 +178,7 @@ def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
     model = LanguageModel(model=folder)
     empty: list[list[list[str]]] = [[], [[], []]]
     for sentences in empty:
-        with pytest.raises(InputError, match=r"^expected a text with tokens"):
+        with pytest.raises(InputError, match=r"^the text has no tokens"):
             measure_perplexity(model, sentences)
 
 
