@@ -13,23 +13,23 @@ import elmo_cli
 PACKAGE = Path(elmo_cli.__file__).parent
 
 BUDGETS = {
-    "analysis": 2_480,
+    "analysis": 2_440,
     "cli": 3_480,
     "compiled": 230,
-    "distributed": 1_240,
-    "inference": 1_560,
-    "integrations": 450,
-    "language_model": 1_420,
-    "model": 1_800,
-    "outputs": 2_550,
-    "pretrained": 1_260,
-    "text": 2_500,
-    "training": 2_110,
-    "": 2_160,
+    "distributed": 1_230,
+    "inference": 1_550,
+    "integrations": 440,
+    "language_model": 1_530,
+    "model": 1_810,
+    "outputs": 2_540,
+    "pretrained": 1_290,
+    "text": 2_640,
+    "training": 2_030,
+    "": 2_280,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
-MAX_LINES = 22_500
-MAX_FILES = 100
+MAX_LINES = 23_500
+MAX_FILES = 105
 MAX_FUNCTION_LINES = 40
 """Lines of a function, without the signature and the docstring of a public one."""
 
