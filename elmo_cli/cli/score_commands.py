@@ -16,7 +16,7 @@ from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
 from elmo_cli.text.ids import IdUse
-from elmo_cli.text.input_formats import IdUse, Records, TextInput, find_format, open_records
+from elmo_cli.text.input_formats import Records, TextInput, find_format, open_records
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:

@@ -211,7 +211,7 @@ def repeated_words(sample: Sample) -> str | None:
     """Return a warning for texts of a row per word and subject."""
     pairs = [pair for text in sample.texts for pair in pairwise(text.split())]
     words = [word for word, following in pairs if word == following]
-    if sample.is_fasta or len(words) < max(5, 0.4 * len(pairs)):
+    if sample.is_text or sample.is_fasta or len(words) < max(5, 0.4 * len(pairs)):
         return None
     return (
         f"most words repeat the one before ({words[0]} {words[0]}). If the table has a row per "
