@@ -29,6 +29,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -324,6 +325,8 @@ def _n_visible(text: str) -> int:
 
 def group_words(entries: Iterable[Entry], tokenizer: Tokenizer) -> Iterator[Entry]:
     """Join the words of consecutive rows with the same id to one record."""
+    # A tokenizer takes longer for single words than for a text, but most words occur again.
+    tokenizer = replace(tokenizer, tokenize=lru_cache(1 << 16)(tokenizer.tokenize))
 
     def text_of(entry: Entry) -> tuple[bool, str | int | None]:
         is_valid = entry.error is None and entry.record.error is None
