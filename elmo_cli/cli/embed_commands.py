@@ -63,13 +63,13 @@ def embed(
 ) -> None:
     """Embed a text file INPUT, one sentence per line, to OUTPUT, HDF5 or another format.
 
-    White space separates tokens, unless --tokenizer names a tokenizer; in FASTA a residue is a
-    token. INPUT may be compressed, a table, or - for standard input. OUTPUT contains one
-    dataset per line, named "0", "1", ... (or by the ids of records), float32 of shape
-    (layers, tokens, width), without the axes that --layers, --mix and --pooling remove. JSON
-    lines can go to standard output: OUTPUT -, with --format jsonl. A file appears when it is
-    complete. An interrupted run to HDF5 resumes when the same command is given again; other
-    formats start over.
+    White space separates the tokens of a text file, and moses splits a table, unless
+    --tokenizer names a tokenizer; in FASTA a residue is a token. INPUT may be compressed, a
+    table, or - for standard input. OUTPUT contains one dataset per line, named "0", "1", ...
+    (or by the ids of records), float32 of shape (layers, tokens, width), without the axes that
+    --layers, --mix and --pooling remove. JSON lines can go to standard output: OUTPUT -, with
+    --format jsonl. A file appears when it is complete. An interrupted run to HDF5 resumes when
+    the same command is given again; other formats start over.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5

@@ -219,7 +219,7 @@ batch_tokens_option = count(
 
 def text_column_option(
     content: str = "text, or with a list of tokens",
-    default: str = "tokens or text",
+    default: str = "text, or tokens if it has lists",
     **settings: Any,
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""

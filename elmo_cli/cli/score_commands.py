@@ -83,7 +83,8 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of FILE: text, one sentence per line.
 
-    White space separates tokens, unless --tokenizer names another tokenizer.
+    White space separates the tokens of a text file, and moses splits a table, unless
+    --tokenizer names another tokenizer.
 
     FILE may be compressed, a table, or - for standard input. The forward direction predicts
     every token and the end of the sentence. The backward direction predicts every token and
@@ -226,22 +227,24 @@ def surprisal(
 ) -> None:
     """Print the surprisal of each token of FILE: text, one sentence per line.
 
-    White space separates tokens, unless --tokenizer names another tokenizer. FILE may be
-    compressed, a table such as CSV, or - for standard input. The output is a table with a
-    header: the id of the record, or the number of its line from 1; the position of the token,
-    from 0; the token, its surprisal in bits, its log frequency in bits, its length in
-    characters, and whether the vocabulary contains it (1) or not (0). An unknown token has
-    the surprisal of <UNK>, which covers all unknown words and says little about this one.
+    White space separates the tokens of a text file, and moses splits a table, unless
+    --tokenizer names another tokenizer. FILE may be compressed, a table such as CSV, or - for
+    standard input. The output is a table with a header: the id of the record, or the number of
+    its line from 1; the position of the token, from 0; the token, its surprisal in bits, its
+    log frequency in bits, its length in characters, and whether the vocabulary contains it (1)
+    or not (0). An unknown token has the surprisal of <UNK>, which covers all unknown words and
+    says little about this one.
 
     --words-by and --regions print a row per word or region, numbered from 1, with the sums of
-    its tokens. --entropy adds the expected surprisal at each position, in bits. --pairs
-    prints a row per pair of sentences: their surprisals, and 1 if the good one is more
-    probable. The accuracy is printed on standard error. These texts are raw: their default
-    tokenizer is moses.
+    its tokens. --word-column reads a table with one word per row, and prints a row for each.
+    --entropy adds the expected surprisal at each position, in bits. --pairs prints a row per
+    pair of sentences: their surprisals, and 1 if the good one is more probable. The accuracy
+    is printed on standard error. The default tokenizer of words, regions and pairs is moses.
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv
     $ elmo surprisal stimuli.csv --words-by space --keep-columns all --plot words.html
+    $ elmo surprisal story.csv --word-column word --id-column story --split-sentences
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
