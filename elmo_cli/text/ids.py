@@ -55,10 +55,15 @@ def checked_records(
     finally:  # Only the beginning of a text may be read.
         if report is not None:
             report.end(is_complete=is_complete)
-            if (n := n_ids + (None in numbers) - len(numbers)) > 0:
-                have = "1 record has" if n == 1 else f"{n:,} records have"
-                message = f"{name}: {have} the id of an earlier record. See their line or index."
-                logger.warning("Warning: %s", message)
+            log_repeated(n_ids + (None in numbers) - len(numbers), f"{name}: ")
+
+
+def log_repeated(n_repeated: int, place: str = "") -> None:
+    """Log the number of records with the id of an earlier record, if there are any."""
+    if n_repeated > 0:
+        have = "1 record has" if n_repeated == 1 else f"{n_repeated:,} records have"
+        remedy = "the id of an earlier record. See their line or index."
+        logger.warning("Warning: %s%s %s", place, have, remedy)
 
 
 _NUMBERED: Final = 'To number the records instead, use --id-column "".'

@@ -312,6 +312,18 @@ def test_skipped_records_are_reported_and_counted() -> None:
         assert activations.attributes["tokens"] == 80
 
 
+def test_repeated_ids_are_counted() -> None:
+    Path("rows.jsonl").write_text('{"id": "a", "text": "b"}\n' * 3 + '{"id": "c", "text": "d"}\n')
+    result = elmo(*RUN[:1], "rows.jsonl", *RUN[2:])
+    assert result.exit_code == 0
+    warning = (
+        "Warning: at least 1 record has the id of an earlier record. See their line or index.\n"
+    )
+    assert result.stderr.count(warning) == 1
+    with open_activations("out") as activations:
+        assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
+
+
 def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     result = elmo("distribute", "--status", "--json", "out")
