@@ -14,6 +14,7 @@ import io
 import logging
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -320,7 +321,8 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
             reader = HashingReader(part.path, file, input_format, part.start, part.line)
-            taken = islice(reader.take(), part.n_lines)
+            n_lines = min(max(part.n_lines, 0), sys.maxsize)  # A damaged plan has any number.
+            taken = islice(reader.take(), n_lines)
             lines = map(partial(reader.lines.decode, skip_errors=skip_errors), taken)
             entries = _numbered_from(part.line, input_format.entries(lines, tokenizer, text))
         unit = input_format.number_unit
