@@ -86,6 +86,14 @@ def word_model(folder: Path) -> None:
     make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
 
 
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a language model whose words depend on their context."""
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 5, folder)
+    return folder
+
+
 @pytest.fixture(scope="session", params=["relu", "tanh-clip"])
 def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
     """Yield each of the golden models in turn."""

@@ -9,7 +9,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import WORDS, make_language_model, small_architecture
+from strategies import WORDS
 
 from elmo_cli import LanguageModel
 from elmo_cli.errors import InputError
@@ -20,15 +20,8 @@ from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import WHITESPACE
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 5, folder)
-    return folder
-
-
 def measure(
-    folder: Path,
+    model_folder: Path,
     records: Sequence[Record],
     direction: Direction = "both",
     *,
@@ -36,7 +29,7 @@ def measure(
     group: str | None = None,
 ) -> list[ScoredRecord[Pair]]:
     table = PairTable(("good", "bad"), settings or TextSettings(), group)
-    model = LanguageModel(model=folder)
+    model = LanguageModel(model=model_folder)
     return list(table.measure(model, records, WHITESPACE, direction=direction))
 
 
@@ -44,9 +37,9 @@ def record_of(identifier: str | None, good: str, bad: str | list[str], **columns
     return Record(good, good.split(), identifier, columns={"bad": bad, **columns})
 
 
-def expected_bits(folder: Path, tokens: list[str]) -> list[float]:
+def expected_bits(model_folder: Path, tokens: list[str]) -> list[float]:
     """Return the reference's surprisals of a sentence with its boundary, forward and backward."""
-    scores, _ = reference.model_scores(folder, tokens, WORDS)
+    scores, _ = reference.model_scores(model_folder, tokens, WORDS)
     return [-sum(values) / np.log(2) for values in scores]
 
 
@@ -55,12 +48,12 @@ texts = st.lists(st.sampled_from(["the", "cat", "sat", "dog", "東京"]), min_si
 
 @given(texts, texts)
 def test_pairs_are_measured_as_by_the_reference(
-    folder: Path, good: list[str], bad: list[str]
+    model_folder: Path, good: list[str], bad: list[str]
 ) -> None:
-    [scored] = measure(folder, [record_of("p1", " ".join(good), " ".join(bad))])
+    [scored] = measure(model_folder, [record_of("p1", " ".join(good), " ".join(bad))])
     assert scored.names == ("p1",)
     pair = scored.result
-    expected = expected_bits(folder, good), expected_bits(folder, bad)
+    expected = expected_bits(model_folder, good), expected_bits(model_folder, bad)
     assert_allclose([pair.good, pair.bad], expected, atol=2e-4)
     assert (pair.n_unknown_good, pair.n_unknown_bad) == (good.count("dog"), bad.count("dog"))
     if good == bad:
@@ -71,26 +64,26 @@ def test_pairs_are_measured_as_by_the_reference(
     assert len(pair_columns("both")) == len(pair.row)
 
 
-def test_pairs_have_the_columns_of_their_row(folder: Path) -> None:
+def test_pairs_have_the_columns_of_their_row(model_folder: Path) -> None:
     records = [
         record_of("a", "the cat sat", "cat the sat", kind=1, x=2),
         record_of(None, "the cat", ["cat", "the"], kind=3, x=4),
     ]
-    pairs = measure(folder, records, "forward", group="kind")
+    pairs = measure(model_folder, records, "forward", group="kind")
     assert [(pair.names, pair.record.columns) for pair in pairs] == [
         (("a",), {"kind": 1}),
         ((2,), {"kind": 3}),
     ]
     texts_of_pairs = [("the cat sat", "cat the sat"), ("the cat", "cat the")]
     for pair, texts in zip(pairs, texts_of_pairs, strict=True):
-        good, bad = (expected_bits(folder, text.split())[:1] for text in texts)
+        good, bad = (expected_bits(model_folder, text.split())[:1] for text in texts)
         assert_allclose([pair.result.good, pair.result.bad], [good, bad], atol=2e-4)
 
 
 @pytest.mark.parametrize(("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")])
-def test_an_empty_sentence_is_an_error(folder: Path, good: str, bad: str, kind: str) -> None:
+def test_an_empty_sentence_is_an_error(model_folder: Path, good: str, bad: str, kind: str) -> None:
     with pytest.raises(InputError, match=rf"^pair a: the {kind} sentence is empty$"):
-        measure(folder, [record_of("a", good, bad)])
+        measure(model_folder, [record_of("a", good, bad)])
 
 
 def test_the_reading_keeps_what_pairs_need() -> None:
@@ -100,9 +93,9 @@ def test_the_reading_keeps_what_pairs_need() -> None:
     assert columns.keep_columns == ("x", "g", "bad")
 
 
-def test_all_columns_are_kept_but_those_of_the_pair(folder: Path) -> None:
+def test_all_columns_are_kept_but_those_of_the_pair(model_folder: Path) -> None:
     settings = TextSettings(keep_columns=("all",))
-    [pair] = measure(folder, [record_of("a", "the", "cat", x=1)], settings=settings)
+    [pair] = measure(model_folder, [record_of("a", "the", "cat", x=1)], settings=settings)
     assert pair.record.columns == {"x": 1}
 
 

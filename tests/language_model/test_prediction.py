@@ -22,11 +22,11 @@ SPECIAL = [0, 1, 2]
 tokens = st.lists(st.sampled_from(["the", "cat", "dog", "naïve", "<UNK>"]), max_size=4)
 
 
-def log_p(folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray[np.float64]:
+def log_p(model_folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray[np.float64]:
     """Return the reference's log probabilities of all words at a row of a bounded text."""
-    options = json.loads((folder / "options.json").read_text())
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
-    arrays = reference.read_arrays(folder / "weights.hdf5")
+    options = json.loads((model_folder / "options.json").read_text())
+    softmax = reference.read_arrays(model_folder / "softmax.hdf5")
+    arrays = reference.read_arrays(model_folder / "weights.hdf5")
     vectors = [reference.token_vector(token, options, arrays) for token in text]
     direction = reference.BACKWARD if backward else reference.FORWARD
     state = reference.zero_state(options)
@@ -43,40 +43,33 @@ def probabilities(prediction: Prediction) -> NDArray[np.float64]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 5, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path) -> LanguageModel:
-    return LanguageModel(model=folder)
+def model(model_folder: Path) -> LanguageModel:
+    return LanguageModel(model=model_folder)
 
 
 @given(tokens, seeds)
 def test_the_words_after_and_before_equal_the_reference(
     tmp_path_factory: pytest.TempPathFactory, text: list[str], seed: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), seed, folder)
-    model = LanguageModel(model=folder)
+    model_folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), seed, model_folder)
+    model = LanguageModel(model=model_folder)
     [after] = predict_words(model, [text], top=100, with_unknown=True)
     [before] = predict_words(model, [text], top=100, backward=True, with_unknown=True)
     assert (after.place, before.place, after.tokens) == ("after", "before", text)
-    expected = np.exp(log_p(folder, ["<S>", *text], -1, backward=False))
+    expected = np.exp(log_p(model_folder, ["<S>", *text], -1, backward=False))
     assert_allclose(probabilities(after), expected, atol=1e-5)
-    expected = np.exp(log_p(folder, [*text, "</S>"], 0, backward=True))
+    expected = np.exp(log_p(model_folder, [*text, "</S>"], 0, backward=True))
     assert_allclose(probabilities(before), expected, atol=1e-5)
 
 
 @given(tokens, tokens)
 def test_a_gap_is_filled_from_both_sides(
-    folder: Path, model: LanguageModel, left: list[str], right: list[str]
+    model_folder: Path, model: LanguageModel, left: list[str], right: list[str]
 ) -> None:
     [prediction] = predict_words(model, [[*left, GAP, *right]], top=100)
-    ahead = log_p(folder, ["<S>", *left], -1, backward=False)
-    behind = log_p(folder, [*right, "</S>"], 0, backward=True)
+    ahead = log_p(model_folder, ["<S>", *left], -1, backward=False)
+    behind = log_p(model_folder, [*right, "</S>"], 0, backward=True)
     prior = np.array([np.log((rank + 2) / (rank + 1)) for rank in range(len(WORDS))])
     product = np.exp(ahead + behind) / prior
     product[SPECIAL] = 0
@@ -135,9 +128,9 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
     assert probabilities(everything)[2] == pytest.approx(more.unknown)
 
 
-def test_a_warm_start_predicts_otherwise(folder: Path, model: LanguageModel) -> None:
+def test_a_warm_start_predicts_otherwise(model_folder: Path, model: LanguageModel) -> None:
     [zero] = predict_words(model, [["the"]])
-    [warm] = predict_words(LanguageModel(model=folder, state="warm"), [["the"]])
+    [warm] = predict_words(LanguageModel(model=model_folder, state="warm"), [["the"]])
     assert not np.allclose(probabilities(zero), probabilities(warm), atol=1e-4)
 
 
@@ -146,14 +139,16 @@ def test_a_warm_start_predicts_otherwise(folder: Path, model: LanguageModel) -> 
 
 @pytest.mark.parametrize(("backward", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.5)])
 def test_samples_are_as_frequent_as_probable(
-    folder: Path, model: LanguageModel, backward: bool, temperature: float
+    model_folder: Path, model: LanguageModel, backward: bool, temperature: float
 ) -> None:
     text, n = ["the", "cat"], 3000
     samples = sample_sentences(
         model, text, n, backward=backward, temperature=temperature, max_words=1
     )
     bounded = [*text, "</S>"] if backward else ["<S>", *text]
-    weights = np.exp(log_p(folder, bounded, 0 if backward else -1, backward=backward) / temperature)
+    weights = np.exp(
+        log_p(model_folder, bounded, 0 if backward else -1, backward=backward) / temperature
+    )
     end, never = (0, 1) if backward else (1, 0)
     weights[[never, 2]] = 0
     expected = n * weights / weights.sum()
@@ -167,11 +162,11 @@ def test_samples_are_as_frequent_as_probable(
     assert chi_square < 20.5
 
 
-def test_the_second_word_is_drawn_given_the_first(folder: Path, model: LanguageModel) -> None:
+def test_the_second_word_is_drawn_given_the_first(model_folder: Path, model: LanguageModel) -> None:
     samples = sample_sentences(model, ["the"], 3000, max_words=2, seed=3)
     first = Counter(s[1] for s in samples if len(s) == 3).most_common(1)[0][0]
     frequencies = Counter(s[2] for s in samples if len(s) == 3 and s[1] == first)
-    weights = np.exp(log_p(folder, ["<S>", "the", first], -1, backward=False))
+    weights = np.exp(log_p(model_folder, ["<S>", "the", first], -1, backward=False))
     weights[SPECIAL] = 0  # those that ended are not among these
     expected = frequencies.total() * weights / weights.sum()
     likely = expected > 5
@@ -201,7 +196,7 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 # What goes wrong.
 
 
-def test_wrong_texts_and_numbers_are_reported(folder: Path, model: LanguageModel) -> None:
+def test_wrong_texts_and_numbers_are_reported(model_folder: Path, model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^expected one gap \(___\), found 2, in: ___ a ___$"):
         predict_words(model, [[GAP, "a", GAP]])
     with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'. Split"):
@@ -214,12 +209,12 @@ def test_wrong_texts_and_numbers_are_reported(folder: Path, model: LanguageModel
         sample_sentences(model, ["a"], temperature=0)
     with pytest.raises(InputError, match=r"^expected a text without a gap"):
         sample_sentences(model, ["a", GAP])
-    carrying = LanguageModel(model=folder, state="carry")
+    carrying = LanguageModel(model=model_folder, state="carry")
     with pytest.raises(InputError, match=r"^state 'carry': predictions start from zero or warm$"):
         predict_words(carrying, [["a"]])
 
 
-def test_numpy_holds_tokens_too(folder: Path) -> None:
-    model = LanguageModel(model=folder)
+def test_numpy_holds_tokens_too(model_folder: Path) -> None:
+    model = LanguageModel(model=model_folder)
     for text in (["the", "cat"], ["the", GAP, "sat"]):
         assert predict_words(model, [np.array(text)]) == predict_words(model, [text])  # type: ignore[list-item]

@@ -16,7 +16,6 @@ from strategies import (
     batches,
     make_language_model,
     seeds,
-    small_architecture,
     word_architectures,
 )
 
@@ -29,13 +28,6 @@ from elmo_cli.pretrained.manage import convert_weights
 SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 5, folder)
-    return folder
-
-
 def assert_same(actual: Sequence[SentenceScore], expected: Sequence[SentenceScore]) -> None:
     assert [score.tokens for score in actual] == [score.tokens for score in expected]
     for one, other in zip(actual, expected, strict=True):
@@ -44,7 +36,7 @@ def assert_same(actual: Sequence[SentenceScore], expected: Sequence[SentenceScor
 
 
 def expected_scores(
-    folder: Path, sentences: Sequence[Sequence[str]], *, carry: bool = False
+    model_folder: Path, sentences: Sequence[Sequence[str]], *, carry: bool = False
 ) -> list[tuple[list[float], list[float]]]:
     """Return the scores of the slow reference, for carried state with one sentence per batch."""
     state = None
@@ -53,7 +45,7 @@ def expected_scores(
         if not sentence:
             scores.append(([], []))
             continue
-        values, ended = reference.model_scores(folder, sentence, WORDS, state)
+        values, ended = reference.model_scores(model_folder, sentence, WORDS, state)
         state = ended if carry else None
         scores.append(values)
     return scores
@@ -66,11 +58,11 @@ def test_scores_equal_the_reference(
     seed: int,
     sentences: list[list[str]],
 ) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(content, seed, folder)
-    expected = expected_scores(folder, sentences)
+    model_folder = tmp_path_factory.mktemp("model")
+    make_language_model(content, seed, model_folder)
+    expected = expected_scores(model_folder, sentences)
     for score, sentence, values in zip(
-        LanguageModel(model=folder).score(sentences), sentences, expected, strict=True
+        LanguageModel(model=model_folder).score(sentences), sentences, expected, strict=True
     ):
         assert score.tokens == sentence
         assert score.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
@@ -79,10 +71,12 @@ def test_scores_equal_the_reference(
 
 
 @pytest.mark.parametrize("name", ["weights.hdf5", "weights.safetensors"])
-def test_one_file_may_hold_weights_and_softmax(folder: Path, tmp_path: Path, name: str) -> None:
-    expected = list(LanguageModel(model=folder).score(SENTENCES))
+def test_one_file_may_hold_weights_and_softmax(
+    model_folder: Path, tmp_path: Path, name: str
+) -> None:
+    expected = list(LanguageModel(model=model_folder).score(SENTENCES))
     with h5py.File(tmp_path / "both.hdf5", "w") as both:
-        for path in (folder / "weights.hdf5", folder / "softmax.hdf5"):
+        for path in (model_folder / "weights.hdf5", model_folder / "softmax.hdf5"):
             with h5py.File(path) as file:
                 for group in file:
                     file.copy(group, both)
@@ -90,22 +84,22 @@ def test_one_file_may_hold_weights_and_softmax(folder: Path, tmp_path: Path, nam
     model.mkdir()
     convert_weights(tmp_path / "both.hdf5", model / name)
     for other in ("options.json", "vocab.txt"):
-        shutil.copy(folder / other, model / other)
+        shutil.copy(model_folder / other, model / other)
     assert_same(list(LanguageModel(model=model).score(SENTENCES)), expected)
     by_paths = LanguageModel(model / "options.json", model / name)
     assert_same(list(by_paths.score(SENTENCES)), expected)
     assert np.array_equal(
         ElmoEmbedder(model=model).embed_sentence(["the"]),
-        ElmoEmbedder(model=folder).embed_sentence(["the"]),
+        ElmoEmbedder(model=model_folder).embed_sentence(["the"]),
     )
     assert describe_model(str(model))["files"]["softmax"]["path"] == str(model / name)
     ElmoEmbedder(model=model).save_pretrained(tmp_path / "saved")
     assert_same(list(LanguageModel(model=tmp_path / "saved").score(SENTENCES)), expected)
 
 
-def test_carried_state_equals_the_reference(folder: Path) -> None:
-    model = LanguageModel(model=folder, state="carry")
-    expected = expected_scores(folder, SENTENCES, carry=True)
+def test_carried_state_equals_the_reference(model_folder: Path) -> None:
+    model = LanguageModel(model=model_folder, state="carry")
+    expected = expected_scores(model_folder, SENTENCES, carry=True)
     for score, values in zip(model.score(SENTENCES, batch_size=1), expected, strict=True):
         assert_allclose(score.forward, values[0], atol=1e-5)
         assert_allclose(score.backward, values[1], atol=1e-5)
@@ -113,8 +107,8 @@ def test_carried_state_equals_the_reference(folder: Path) -> None:
     assert not np.allclose(again[0].forward, expected[0][0], atol=1e-3)
 
 
-def test_a_warm_start_is_another_one_and_the_same_for_all(folder: Path) -> None:
-    zero, warm = (LanguageModel(model=folder, state=state) for state in ("zero", "warm"))
+def test_a_warm_start_is_another_one_and_the_same_for_all(model_folder: Path) -> None:
+    zero, warm = (LanguageModel(model=model_folder, state=state) for state in ("zero", "warm"))
     first, second = warm.score([SENTENCES[0], SENTENCES[0]])
     assert_allclose(first.forward, second.forward, atol=1e-6)
     assert not np.allclose(first.forward, next(zero.score(SENTENCES)).forward, atol=1e-3)
@@ -122,15 +116,15 @@ def test_a_warm_start_is_another_one_and_the_same_for_all(folder: Path) -> None:
 
 @given(st.permutations(range(len(SENTENCES))), st.integers(1, 30))
 def test_neither_order_nor_batches_matter(
-    folder: Path, order: list[int], batch_tokens: int
+    model_folder: Path, order: list[int], batch_tokens: int
 ) -> None:
-    expected = list(LanguageModel(model=folder).score(SENTENCES))
-    model = LanguageModel(model=folder, batch_tokens=batch_tokens)
+    expected = list(LanguageModel(model=model_folder).score(SENTENCES))
+    model = LanguageModel(model=model_folder, batch_tokens=batch_tokens)
     actual = list(model.score(SENTENCES[index] for index in order))
     assert_same(actual, [expected[index] for index in order])
 
 
-def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
+def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
     read = 0
 
     def stream() -> Any:
@@ -139,12 +133,12 @@ def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
             read += 1
             yield ["the", "cat"]
 
-    next(LanguageModel(model=folder, batch_tokens=4).score(stream()))
+    next(LanguageModel(model=model_folder, batch_tokens=4).score(stream()))
     assert read < 20
 
 
-def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
-    model = LanguageModel(model=folder)
+def test_the_sum_over_tokens_is_the_total(model_folder: Path) -> None:
+    model = LanguageModel(model=model_folder)
     scores = list(model.score(SENTENCES))
     perplexity = measure_perplexity(model, SENTENCES)
     n = sum(len(score.forward) for score in scores)
@@ -156,8 +150,8 @@ def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
     assert perplexity.all_words.average == pytest.approx(np.exp(-(forward + backward) / 2 / n))
 
 
-def test_unknown_words_are_counted_and_left_out(folder: Path) -> None:
-    model = LanguageModel(model=folder)
+def test_unknown_words_are_counted_and_left_out(model_folder: Path) -> None:
+    model = LanguageModel(model=model_folder)
     perplexity = measure_perplexity(model, SENTENCES)
     assert (perplexity.sentences, perplexity.tokens) == (4, 18)
     assert perplexity.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
@@ -174,16 +168,16 @@ def test_unknown_words_are_counted_and_left_out(folder: Path) -> None:
 # What goes wrong.
 
 
-def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
-    model = LanguageModel(model=folder)
+def test_a_text_without_tokens_has_no_perplexity(model_folder: Path) -> None:
+    model = LanguageModel(model=model_folder)
     empty: list[list[list[str]]] = [[], [[], []]]
     for sentences in empty:
         with pytest.raises(InputError, match=r"^the text has no tokens"):
             measure_perplexity(model, sentences)
 
 
-def test_a_vocabulary_that_does_not_fit_is_reported(folder: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):
-        LanguageModel(model=folder, vocabulary_file=words)
+        LanguageModel(model=model_folder, vocabulary_file=words)

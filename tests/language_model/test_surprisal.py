@@ -15,18 +15,13 @@ from elmo_cli import LanguageModel, measure_perplexity, measure_surprisal
 SENTENCES = [["the", "cat", "sat"], [], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 5, folder)
-    return folder
-
-
-def expected_bits(folder: Path, sentence: list[str], *, backward: bool) -> np.ndarray[Any, Any]:
+def expected_bits(
+    model_folder: Path, sentence: list[str], *, backward: bool
+) -> np.ndarray[Any, Any]:
     """Return the reference's surprisals and entropies of a sentence's tokens, shape (2, T)."""
-    options = json.loads((folder / "options.json").read_text())
-    arrays = reference.read_arrays(folder / "weights.hdf5")
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
+    options = json.loads((model_folder / "options.json").read_text())
+    arrays = reference.read_arrays(model_folder / "weights.hdf5")
+    softmax = reference.read_arrays(model_folder / "softmax.hdf5")
     layers, _ = reference.bilm(sentence, options, arrays, WORDS)
     contexts = np.split(layers[-1], 2, axis=1)[backward]
     contexts = contexts[2:] if backward else contexts[:-2]
@@ -46,25 +41,29 @@ def test_surprisals_and_entropies_equal_the_reference(
     sentences: list[list[str]],
     backward: bool,
 ) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), seed, folder)
+    model_folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), seed, model_folder)
     surprisals = measure_surprisal(
-        LanguageModel(model=folder), sentences, backward=backward, with_entropy=True
+        LanguageModel(model=model_folder), sentences, backward=backward, with_entropy=True
     )
     for values, sentence in zip(surprisals, sentences, strict=True):
         assert values.tokens == sentence
         assert values.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
         assert values.entropy is not None
         bits = np.array([values.surprisal, values.entropy])
-        expected = expected_bits(folder, sentence, backward=backward) if sentence else bits[:, :0]
+        expected = (
+            expected_bits(model_folder, sentence, backward=backward) if sentence else bits[:, :0]
+        )
         assert_allclose(bits, expected, atol=5e-5)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
-def test_they_are_the_log_probabilities_that_make_a_perplexity(folder: Path, state: Any) -> None:
-    scores = list(LanguageModel(model=folder, state=state).score(SENTENCES, batch_size=2))
+def test_they_are_the_log_probabilities_that_make_a_perplexity(
+    model_folder: Path, state: Any
+) -> None:
+    scores = list(LanguageModel(model=model_folder, state=state).score(SENTENCES, batch_size=2))
     for backward in (False, True):
-        model = LanguageModel(model=folder, state=state)
+        model = LanguageModel(model=model_folder, state=state)
         surprisals = list(measure_surprisal(model, SENTENCES, batch_size=2, backward=backward))
         assert [values.entropy for values in surprisals] == [None] * 4
         for values, score in zip(surprisals, scores, strict=True):

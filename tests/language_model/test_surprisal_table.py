@@ -20,18 +20,11 @@ from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 5, folder)
-    return folder
-
-
 def measure_rows(
-    folder: Path, records: Sequence[Record], **settings: Any
+    model_folder: Path, records: Sequence[Record], **settings: Any
 ) -> tuple[list[str], list[list[Any]]]:
     """Measure the columns and rows of a table, whose rows begin with the names of the record."""
-    model = LanguageModel(model=folder)
+    model = LanguageModel(model=model_folder)
     table = SurprisalTable(**settings)
     rows = [
         [*scored.names, *table.row(unit)]
@@ -47,9 +40,9 @@ def record_of(words: Sequence[Sequence[str]], mark: str) -> Record:
     return Record(text, [token for tokens in words for token in tokens], "s1")
 
 
-def expected_bits(folder: Path, tokens: list[str]) -> tuple[list[float], list[float]]:
+def expected_bits(model_folder: Path, tokens: list[str]) -> tuple[list[float], list[float]]:
     """Return the reference's surprisals of the tokens of a sentence, forward and backward."""
-    scores, _ = reference.model_scores(folder, tokens, WORDS)
+    scores, _ = reference.model_scores(model_folder, tokens, WORDS)
     forward, backward = (-np.array(values) / np.log(2) for values in scores)
     return forward[:-1].tolist(), backward[1:].tolist()
 
@@ -67,16 +60,18 @@ def test_sums_of_words_are_those_of_the_reference(
     words: list[list[str]],
     kind: tuple[UnitKind, str],
 ) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), seed, folder)
+    model_folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), seed, model_folder)
     unit, mark = kind
-    columns, rows = measure_rows(folder, [record_of(words, mark)], unit=unit, direction="both")
+    columns, rows = measure_rows(
+        model_folder, [record_of(words, mark)], unit=unit, direction="both"
+    )
     assert columns == [
         *(f"{unit}_number", unit, "tokens"),
         *("surprisal_forward", "surprisal_backward", "surprisal_average"),
         *("log_frequency_by_rank", "length", "known"),
     ]
-    expected = expected_bits(folder, [token for tokens in words for token in tokens])
+    expected = expected_bits(model_folder, [token for tokens in words for token in tokens])
     ends = np.cumsum([len(tokens) for tokens in words])
     for row, tokens, end in zip(rows, words, ends, strict=True):
         sums = [sum(bits[end - len(tokens) : end]) for bits in expected]
@@ -86,12 +81,12 @@ def test_sums_of_words_are_those_of_the_reference(
     assert [row[1] for row in rows] == list(range(1, 1 + len(words)))
 
 
-def test_words_of_a_text_add_up_to_its_tokens(folder: Path) -> None:
+def test_words_of_a_text_add_up_to_its_tokens(model_folder: Path) -> None:
     text = "The cat didn't see the party."
     record = Record(text, tokenize(text), None)
     settings = {"direction": "both", "with_entropy": True}
-    _, tokens = measure_rows(folder, [record], **settings)
-    columns, words = measure_rows(folder, [record], unit="word", **settings)
+    _, tokens = measure_rows(model_folder, [record], **settings)
+    columns, words = measure_rows(model_folder, [record], unit="word", **settings)
     assert columns[6:8] == ["entropy_forward", "entropy_backward"]
     assert [row[:4] for row in words[2:4]] == [[1, 3, "didn't", 2], [1, 4, "see", 1]]
     assert_allclose(words[2][4:6], np.sum([row[3:5] for row in tokens[2:4]], axis=0))
@@ -99,18 +94,18 @@ def test_words_of_a_text_add_up_to_its_tokens(folder: Path) -> None:
     assert words[2][7:9] == [tokens[2][6], tokens[3][7]]
 
 
-def test_a_token_has_its_position_length_and_frequency(folder: Path) -> None:
-    columns, rows = measure_rows(folder, [Record("", ["the", "doggy", "東京"])])
+def test_a_token_has_its_position_length_and_frequency(model_folder: Path) -> None:
+    columns, rows = measure_rows(model_folder, [Record("", ["the", "doggy", "東京"])])
     names = ["position", "token", "surprisal", "log_frequency_by_rank", "length", "known"]
     assert columns == names
-    frequencies = estimate_frequencies(LanguageModel(model=folder).vocabulary)
+    frequencies = estimate_frequencies(LanguageModel(model=model_folder).vocabulary)
     assert [row[:3] + row[4:] for row in rows] == [
         [1, 0, "the", frequencies["the"], 3, True],
         [1, 1, "doggy", None, 5, False],
         [1, 2, "東京", frequencies["東京"], 2, True],
     ]
     counts = {"doggy": -3.0}
-    columns, rows = measure_rows(folder, [Record("", ["the", "doggy"])], frequencies=counts)
+    columns, rows = measure_rows(model_folder, [Record("", ["the", "doggy"])], frequencies=counts)
     assert columns[3] == "log_frequency"
     assert [row[4] for row in rows] == [None, -3]
 
@@ -124,22 +119,22 @@ def test_a_token_has_its_position_length_and_frequency(folder: Path) -> None:
     ],
 )
 def test_punctuation_does_not_change_a_frequency(
-    folder: Path, unit: UnitKind, text: str, expected: list[float | None]
+    model_folder: Path, unit: UnitKind, text: str, expected: list[float | None]
 ) -> None:
     counts = {"the": -1.0, "cat": -2.0, "'s": -3.0}
     record = Record(text, tokenize(text.replace("|", " ")))
-    columns, rows = measure_rows(folder, [record], unit=unit, frequencies=counts)
+    columns, rows = measure_rows(model_folder, [record], unit=unit, frequencies=counts)
     place = columns.index("log_frequency") + 1
     assert [row[place] for row in rows] == expected
 
 
-def test_records_without_ids_have_numbers_from_one(folder: Path) -> None:
+def test_records_without_ids_have_numbers_from_one(model_folder: Path) -> None:
     records = [Record("cat", ["cat"]), Record("", []), Record("sat", ["sat"])]
-    assert [row[0] for row in measure_rows(folder, records)[1]] == [1, 3]
+    assert [row[0] for row in measure_rows(model_folder, records)[1]] == [1, 3]
     split = [Record("cat", ["cat"], attributes={LINE: "4"})]
-    assert measure_rows(folder, split)[1][0][:3] == [5, 1, 0]
+    assert measure_rows(model_folder, split)[1][0][:3] == [5, 1, 0]
 
 
-def test_tokens_of_two_words_are_an_error_with_the_record(folder: Path) -> None:
+def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) -> None:
     with pytest.raises(InputError, match=r"^record s7: word 1, 'the': expected the tokens of"):
-        measure_rows(folder, [Record("the cat", ["thecat"], "s7")], unit="word")
+        measure_rows(model_folder, [Record("the cat", ["thecat"], "s7")], unit="word")

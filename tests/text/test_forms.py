@@ -13,7 +13,6 @@ from commands import TINY, assert_fails, assert_misused, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import make_language_model, small_architecture
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
 from elmo_cli.text.parsers import record_of_words, row_record
@@ -53,14 +52,6 @@ def write(name: str, rows: list[dict[str, Any]]) -> str:
             writer.writeheader()
             writer.writerows(rows)
     return path
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a language model whose words depend on their context."""
-    folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), 3, folder)
-    return folder
 
 
 def surprisals(*arguments: str | Path) -> list[dict[str, str]]:
@@ -143,14 +134,14 @@ FILES: dict[str, tuple[str, str, str, list[str]]] = {
 @pytest.mark.parametrize(("name", "options", "content", "texts"), FILES.values(), ids=FILES)
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_files_of_other_programs_are_read(
-    name: str, options: str, content: str, texts: list[str], is_stream: bool, model: Path
+    name: str, options: str, content: str, texts: list[str], is_stream: bool, model_folder: Path
 ) -> None:
     if "--split-sentences" in options:
         pytest.importorskip("sentencex")
     path = Path(f"a.{name}")
     path.write_bytes(content.encode())
     source, stdin = ("-", path.read_bytes()) if is_stream else (path, b"")
-    arguments = (source, *options.split(), "--input-format", name, "--model", model)
+    arguments = (source, *options.split(), "--input-format", name, "--model", model_folder)
     result = elmo("surprisal", *arguments, "--format", "csv", stdin=stdin)
     assert result.exit_code == 0, result.stderr
     tokens: dict[str, list[str]] = {}
@@ -163,9 +154,9 @@ def test_files_of_other_programs_are_read(
     )
 
 
-def test_typographic_apostrophes_have_equal_surprisal(model: Path) -> None:
+def test_typographic_apostrophes_have_equal_surprisal(model_folder: Path) -> None:
     texts = [{"text": f"She didn{mark}t know it{mark}s hers."} for mark in "'’"]
-    rows = surprisals(write("csv", texts), "--model", model, "--words-by", "space")
+    rows = surprisals(write("csv", texts), "--model", model_folder, "--words-by", "space")
     plain, typographic = rows[:5], rows[5:]
     assert [row["word"] for row in typographic] == texts[1]["text"].split()
     for name in ("surprisal", "known", "tokens"):
@@ -187,10 +178,10 @@ def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_word_per_row_has_the_context_of_its_text(name: str, model: Path) -> None:
+def test_a_word_per_row_has_the_context_of_its_text(name: str, model_folder: Path) -> None:
     table = write(name, ROWS)
     options = ("--word-column", "word", "--id-column", "story", "--keep-columns", "all")
-    rows = surprisals(table, "--model", model, *options)
+    rows = surprisals(table, "--model", model_folder, *options)
     assert [(row["id"], row["zone"], row["word"]) for row in rows] == [
         (row["story"], str(row["zone"]), row["word"]) for row in ROWS
     ]
@@ -200,7 +191,7 @@ def test_a_word_per_row_has_the_context_of_its_text(name: str, model: Path) -> N
         for text in STORIES.values()
     ]
     Path("lines.txt").write_text("".join(" ".join(line) + "\n" for line in tokens))
-    expected = iter(surprisals("lines.txt", "--model", model))
+    expected = iter(surprisals("lines.txt", "--model", model_folder))
     for row in rows:
         bits = sum(float(next(expected)["surprisal"]) for _ in range(int(row["tokens"])))
         assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
@@ -259,8 +250,8 @@ READINGS = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_row_per_word_and_subject_is_warned_of(name: str, model: Path) -> None:
-    options = ("--word-column", "word", "--id-column", "item", "--model", model)
+def test_a_row_per_word_and_subject_is_warned_of(name: str, model_folder: Path) -> None:
+    options = ("--word-column", "word", "--id-column", "item", "--model", model_folder)
     result = elmo("surprisal", write(name, READINGS), *options)
     assert "Warning: most words repeat the one before (The The)" in result.stderr
     once = elmo("surprisal", write(name, READINGS[::2]), *options)
@@ -295,18 +286,18 @@ def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
         assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-6)
 
 
-def test_a_passage_is_one_record_of_every_command(model: Path) -> None:
+def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     pytest.importorskip("sentencex")
-    table, split = write("jsonl", PASSAGES), ("--split-sentences", "--model", model)
+    table, split = write("jsonl", PASSAGES), ("--split-sentences", "--model", model_folder)
     lines = [sentence for sentences in STORIES.values() for sentence in sentences]
     Path("lines.txt").write_text("\n".join(lines))
     rows = surprisals(table, *split, "--words-by", "space")
-    single = surprisals("lines.txt", "--model", model, "--words-by", "space")
+    single = surprisals("lines.txt", "--model", model_folder, "--words-by", "space")
     assert [row["surprisal"] for row in rows] == [row["surprisal"] for row in single]
     numbers = [n for texts in STORIES.values() for n in range(1, len(" ".join(texts).split()) + 1)]
     assert [int(row["word_number"]) for row in rows] == numbers
     perplexity = elmo("perplexity", table, *split, "--json").stdout
-    moses = ("--tokenizer", "moses", "--model", model)
+    moses = ("--tokenizer", "moses", "--model", model_folder)
     assert perplexity == elmo("perplexity", "lines.txt", *moses, "--json").stdout
     per_record = elmo("perplexity", table, *split, "--per-sentence", "--json").stdout.splitlines()
     tokens = [len(tokenize(" ".join(texts))) for texts in STORIES.values()]
@@ -330,11 +321,11 @@ def test_rows_of_tokens_count_over_the_passage() -> None:
     assert [row["position"] for row in rows] == [n for each in tokens for n in range(len(each))]
 
 
-def test_a_repeated_id_begins_a_text_of_its_own(model: Path) -> None:
+def test_a_repeated_id_begins_a_text_of_its_own(model_folder: Path) -> None:
     rows = [
         {"id": name, "word": word} for name, word in zip("aaba", ["a", "b", "c", "d"], strict=True)
     ]
-    options = ("--word-column", "word", "--model", model)
+    options = ("--word-column", "word", "--model", model_folder)
     found = surprisals(write("csv", rows), *options)
     assert [(row["id"], row["line"], row["word_number"]) for row in found] == [
         ("a", "1", "1"),
@@ -345,10 +336,10 @@ def test_a_repeated_id_begins_a_text_of_its_own(model: Path) -> None:
     assert list(surprisals(write("csv", rows[:3]), *options)[0])[:2] == ["id", "word_number"]
 
 
-def test_pairs_of_passages_are_the_sums_of_their_sentences(model: Path) -> None:
+def test_pairs_of_passages_are_the_sums_of_their_sentences(model_folder: Path) -> None:
     pytest.importorskip("sentencex")
     pair = {"good": "The cat sat. It was red.", "bad": "The cat sat."}
-    table, options = write("csv", [pair]), ("--pairs", "good,bad", "--model", model)
+    table, options = write("csv", [pair]), ("--pairs", "good,bad", "--model", model_folder)
     [row] = surprisals(table, *options, "--split-sentences")
     [first] = surprisals(write("csv", [pair | {"good": "The cat sat."}]), *options)
     [second] = surprisals(write("csv", [pair | {"good": "It was red."}]), *options)
@@ -437,12 +428,14 @@ def test_a_record_without_sentences_is_one() -> None:
 
 @pytest.mark.parametrize("by", ["token", "word", "region"])
 @pytest.mark.parametrize("direction", ["forward", "both"])
-def test_units_in_python_are_the_rows_of_the_command(by: Any, direction: Any, model: Path) -> None:
+def test_units_in_python_are_the_rows_of_the_command(
+    by: Any, direction: Any, model_folder: Path
+) -> None:
     texts = ["The cat | sat, they said.", "No."]
     Path("t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     options = {"token": (), "word": ("--words-by", "space"), "region": ("--regions", "text")}[by]
-    rows = surprisals("t.jsonl", "--model", model, "--direction", direction, *options)
-    language_model = LanguageModel(model=model)
+    rows = surprisals("t.jsonl", "--model", model_folder, "--direction", direction, *options)
+    language_model = LanguageModel(model=model_folder)
     units = measure_units(language_model, texts, by, direction=direction)
     found = [unit for text in units for unit in text]
     assert [(row[by], row["known"]) for row in rows] == [
