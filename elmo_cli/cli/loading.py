@@ -80,8 +80,7 @@ def load_tokenizer(
             raise click.UsageError(f"--tokenizer has no effect with the tokens of {source}")
         trained = None if input_format.has_tokens else trained
         default = default_tokenizer(input_format)
-    default = default if trained is None or text.chooses_tokenizer else trained
-    tokenizer = text.make_tokenizer(model.resolved.language, default)
+    tokenizer = text.make_tokenizer(model.resolved.language, default, trained)
     _check_tokenizer(tokenizer, trained, text)
     return tokenizer
 

@@ -238,8 +238,7 @@ def open_input(
     trained = None if input_format.has_tokens else trained
     if tokenizer is None:
         default = default_tokenizer(input_format, default)
-        default = default if trained is None or settings.chooses_tokenizer else trained
-        tokenizer = settings.make_tokenizer(language, default)
+        tokenizer = settings.make_tokenizer(language, default, trained)
     else:
         settings = replace(settings, tokenizer=tokenizer.name)
     if input_format.has_tokens and tokenizer.splits_by is not None:

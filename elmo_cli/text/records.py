@@ -236,9 +236,17 @@ class TextSettings:
         return {name: value for name, value in chosen.items() if value is not None}
 
     def make_tokenizer(
-        self, model_language: str | None = None, default: str = "whitespace"
+        self,
+        model_language: str | None = None,
+        default: str = "whitespace",
+        trained: str | None = None,
     ) -> Tokenizer:
-        """Make the tokenizer, of the model's language if the settings name none."""
+        """Make the tokenizer, of the model's language if the settings name none.
+
+        `trained`, the tokenizer of the model's training, comes before `default`, but not before
+        what the settings name.
+        """
+        default = default if trained is None or self.chooses_tokenizer else trained
         return make_tokenizer(
             self.tokenizer or default,
             self.language or model_language,
