@@ -119,8 +119,9 @@ def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:
     """
     if not isinstance(name := attributes.get("tokenizer"), str):
         return None
-    is_full = "normalization" in attributes or not set(_FULL_WIDTH).isdisjoint(name.split(":"))
-    return name if is_full else f"{name}:{_VERBATIM}"
+    kind, *codes = name.split(":")
+    keeps_marks = kind not in _WITH_LANGUAGE or not set(_FULL_WIDTH).isdisjoint(codes)
+    return name if keeps_marks or "normalization" in attributes else f"{name}:{_VERBATIM}"
 
 
 def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:

@@ -186,6 +186,7 @@ def test_settings_name_the_tokenizer_with_its_language(
 
 def test_full_width_marks_need_no_word_in_a_recorded_name() -> None:
     assert recorded_tokenizer({"tokenizer": "spacy:zh:jieba"}) == "spacy:zh:jieba"
+    assert recorded_tokenizer({"tokenizer": "residues"}) == "residues"
 
 
 @pytest.mark.parametrize(
