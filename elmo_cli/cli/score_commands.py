@@ -279,7 +279,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
     kind: UnitKind = "word" if choices.words_by else "region" if choices.regions else "token"
     with_regions = bool(choices.words_by and choices.regions)
-    table = SurprisalTable(kind, with_regions, choices.direction, choices.entropy, counts)
+    table = SurprisalTable(kind, choices.direction, choices.entropy, counts, with_regions)
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = n_rows = n_without = 0

@@ -225,13 +225,13 @@ class SurprisalTable:
     """Table of surprisals: which rows and columns it has."""
 
     unit: UnitKind = "token"
-    with_regions: bool = False
-    """Add the region of each word."""
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from the
     ranks in the vocabulary; the name of their column says so."""
+    with_regions: bool = False
+    """Add the region of each word."""
 
     @property
     def columns(self) -> list[str]:
@@ -381,5 +381,5 @@ def measure_units(
                 text = check_sentence(text, f"texts[{index}]", "a string or a list of words")
             yield row_record({"text": text}, settings, chosen)[0]
 
-    table = SurprisalTable(by, False, direction, with_entropy, frequencies)
+    table = SurprisalTable(by, direction, with_entropy, frequencies)
     return (scored.result for scored in table.measure(model, records(), batch_size))
