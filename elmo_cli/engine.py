@@ -57,7 +57,7 @@ class Engine:
     device: torch.device
     batch_tokens: int  # at most, per batch
     encoder: SentenceEncoder
-    settings: ModelSettings  # as they were given, with the precision
+    settings: ModelSettings  # settings that were given, with the precision
     changed: BiLm | None = None  # the biLM, if its weights differ from the files
 
     @cached_property

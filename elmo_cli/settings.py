@@ -216,8 +216,8 @@ class FilePlan:
     text: TextInput
     output: str | Path
     shard: Shard | None
-    selection: Selection  # not checked for a model yet
-    output_format: OutputSettings  # with the name of a format
+    selection: Selection  # selection that is not checked for a model yet
+    output_format: OutputSettings  # settings with the name of a format
     overwrite: bool
 
     @property

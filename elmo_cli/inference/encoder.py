@@ -228,7 +228,7 @@ class FixedStateEncoder(SentenceEncoder):
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
         """Prepare a biLM. If `warm`, start from the state in which `WARM_TEXT` ends."""
         super().__init__(bilm, types, cached_tokens)
-        self.start_state = self._bilm.zero_state(1)  # before the first boundary of a sentence
+        self.start_state = self._bilm.zero_state(1)  # state before the first boundary
         for line in WARM_TEXT.splitlines() if warm else ():
             bounded = self._add_boundaries([line.split()])
             self.start_state = self.run_from(bounded, self.start_state)[1]

@@ -98,7 +98,7 @@ class TrainedWith(NamedTuple):
     initial_state: Literal["zero", "warm"]
     """Initial state of sentences. It is `warm` for a model that was trained with carried state.
     Such a model does not know the zero state. A fixed state keeps sentences independent."""
-    tokenizer: str | None  # as in `moses:en`; None if the training text had tokens
+    tokenizer: str | None  # name such as `moses:en`; None if the text had tokens
 
 
 def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:

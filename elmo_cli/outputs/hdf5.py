@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-CHUNK_BYTES: Final = 1 << 19  # before compression; HDF5's smallest cache of a dataset holds two
+CHUNK_BYTES: Final = 1 << 19  # size before compression; HDF5's smallest cache holds two
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"

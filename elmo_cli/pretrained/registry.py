@@ -29,7 +29,7 @@ class PublishedModel:
     """Language code (ISO 639); None for proteins."""
     aliases: Sequence[str] = ()
     """Names of the model in other tools."""
-    text: str | None = None  # for training
+    text: str | None = None  # text of its training
     parameters: int | None = None
     download_bytes: int | None = None
     """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
