@@ -19,11 +19,11 @@ BUDGETS = {
     "distributed": 1_230,
     "inference": 1_550,
     "integrations": 440,
-    "language_model": 1_530,
+    "language_model": 1_540,
     "model": 1_810,
     "outputs": 2_540,
     "pretrained": 1_290,
-    "text": 2_640,
+    "text": 2_650,
     "training": 2_030,
     "": 2_280,
 }

@@ -19,10 +19,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
+from elmo_cli.analysis.occurrences import (
+    OnProgress,
+    VectorFiles,
+    find_occurrences,
+    open_occurrences,
+)
 from elmo_cli.analysis.targets import check_words
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
+from elmo_cli.settings import Layers
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = (
@@ -70,7 +76,7 @@ def read_occurrences(
     old: str | Path,
     new: str | Path,
     words: Mapping[str, str] | None = None,
-    layers: str | None = None,
+    layers: Layers | None = None,
     *,
     ignore_case: bool = False,
     on_progress: OnProgress = lambda n_records: None,
@@ -92,8 +98,8 @@ def read_occurrences(
     if words is not None:
         check_words(words)
     with (
-        open_vectors(old, on_progress=on_progress) as old_files,
-        open_vectors(new, on_progress=on_progress) as new_files,
+        open_occurrences(old, on_progress=on_progress) as old_files,
+        open_occurrences(new, on_progress=on_progress) as new_files,
     ):
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
@@ -113,7 +119,7 @@ def read_occurrences(
 
 
 def _read_matrices(
-    files: VectorFiles, words: Mapping[str, str] | None, layers: str | None, *, ignore_case: bool
+    files: VectorFiles, words: Mapping[str, str] | None, layers: Layers | None, *, ignore_case: bool
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):

@@ -237,9 +237,9 @@ def neighbours(
         raise click.UsageError(f"expected WORD SENTENCE FILE..., {others}")
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
-    from elmo_cli.analysis.occurrences import open_vectors
+    from elmo_cli.analysis.occurrences import open_occurrences
 
-    with open_vectors(*paths) as files:
+    with open_occurrences(*paths) as files:
         pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):

@@ -55,10 +55,10 @@ def plot(
     with messages.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")
 
-        from elmo_cli.analysis.occurrences import open_vectors
+        from elmo_cli.analysis.occurrences import open_occurrences
         from elmo_cli.analysis.scatter import plot_occurrences
 
-        with open_vectors(*files, on_progress=bar.update) as opened:
+        with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
                 layer = "layer 0, which separates words by spelling"
                 messages.say(f"Warning: these vectors contain {layer}.")

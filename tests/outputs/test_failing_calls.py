@@ -14,7 +14,7 @@ import pytest
 from commands import TINY
 from runs import assert_same_file
 
-from elmo_cli import ElmoEmbedder, write_usages
+from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
@@ -50,7 +50,7 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("usages"):
             words = {"bank": "bank"}
-            return write_usages(embedder(), text, output, words, overwrite=overwrite).summary
+            return write_occurrences(embedder(), text, output, words, overwrite=overwrite).summary
         settings = OUTPUTS[output.name]
         return embedder().embed_file(text, output, overwrite=overwrite, **settings)
 
