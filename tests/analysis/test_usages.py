@@ -321,7 +321,7 @@ def test_change_requires_the_match_of_both_files() -> None:
     assert_misused(result, f"form.hdf5: {problem}. {remedy}")
     result = elmo("change", "form.hdf5", "form.hdf5", "--match", "lemma")
     assert_misused(result, f"form.hdf5 and form.hdf5: {problem}. {remedy}")
-    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match='form', or "):
+    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
 
 
