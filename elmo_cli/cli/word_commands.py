@@ -95,7 +95,7 @@ def plot(
         "[default: all]",
     ),
 )
-@options.text_options(options.BY_INPUT, with_ids=False, requires="--corpus")
+@options.text_options(options.BY_INPUT, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
