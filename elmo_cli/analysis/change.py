@@ -10,7 +10,7 @@ silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too 
 does not converge.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,7 +25,8 @@ from elmo_cli.analysis.occurrences import (
     find_occurrences,
     open_occurrences,
 )
-from elmo_cli.analysis.targets import check_words
+from elmo_cli.analysis.targets import MATCHES, check_words
+from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
 from elmo_cli.settings import Layers
@@ -78,6 +79,7 @@ def read_occurrences(
     words: Mapping[str, str] | None = None,
     layers: Layers | None = None,
     *,
+    match: str | None = None,
     ignore_case: bool = False,
     on_progress: OnProgress = lambda n_records: None,
 ) -> tuple[Occurrences, Occurrences]:
@@ -89,6 +91,7 @@ def read_occurrences(
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.
+        match: `form` or `lemma`: the `match` that `elmo usages` made the files with. None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last call.
 
@@ -97,10 +100,13 @@ def read_occurrences(
     """
     if words is not None:
         check_words(words)
+    if match is not None:
+        check_choice("match", match, MATCHES)
     with (
         open_occurrences(old, on_progress=on_progress) as old_files,
         open_occurrences(new, on_progress=on_progress) as new_files,
     ):
+        _check_match([*old_files.sources, *new_files.sources], match)
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
                 check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
@@ -116,6 +122,22 @@ def read_occurrences(
         numbers = " and ".join(map(str, widths))
         raise InputError(f"{old} and {new}: expected vectors of one width, found {numbers}")
     return first, second
+
+
+def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
+    """Raise a `SettingsError` unless the words of all files were found by forms, or by lemmas."""
+    others = [
+        str(each.path)
+        for each in sources
+        if match and str(each.attributes.get("match", "form")).partition(",")[0] != match
+    ]
+    if others:
+        command = f"elmo usages TEXT OUT --words FILE --match {match}"
+        problem = f"not made with --match {match}, or without a record of it"
+        raise SettingsError(
+            f"{' and '.join(others)}: {problem}. Make each of the files with `{command}`, where "
+            "OUT is HDF5 or Parquet."
+        )
 
 
 def _read_matrices(

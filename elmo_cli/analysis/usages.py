@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import (
+    MATCHES,
     POSITIONS,
     WORDS,
     TargetFinder,
@@ -200,7 +201,7 @@ def plan_usages(
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
-    check_choice("match", match, ("form", "lemma"))
+    check_choice("match", match, MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
         raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan

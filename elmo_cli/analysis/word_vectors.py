@@ -354,9 +354,11 @@ def _write_npz(path: Path, words: Sequence[str], vectors: Array, counts: Counts)
 def _write_tsv(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
     # The Projector expects a header only if there is more than one column.
     rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
-    with replaced(path) as tensors, replaced(path.with_suffix(_METADATA)) as metadata:
+    names = path.with_suffix(_METADATA)
+    with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
         metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        names.unlink(missing_ok=True)  # Even a kill never leaves words next to other vectors.
 
 
 _WRITERS: Final[dict[str, Callable[..., None]]] = {

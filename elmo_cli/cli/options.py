@@ -332,7 +332,7 @@ def splitting_options(default: str, **settings: Any) -> Decorator:
     )
 
 
-def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Decorator:
+def text_options(default: str, **settings: Any) -> Decorator:
     """Add all options for how a text is read; `default` is its tokenizer."""
     return option_group(
         "Text",
@@ -344,7 +344,7 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
             **settings,
         ),
         cell_options(**settings),
-        *([id_column_option(**settings)] if with_ids else []),
+        id_column_option(**settings),
         flag(
             "--paragraphs",
             help="Join the lines of a text until a blank line: for hard-wrapped text.",

@@ -95,7 +95,7 @@ def plot(
         "[default: all]",
     ),
 )
-@options.text_options(options.BY_INPUT, with_ids=False, requires="--corpus")
+@options.text_options(options.BY_INPUT, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
@@ -181,6 +181,11 @@ _LEVEL = 0.05
 )
 @options.words_option(" [default: the target words of OLD and NEW]")
 @options.input_format_options("the words", "words", "word", requires="--words")
+@options.choice(
+    "--match",
+    ["form", "lemma"],
+    help="Require files of `elmo usages` with this --match. [default: any]",
+)
 @options.ignore_case_option(requires="--words")
 @options.mean_layers_option()
 @options.figure_options("the list")
@@ -195,6 +200,7 @@ def change(
     words: str | None,
     input_format: str | None,
     text_column: str | None,
+    match: str | None,
     ignore_case: bool,
     layers: str | None,
     plot: str | None,
@@ -227,9 +233,8 @@ def change(
         check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
-        occurrences = read_occurrences(
-            old, new, targets, layers, ignore_case=ignore_case, on_progress=bar.update
-        )
+        read = partial(read_occurrences, match=match, ignore_case=ignore_case)
+        occurrences = read(old, new, targets, layers, on_progress=bar.update)
     n = permutations or 0
     find = partial(measure_change, *occurrences, measure, permutations=n, correction=correction)
     with messages.progress_bar(" words", leave=False) as bar:

@@ -365,7 +365,10 @@ def _survey_ids(
     text = replace(text, settings=settings, tokenizer=tokenizer)
     seen, may_repeat = set[str | None](), False
     with suppress(InputError, TableError):  # Errors are reported later.
-        entries, _ = _open_entries(text, lambda _: None, should_stop)
+        if text.format.name == PARQUET.name:
+            entries = parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
+        else:
+            entries, _ = _open_entries(text, lambda _: None, should_stop)
         entries = group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
         for number, identifier in enumerate(ids):

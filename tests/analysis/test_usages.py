@@ -14,7 +14,14 @@ from layouts import layouts
 from numpy.testing import assert_allclose, assert_array_equal
 from runs import assert_same_file, embed, limit_memory, stop_after
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_occurrences, write_occurrences
+from elmo_cli import (
+    ElmoEmbedder,
+    ElmoError,
+    open_activations,
+    open_occurrences,
+    write_occurrences,
+)
+from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.engine import Engine
@@ -301,6 +308,27 @@ def test_words_of_lemmas_are_compared(name: str) -> None:
     with open_occurrences(name) as files:
         found = find_occurrences(files, {"mouse": "mouse"})
     assert [each.token for each in found["mouse"]] == ["mice"]
+
+
+def test_change_requires_the_match_of_both_files() -> None:
+    Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
+    Path("animals.txt").write_text("\n".join(ANIMALS))
+    for name, match in (("a.hdf5", "lemma"), ("b.parquet", "lemma"), ("form.hdf5", "form")):
+        command = ("usages", "t.conllu", name, "--words", "animals.txt", "--model", TINY)
+        elmo(*command, "--match", match)
+    changes = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
+    assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count("mouse") == 1
+    problem = "not made with --match lemma, or without a record of it"
+    remedy = (
+        "Make each of the files with `elmo usages TEXT OUT --words FILE --match lemma`, where OUT "
+        "is HDF5 or Parquet."
+    )
+    result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
+    assert_misused(result, f"form.hdf5: {problem}. {remedy}")
+    result = elmo("change", "form.hdf5", "form.hdf5", "--match", "lemma")
+    assert_misused(result, f"form.hdf5 and form.hdf5: {problem}. {remedy}")
+    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
+        read_occurrences("a.hdf5", "form.hdf5", match="form")
 
 
 def test_a_warning_counts_the_words_in_another_case() -> None:

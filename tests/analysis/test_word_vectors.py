@@ -348,6 +348,11 @@ def test_the_command_averages_over_a_corpus() -> None:
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:
         assert (one["words"].tolist(), one["counts"].tolist()) == (["cat"], [1])
+    Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")
+    by_word = ("--word-column", "word", "--id-column", "story", "--min-count", "1")
+    elmo("word-vectors", "w.npz", "--corpus", "rows.csv", *by_word, *MODEL)
+    with np.load("w.npz") as one:
+        assert one["words"].tolist() == ["the", "cat", "."]
     source = elmo(
         *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     )
