@@ -92,6 +92,7 @@ def predict_words(
     sides.
 
     Args:
+        model: Language model.
         texts: Lists of tokens, with `___` for a word to predict; an empty list is the start (or
             end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
@@ -138,6 +139,8 @@ def substitute_words(
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
+        model: Language model.
+        sentences: Lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
 
     Raises:
@@ -215,7 +218,9 @@ def sample_sentences(
     `<UNK>` is never drawn, nor the boundary that the direction does not predict.
 
     Args:
+        model: Language model.
         text: Tokens to continue, perhaps none.
+        n_samples: Number of sentences.
         backward: Put words before the text instead of after it.
         temperature: Divisor of the logits. Below 1, probable words become more probable; above 1,
             less.
