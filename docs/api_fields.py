@@ -52,8 +52,6 @@ HIDDEN = {"VectorFiles.on_progress", "VectorFiles.sources"}
 INTERNAL = " | TextInput"
 """Type that the command line passes to a public function, and that is not public."""
 ALIASES = {
-    "DEFAULT_BATCH_SIZE": "64",
-    "DEFAULT_LAYERS": '"top"',
     "Direction": "str",
     "OnProgress": "Callable",
     "Pair": "tuple[Occurrence, Occurrence]",
@@ -62,7 +60,9 @@ ALIASES = {
     "UnitKind": "str",
     "_Path": "str | Path | None",
 }
-"""Names in signatures that a reader cannot look up."""
+"""Names of types in signatures that a reader cannot look up."""
+DEFAULTS = {"DEFAULT_BATCH_SIZE": "64", "DEFAULT_LAYERS": "'top'"}
+"""Values of constants in signatures."""
 
 
 class Fields(griffe.Extension):
@@ -88,7 +88,7 @@ class Fields(griffe.Extension):
             if INTERNAL in str(parameter.annotation):
                 parameter.annotation = str(parameter.annotation).replace(INTERNAL, "")
             replace_aliases(parameter.annotation)
-            replace_aliases(parameter.default)
+            parameter.default = DEFAULTS.get(str(parameter.default), parameter.default)
         replace_aliases(func.returns)
 
 
