@@ -11,6 +11,7 @@ from elmo_cli.analysis.pictures import plot_changes as plot_changes
 from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.usages import write_occurrences as write_occurrences
+from elmo_cli.analysis.word_vectors import Averaging as Averaging
 from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
 from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
 from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
@@ -40,6 +41,8 @@ from elmo_cli.language_model.surprisal import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.bilm import ScalarMix as ScalarMix
 from elmo_cli.outputs.reader import open_activations as open_activations
+from elmo_cli.pretrained.files import ModelFiles as ModelFiles
+from elmo_cli.text.records import TextSettings as TextSettings
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 

@@ -36,7 +36,12 @@ class Similarity:
 
 
 def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
-    """Compare pairs of occurrences, from `find_occurrence`. All sentences are embedded together."""
+    """Compare pairs of occurrences, from `find_occurrence`.
+
+    Args:
+        embedder: Model. It embeds all sentences together.
+        pairs: Two occurrences each.
+    """
     embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
     results = []
     for (first, second), one, other in zip(pairs, embedded[::2], embedded[1::2], strict=True):

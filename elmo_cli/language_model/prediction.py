@@ -93,6 +93,7 @@ def predict_words(
     sides.
 
     Args:
+        model: Language model.
         texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list is the
             start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
@@ -140,6 +141,7 @@ def substitute_words(
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
+        model: Language model.
         sentences: Raw texts or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
 
@@ -218,7 +220,9 @@ def sample_sentences(
     `<UNK>` is never drawn, nor the boundary that the direction does not predict.
 
     Args:
+        model: Language model.
         text: Raw text or tokens to continue, perhaps none.
+        n_samples: Number of sentences.
         backward: Put words before the text instead of after it.
         temperature: Divisor of the logits. Below 1, probable words become more probable; above 1,
             less.

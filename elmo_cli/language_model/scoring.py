@@ -88,7 +88,8 @@ class LanguageModel:
         Args:
             options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
-            vocabulary_file, softmax_file: As in `choose_model`.
+            vocabulary_file, softmax_file: Words and weights of the softmax. None is vocab.txt and
+                softmax.hdf5 next to the weights.
             precision: Precision of the biLM; the softmax is computed in float32.
 
         Raises:
@@ -304,6 +305,7 @@ def measure_perplexity(
     """Measure the perplexity of a stream of sentences.
 
     Args:
+        model: Language model.
         sentences, batch_size: As in `LanguageModel.score`.
 
     Raises:
