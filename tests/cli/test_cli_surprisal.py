@@ -116,7 +116,7 @@ def test_words_that_are_read_as_missing_are_named() -> None:
     assert result.stderr == (
         "Model: model\n"
         "Warning: pandas or R reads 3 texts such as 'NA' and 'None' as missing. Use read_csv(..., "
-        'keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or --format json.\n'
+        'keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or --format jsonl.\n'
         "5 tokens, 5 of them unknown\n"
     )
     assert "Warning" not in elmo("surprisal", "na.txt", *MODEL, "--format", "json").stderr

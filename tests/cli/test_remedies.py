@@ -203,8 +203,8 @@ Rename all but one of them.
 $ sed s/text,text/text,other/ twice.csv > once.csv; elmo embed once.csv o.h5
 1 row, 1 token
 ! elmo surprisal later.jsonl --keep-columns all
-Use --format json, or name the columns with --keep-columns.
-$ elmo surprisal later.jsonl --keep-columns all --format json
+Use --format jsonl, or name the columns with --keep-columns.
+$ elmo surprisal later.jsonl --keep-columns all --format jsonl
 "x": "y"
 $ elmo surprisal later.jsonl --keep-columns x
 known	x
@@ -232,7 +232,7 @@ $ elmo embed chinese.txt o.h5 --tokenizer spacy:zh --overwrite
 3 sentences, 69 tokens
 ! elmo surprisal missing.txt
 Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or
-$ elmo surprisal missing.txt --format json
+$ elmo surprisal missing.txt --format jsonl
 "token": "null"
 ! elmo surprisal text.txt --frequencies missing.csv
 does not contain their words. Name its columns word and count.
