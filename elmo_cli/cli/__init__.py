@@ -28,10 +28,7 @@ COMMAND_GROUPS = {
     "Analysis": {
         "cosine": ("similarity_commands", "Compare the vectors of a word in two sentences."),
         "usages": ("embed_commands", "Write the occurrences of target words in a text."),
-        "neighbours": (
-            "similarity_commands",
-            "Find similar occurrences of words.",
-        ),
+        "neighbours": ("similarity_commands", "Find similar occurrences of words."),
         "plot": ("word_commands", "Draw the occurrences of a word as points."),
         "word-vectors": ("word_commands", "Write one vector per word."),
         "change": ("word_commands", "Measure how much words changed between corpora."),
@@ -171,12 +168,11 @@ def _documentation() -> str:
     from importlib import metadata  # It takes as long as all of `elmo --help`.
 
     with suppress(metadata.PackageNotFoundError):
-        urls = metadata.metadata("elmo-cli").get_all("Project-URL") or []
-        addresses = dict(url.split(", ", 1) for url in urls)
-        for name in ("Documentation", "Repository"):
-            if name in addresses:
-                return f"Documentation: {addresses[name]}"
-    return "Documentation: `elmo help COMMAND`, and `python -m pydoc elmo_cli` for Python."
+        for url in metadata.metadata("elmo-cli").get_all("Project-URL") or ():
+            name, _, address = url.partition(", ")
+            if name in ("Documentation", "Repository"):
+                return f"Documentation: {address}"
+    return "Documentation: `elmo help COMMAND`, and `pydoc elmo_cli` for Python."
 
 
 _EPILOG = """\b

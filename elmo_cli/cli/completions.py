@@ -1,6 +1,7 @@
 """Completions of values with TAB: models, layers and devices, and the columns of the input."""
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -8,7 +9,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file", "inputs", "texts")
+_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")
 """Names of the parameters whose files have columns."""
 
 
@@ -28,17 +29,19 @@ def complete_values(*values: str) -> Callable[..., list[str]]:
 def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[str]:
     """Return the columns of the input that begin with `start`, or with its part after a comma."""
     before, comma, begin = start.rpartition(",")
-    for value in filter(None, map(ctx.params.get, _SOURCES)):
-        path = value if isinstance(value, str) else value[0]
+    # click leaves arguments in `ctx.args` if the last option has no value yet.
+    paths = [*map(ctx.params.get, _SOURCES), *ctx.args]
+    for path in filter(os.path.isfile, filter(None, paths)):
         with suppress(Exception):  # Completion is silent.
-            names = [] if path == "-" else _read_columns(path, ctx)
+            names = _read_columns(path, ctx)
             return [f"{before}{comma}{name}" for name in names if name.startswith(begin)]
     return []
 
 
 def _read_columns(path: str, ctx: click.Context) -> list[str]:
     """Return the names of the columns of a table, or of the fields of the first JSON object."""
-    from elmo_cli.text.input_formats import DEFAULT_SETTINGS, JSON_ARRAY, PARQUET, find_format
+    from elmo_cli.text.input_formats import JSON_ARRAY, PARQUET, find_format
+    from elmo_cli.text.records import DEFAULT_SETTINGS
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tables import column_names, column_types
 

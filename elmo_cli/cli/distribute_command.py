@@ -38,8 +38,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         help="Address of a Ray cluster, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
     _ray_count(
-        "--workers",
-        help="Maximum number of workers. [default: as many as fit into the cluster]",
+        "--workers", help="Maximum number of workers. [default: as many as fit into the cluster]"
     ),
     _ray_option(
         "--cpus-per-worker",
@@ -78,8 +77,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.id_column_option("--key-column"),
     options.keep_columns_option,
     flag(
-        "--skip-errors",
-        help="Leave a record empty if it cannot be read or is too long for memory.",
+        "--skip-errors", help="Leave a record empty if it cannot be read or is too long for memory."
     ),
 )
 @options.model_options

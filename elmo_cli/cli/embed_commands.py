@@ -62,12 +62,12 @@ def embed(
 ) -> None:
     """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
 
-    By default, the tokens of a text file are separated by white space, and tables are
-    tokenized with moses. In FASTA, each residue is a token. INPUT may be compressed, a table,
-    or - for standard input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by
-    the ids of the records: float32 of shape (layers, tokens, width), without the axes that
-    --layers, --mix and --pooling remove. For other formats, use another suffix or --format.
-    To write JSON lines to standard output, use - as OUTPUT and --format jsonl.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    In FASTA, each residue is a token. INPUT may be compressed, a table, or - for standard
+    input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by the ids of the
+    records: float32 of shape (layers, tokens, width), without the axes that --layers, --mix
+    and --pooling remove. Another suffix or --format chooses another format. To write JSON
+    lines to standard output, use - as OUTPUT and --format jsonl.
 
     OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the same
     command again. Other formats start over.

@@ -1,6 +1,7 @@
 """`elmo help` and `elmo completion`, and the description of an installation."""
 
 import platform
+import re
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,16 @@ from elmo_cli.version import __version__
 _FORMATS: Final = Path(__file__).with_name("formats.txt")
 
 
+def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
+    """Return the commands and the topic `formats`, if they begin with `start`."""
+    names = [*getattr(ctx.find_root().command, "commands", ()), "formats"]
+    return [name for name in names if name.startswith(start)]
+
+
 @command("help")
-@click.argument("topic", metavar="[COMMAND|formats]", required=False)
+@click.argument(
+    "topic", metavar="[COMMAND|formats]", required=False, shell_complete=_complete_topics
+)
 @click.pass_context
 def help(ctx: click.Context, topic: str | None) -> None:
     """Show the help of a command, or of the formats that all commands share.
@@ -24,16 +33,15 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help formats
     """
     parent = ctx.find_root()
-    group = parent.command
-    assert isinstance(group, click.Group)
     if topic == "formats":
         click.echo(_FORMATS.read_text(encoding="utf-8"), nl=False)
-    elif topic is None:
-        click.echo(parent.get_help())
-    else:
-        _, found, _ = group.resolve_command(parent, [topic])
+        return
+    if topic is not None:
+        assert isinstance(parent.command, click.Group)
+        _, found, _ = parent.command.resolve_command(parent, [topic])
         assert found is not None
-        click.echo(found.make_context(topic, [], parent, resilient_parsing=True).get_help())
+        parent = found.make_context(topic, [], parent, resilient_parsing=True)
+    click.echo(parent.get_help())
 
 
 @command()
@@ -68,22 +76,20 @@ def describe_installation() -> dict[str, str]:
 
     from elmo_cli.compiled.kernels import find_kernel, has_tiles
 
-    processor = platform.processor() or platform.machine()
-    if (cpus := Path("/proc/cpuinfo")).exists():
-        lines = cpus.read_text(encoding="utf-8", errors="replace").splitlines()
-        processor = next((line for line in lines if line.startswith("model name")), processor)
-    packages = ("torch", "numpy", "h5py", "click")
-    capability = torch.backends.cpu.get_cpu_capability()
-    tiles = " with AMX" if has_tiles() else ""
-    compiled = f"compiled for {capability}{tiles}" if find_kernel("run") else "not compiled"
-    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    devices = ["cpu", *(f"cuda:{number} ({name})" for number, name in enumerate(gpus))]
+    processor, cpus = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if cpus.exists() and (match := re.search(r"model name\s*: (.*)", cpus.read_text("utf-8"))):
+        processor = match[1]
+    kernels = f"compiled for {torch.backends.cpu.get_cpu_capability()}"
+    kernels += " with AMX" if has_tiles() else ""
+    n_gpus = torch.cuda.device_count()
+    devices = [f"cuda:{each} ({torch.cuda.get_device_name(each)})" for each in range(n_gpus)]
     devices += ["mps"] if torch.backends.mps.is_available() else []
+    packages = [f"{name} {metadata.version(name)}" for name in ("torch", "numpy", "h5py", "click")]
     return {
         "elmo-cli": f"{__version__}, in {Path(__file__).parents[1]}",
         "Python": f"{platform.python_version()}, on {platform.platform()}",
-        "packages": ", ".join(f"{name} {metadata.version(name)}" for name in packages),
-        "processor": f"{processor.rpartition(': ')[2]}, {torch.get_num_threads()} threads",
-        "kernels": compiled,
-        "devices": ", ".join(devices),
+        "packages": ", ".join(packages),
+        "processor": f"{processor}, {torch.get_num_threads()} threads",
+        "kernels": kernels if find_kernel("run") else "not compiled",
+        "devices": ", ".join(["cpu", *devices]),
     }

@@ -219,9 +219,7 @@ batch_tokens_option = count(
 
 
 def text_column_option(
-    content: str = "text, or a list of tokens",
-    default: str = "text or tokens",
-    **settings: Any,
+    content: str = "text, or a list of tokens", default: str = "text or tokens", **settings: Any
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
     text = f"Column or field with the {content}. [default: {default}]"
@@ -253,7 +251,7 @@ def input_format_options(*column: str, **settings: Any) -> Decorator:
             "--input-format",
             tuple(FORMATS),
             metavar="FORMAT",
-            help="Format, if it is not recognized. See `elmo help formats`.",
+            help="Format of the input: see `elmo help formats`.",
             **settings,
         ),
         text_column_option(*column, **settings),
@@ -344,11 +342,7 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
         ),
         cell_options(**settings),
         *([id_column_option(**settings)] if with_ids else []),
-        flag(
-            "--paragraphs",
-            help="Join hard-wrapped lines up to the next blank line.",
-            **settings,
-        ),
+        flag("--paragraphs", help="Join hard-wrapped lines up to the next blank line.", **settings),
         splitting_options(default, **settings),
     )
 
@@ -357,8 +351,7 @@ input_options = option_group(
     "Input",
     text_options(BY_INPUT),
     flag(
-        "--skip-errors",
-        help="Leave a line empty if it cannot be read or is too long for memory.",
+        "--skip-errors", help="Leave a line empty if it cannot be read or is too long for memory."
     ),
     option("--shard I/N", help="Embed every N-th line, beginning with the I-th."),
 )

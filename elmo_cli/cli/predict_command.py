@@ -60,7 +60,7 @@ class _Choices:
 @options.flag(
     "--with-unknown",
     excludes="--sample or --each",
-    help="Also show <UNK>, which stands for all words outside the vocabulary.",
+    help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
 @options.flag(
     "--each", excludes="--backward or --sample", help="Predict substitutes for each token."
@@ -234,7 +234,7 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
                 shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
-        name = "<UNK>, which stands for all words outside the vocabulary,"
+        name = "<UNK>, which represents all words outside the vocabulary,"
         messages.say(f"{name} has {share}. Use --with-unknown to show it.")
 
 

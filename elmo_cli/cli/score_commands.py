@@ -76,12 +76,11 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of INPUT, a text with one sentence per line.
 
-    By default, the tokens of a text file are separated by white space, and tables are
-    tokenized with moses. INPUT may be compressed, a table, or - for standard input. The
-    forward direction predicts every token and the end of the sentence, and the backward
-    direction every token and the start of the sentence, both over the whole vocabulary. The
-    average is the mean of both log probabilities. Tokens outside the vocabulary count as the
-    word <UNK>. Blank lines are not predicted.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT may be compressed, a table, or - for standard input. The forward direction predicts
+    every token and the end of the sentence, and the backward direction every token and the
+    start of the sentence. The average is the mean of both log probabilities. Tokens outside
+    the vocabulary count as the word <UNK>. Blank lines are not predicted.
 
     With --per-sentence, each row begins with the id of the record, or its line number from 1.
     Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
@@ -218,19 +217,18 @@ def surprisal(
 ) -> None:
     """Print the surprisal of each token of INPUT, a text with one sentence per line.
 
-    By default, the tokens of a text file are separated by white space, and tables are
-    tokenized with moses. INPUT may be compressed, a table such as CSV, or - for standard
-    input. The output is a table with a header: the id of the record, or its line number from
-    1; the position of the token, from 0; the token; its surprisal and its log frequency in
-    bits; its length in characters; and 1 if it is in the vocabulary, else 0. An unknown token
-    gets the surprisal of <UNK>, which stands for all unknown words, so you should normally
-    exclude it.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT may be compressed, a table such as CSV, or - for standard input. The output is a
+    table: the id of the record, or its line number from 1; the position of the token, from 0;
+    the token; its surprisal and its log frequency in bits; its length in characters; and 1 if
+    it is in the vocabulary, else 0. An unknown token gets the surprisal of <UNK>, which
+    represents all unknown words, so you should normally exclude it.
 
-    With --words-by or --regions, there is one row per word or region, numbered from 1, with
-    the sums of its tokens. If your table has one word per row, use --word-column. --entropy
-    adds the expected surprisal at each position, in bits. With --pairs, there is one row per
-    pair of sentences: their surprisals, and 1 if the good one is more probable. The accuracy
-    is printed on standard error. For words, regions and pairs, the default tokenizer is moses.
+    With --words-by or --regions, each row is a word or region, numbered from 1, with the sums
+    of its tokens. If your table has one word per row, use --word-column. --entropy adds the
+    expected surprisal at each position, in bits. With --pairs, each row is a pair of sentences
+    with their surprisals, and 1 if the good one is more probable. The default tokenizer of
+    words, regions and pairs is moses.
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv

@@ -68,11 +68,10 @@ def cosine(
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
     Prints the cosine similarity for each layer and for the average of all layers. Layer 0
-    is the token layer, which does not depend on the sentence. If you give - instead of the
-    sentences, each line of standard input must be two sentences separated by a tab, and one
-    line with the cosines, separated by tabs, is printed for each. To compare many words, use
-    --pairs with a table such as WiC. The output is a table with the cosines and all columns
-    of the input.
+    does not depend on the sentence. To compare a word in many pairs of sentences, give -
+    instead of the sentences, and two sentences separated by a tab per line of standard input.
+    Each line of the output is then the cosines, separated by tabs. To compare many words, use
+    --pairs with a table such as WiC, whose columns the output repeats.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
@@ -180,8 +179,7 @@ def _print_cosines(
     "--occurrence", excludes="--sentence", help="Which occurrence of WORD in SENTENCE, from 1."
 )
 @options.option(
-    "--sentence TEXT",
-    help="Find the sentences nearest to TEXT, in files written with --pooling.",
+    "--sentence TEXT", help="Find the sentences nearest to TEXT, in files written with --pooling."
 )
 @options.path_option(
     "--queries TABLE",
@@ -212,16 +210,14 @@ def neighbours(
 
     FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
-    is tokenized like FILE, and embedded with the same model. Because npz and JSON lines do not
-    record their model and layers, give --model and --mean-layers for them. The command prints
-    the cosine of each occurrence, its line number or id, and its sentence with the word
-    marked. SENTENCE itself is excluded. To judge a cosine, compare it with the average for two
-    random tokens, which is printed on standard error.
+    is tokenized like FILE and embedded with the same model, which you have to give, with its
+    --mean-layers, for npz and JSON lines. Prints the cosine of each occurrence, its line
+    number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
+    a cosine, compare it with the average for two random tokens on standard error.
 
-    To search for many words, use --queries, or give - instead of WORD and SENTENCE, and one
-    query per line on standard input: a word, a tab and a sentence. The output is then a table,
-    as with --format. Its columns are query_number, rank, cosine, file, line, id, position,
-    token and sentence. Positions count from 0, and all other numbers from 1.
+    To search for many words, use --queries, or give - instead of WORD and SENTENCE, and a
+    word, a tab and a sentence per line of standard input. The output is then a table with
+    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16

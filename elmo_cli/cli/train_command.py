@@ -96,11 +96,7 @@ def _training(name: str, **settings: Any) -> Decorator:
         excludes="--validation-file",
         help="Hold out this share of the lines for validation: 0.01 is one in a hundred.",
     ),
-    count(
-        "--eval-steps",
-        default=1000,
-        help="Evaluate and write the model every N steps.",
-    ),
+    count("--eval-steps", default=1000, help="Evaluate and write the model every N steps."),
 )
 @option_group(
     "Length and batches",

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 )
 @options.choice("--method", ["pca", "tsne"], default="pca", help="Projection of the vectors.")
 @options.count(
-    "--clusters",
-    least=2,
-    help="Colour N clusters found by k-means. [default: one colour per FILE]",
+    "--clusters", least=2, help="Colour N clusters found by k-means. [default: one colour per FILE]"
 )
 @options.mean_layers_option()
 @options.output_option

@@ -355,6 +355,6 @@ def test_the_command_averages_over_a_corpus() -> None:
     missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)
-    assert_misused(alone, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    assert_misused(alone, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
     three = elmo("word-vectors", "a", "b", "c", *MODEL)
-    assert_misused(three, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    assert_misused(three, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")

@@ -159,7 +159,7 @@ def test_a_table_of_queries_chooses_occurrences() -> None:
     first, second = result.stdout.splitlines()
     query = ("neighbours", "bank", sentence, "v.hdf5", "--json", "--top", "1")
     assert first == elmo(*query, "--occurrence", "2").stdout.strip()
-    assert json.loads(second)["token"] == "cat"
+    assert json.loads(second)["query_number"] == 2
     for number, message in [
         (
             "",

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("word_model")
 
 def test_the_next_words() -> None:
     result = elmo("predict", "The cat sat on the", *MODEL, "--top", "3")
-    share = "<UNK>, which stands for all words outside the vocabulary, has 12.5%"
+    share = "<UNK>, which represents all words outside the vocabulary, has 12.5%"
     assert result.stderr == f"Model: model\n{share}. Use --with-unknown to show it.\n"
     assert result.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  cat\n"
     whole = elmo("predict", "The cat sat on the", *MODEL, "--top", "3", "--with-unknown")
@@ -46,7 +46,7 @@ def test_lines_of_standard_input() -> None:
 def test_the_share_of_unknown_words_ignores_texts_with_gaps() -> None:
     result = elmo("predict", "-", *MODEL, "--json", stdin="the\nthe ___ sat\ncat\n")
     assert (
-        "<UNK>, which stands for all words outside the vocabulary, has 12.5% on average."
+        "<UNK>, which represents all words outside the vocabulary, has 12.5% on average."
         in result.stderr
     )
     gap = elmo("predict", "the ___ sat", *MODEL)
