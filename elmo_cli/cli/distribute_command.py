@@ -70,11 +70,11 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         "--input-format",
         ["text", "fasta", "jsonl", "parquet"],
         metavar="FORMAT",
-        help="Format of every INPUT: text, fasta, jsonl or parquet. [default: by suffix]",
+        help="text, fasta, jsonl or parquet. [default: by suffix]",
     ),
     options.text_column_option(),
     options.splitting_options(options.BY_INPUT),
-    options.id_column_option("--key-column"),
+    options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
     flag(
         "--skip-errors", help="Leave a record empty if it cannot be read or is too long for memory."
@@ -91,7 +91,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         help="Approximate size of a part before compression. [default: 1000 MB or a million "
         "tokens, whichever is smaller]",
     ),
-    options.output_option,
+    options.output_option("FOLDER"),
 )
 @option_group(
     "Speed",

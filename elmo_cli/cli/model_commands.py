@@ -191,7 +191,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     DTYPES,
     help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
 )
-@options.output_option
+@options.output_option()
 @options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.

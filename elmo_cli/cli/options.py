@@ -71,15 +71,13 @@ def row_options(**settings: Any) -> Decorator:
 
 overwrite_option = partial(flag, "--overwrite", help="Replace OUTPUT if it exists.")
 ignore_case_option = partial(flag, "--ignore-case", help="Ignore the case of words.")
-output_option = click.option(
-    "--output",
-    "-o",
-    OUTPUT,
-    type=PATH,
-    metavar="OUTPUT",
-    expose_value=False,
-    help="Give OUTPUT as an option, not as the last argument.",
-)
+
+
+def output_option(name: str = "OUTPUT") -> Decorator:
+    """Add -o, which gives the last argument of a command; see `Command.parse_args`."""
+    text = f"Give {name} as an option, not as the last argument."
+    settings: dict[str, Any] = {"type": PATH, "metavar": name, "expose_value": False, "help": text}
+    return option_group("Options", click.option("--output", "-o", OUTPUT, **settings))
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:
@@ -292,7 +290,7 @@ id_column_option = partial(
 )
 
 
-BY_INPUT: Final = "moses for tables, else whitespace"  # default of --tokenizer
+BY_INPUT: Final = "by format"  # default of --tokenizer
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:
@@ -302,8 +300,7 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
         option(
             "--tokenizer NAME",
             shell_complete=complete_values(*TOKENIZERS),
-            show_default=False,
-            help="whitespace, moses, spacy (or spacy:de) or residues. [default: the model's, else "
+            help="whitespace, moses, spacy (spacy:de) or residues. [default: the model's, else "
             f"{default}]",
             **settings,
         ),
@@ -378,7 +375,7 @@ def output_options(formats: Sequence[str]) -> Decorator:
         keep_columns_option,
         choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
         flag("--overwrite", help="Replace OUTPUT, or an unfinished run with other options."),
-        output_option,
+        output_option(),
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--clusters", least=2, help="Colour N clusters found by k-means. [default: one colour per FILE]"
 )
 @options.mean_layers_option()
-@options.output_option
+@options.output_option()
 @options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
@@ -81,7 +81,7 @@ def plot(
     excludes="--corpus",
     help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
-@options.output_option
+@options.output_option()
 @options.overwrite_option()
 @option_group(
     "Averaging",
