@@ -1,6 +1,5 @@
 """Completions of values with TAB: models, layers and devices, and the columns of the input."""
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,18 +38,11 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
 
 
 def _read_columns(path: str, ctx: click.Context) -> list[str]:
-    """Return the names of the columns of a table, or of the fields of the first JSON object."""
-    from elmo_cli.text.input_formats import JSON_ARRAY, PARQUET, find_format
-    from elmo_cli.text.records import DEFAULT_SETTINGS
+    from elmo_cli.text.input_formats import PARQUET, find_format, names_in_head
     from elmo_cli.text.sources import Source
-    from elmo_cli.text.tables import column_names, column_types
+    from elmo_cli.text.tables import column_types
 
     with Source(path) as source:
         found = find_format(source, ctx.params.get("input_format"))
-        if found.name == PARQUET.name:
-            return [*column_types(source)]
-        lines, _ = source.lines(keep_ends=True)
-        if found.delimiter is not None:
-            return column_names(lines, DEFAULT_SETTINGS, found.delimiter)
-        is_array = found.name == JSON_ARRAY.name
-        return [*(json.loads("".join(lines))[0] if is_array else json.loads(next(lines)))]
+        is_parquet = found.name == PARQUET.name
+        return [*column_types(source)] if is_parquet else names_in_head(source, found)

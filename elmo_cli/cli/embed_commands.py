@@ -115,7 +115,7 @@ def embed(
 
 
 def _name_of(output_file: str) -> str:
-    return "standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
+    return "to standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
 
 
 @command()

@@ -51,12 +51,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete `elmo` with TAB.
 
     Commands, options, files, columns, models, formats, layers and devices are completed.
-    Save the script in this file:
-
-    \b
-    bash  ~/.local/share/bash-completion/completions/elmo
-    zsh   a file _elmo in a folder of $fpath
-    fish  ~/.config/fish/completions/elmo.fish
+    For zsh, write the script to a file _elmo in any folder of $fpath.
 
     \b
     $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo

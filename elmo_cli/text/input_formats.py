@@ -259,20 +259,27 @@ def open_input(
     return TextInput(source, settings, input_format, tokenizer, trained)
 
 
+def names_in_head(
+    source: Source, input_format: InputFormat, settings: TextSettings = DEFAULT_SETTINGS
+) -> list[str]:
+    """Return the columns of a table, or the fields of its first object; none if it has no head."""
+    head = (source.head or source.first_line).decode("utf-8-sig", "replace")
+    if input_format.delimiter is not None:
+        return column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
+    with suppress(ValueError, RecursionError):  # Errors are reported later.
+        if input_format in (JSON_LINES, JSON_ARRAY):
+            return [*json.JSONDecoder().raw_decode(head.lstrip("[ \r\n"))[0]]
+    return []
+
+
 def _with_token_rows(
     settings: TextSettings, source: Source, input_format: InputFormat
 ) -> TextSettings:
     """Return settings that join the rows of `elmo surprisal`, one per token, to their texts."""
-    head = (source.head or source.first_line).decode("utf-8-sig", "replace")
-    lines, names = head.splitlines(keepends=True)[:1], list[str]()
-    with suppress(ValueError, RecursionError):  # Errors are reported later.
-        if input_format.delimiter is not None:
-            names = column_names(lines, settings, input_format.delimiter)
-        elif input_format is JSON_LINES:
-            names = [*json.loads("".join(lines))]
-    is_named = settings.text_column is not None or settings.word_column is not None
-    has_surprisals = any(name.startswith("surprisal") for name in names)
-    if is_named or not (has_surprisals and "token" in names):
+    if settings.text_column is not None or settings.word_column is not None:
+        return settings
+    names = names_in_head(source, input_format, settings)
+    if "token" not in names or not any(name.startswith("surprisal") for name in names):
         return settings
     id_column = settings.id_column or ("line" if "line" in names else None)
     tokenizer = settings.tokenizer or WHITESPACE.name
