@@ -143,7 +143,7 @@ class LanguageModel:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """Tokenizer of raw texts: the one that the model was trained with if it is known, else moses."""
+        """Tokenizer of raw texts: the training's if it is known, else moses."""
         settings = TextSettings(tokenizer=self.files.tokenizer)
         return settings.make_tokenizer(self.files.language, "moses")
 

@@ -132,7 +132,7 @@ def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
     steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
     assert [step for step in steps if step not in stream.getvalue()] == [], stream.getvalue()
-    assert stream.getvalue().splitlines()[-1].startswith("bank.svg: 40 of 40 occurrences")
+    assert stream.getvalue().splitlines()[-1].startswith("Wrote bank.svg: 40 of 40 occurrences")
 
 
 def test_files_of_other_widths_are_refused() -> None:
@@ -195,7 +195,7 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("bank.svg: 40 of 40 occurrences; the axes show 9")
+    assert result.stderr.startswith("Wrote bank.svg: 40 of 40 occurrences; the axes show 9")
     write(senses(5), "few.hdf5")
     pooled = Corpus(senses(5).records, [v[0] for v in senses(5).values], {"layers": "top"})
     write(pooled._replace(attributes={"layers": "top", "pooling": "max"}), "pooled.hdf5")
@@ -238,5 +238,5 @@ def test_the_command() -> None:
     )
     assert_misused(
         elmo("plot", "bank", "x.svg"),
-        "expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg",
+        "give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg",
     )

@@ -410,7 +410,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
     assert result.exit_code == 0
     assert without_size(result.stderr) == (
         f"{LOADED}bank: 5 occurrences\nsee: 1 occurrence\nWarning: no occurrence of fish\n"
-        "u.parquet: 6 occurrences in 7 lines\n"
+        "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in rows_of("u.parquet")[0]
     command = ("usages", "-", "-", "--words", "targets.txt", "--format", "jsonl", "--model", TINY)
