@@ -4,7 +4,10 @@ import copy
 import gc
 import json
 import logging
+import math
+import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ import torch
 from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
 from strategies import make_language_model, small_architecture
+from trials import BUDGET, SECONDS, SEED, STARTED
 from website import Site
 
 from elmo_cli import ElmoEmbedder
@@ -209,8 +213,23 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     server.close()
 
 
+def pytest_report_header() -> str:
+    """Say how random moments are chosen."""
+    return f"random moments: ELMO_TEST_SEED={SEED} ELMO_TEST_SECONDS={SECONDS:g}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a long test when the budget is spent."""
+    if item.get_closest_marker("long") and time.monotonic() - STARTED > BUDGET:
+        pytest.skip(f"the budget of {BUDGET:g} seconds is spent; see trials.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need a GPU on a machine without one."""
+    """Skip tests that need a GPU on a machine without one. Let chance order files if time ends."""
+    if math.isfinite(BUDGET):
+        files = list(dict.fromkeys(item.path for item in items))
+        random.Random(SEED).shuffle(files)
+        items.sort(key=lambda item: files.index(item.path))
     are_available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     for item in items:
         for kind, is_available in are_available.items():

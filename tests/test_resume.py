@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from runs import assert_equal, assert_same_file, embed, limit_memory, stop_after
+from trials import trials
 
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
@@ -252,11 +253,7 @@ def _embed_until_killed(
     _embed_in_child(text, output, settings)
 
 
-N_KILLS = int(os.environ.get("ELMO_TEST_KILLS", "50")) // 2
-"""For each of two settings."""
-
-
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{"layout": "packed"}, {"state": "carry"}])
 def test_kills_at_random_moments_lose_nothing(
     text: Path, tmp_path: Path, settings: dict[str, Any]
@@ -280,12 +277,11 @@ def test_kills_at_random_moments_lose_nothing(
         return child.exitcode != 0, n_called.value
 
     _, most_calls = embed_until_killed(tmp_path / "counted.hdf5", 0, 0.0)
-    choose = random.Random(2)
     n_kills = 0
     n_lines_kept = []
-    for turn in range(4 * N_KILLS):
+    for turn, choose in enumerate(trials(f"kills of a run, {settings}", 4)):
         output = tmp_path / f"out{turn}.hdf5"
-        while not output.exists() and n_kills < N_KILLS:
+        while not output.exists():
             n_calls = choose.randint(1, most_calls)
             killed, _ = embed_until_killed(output, n_calls, choose.uniform(1e-6, 1e-3))
             n_kills += killed
@@ -294,7 +290,5 @@ def test_kills_at_random_moments_lose_nothing(
         _embed_in_child(str(text), str(output), settings)
         assert_same_file(output, tmp_path / "whole.hdf5")
         assert not list(tmp_path.glob(f"{output.name}.*"))
-        if n_kills >= N_KILLS:
-            break
-    assert n_kills == N_KILLS
+    print(f"{n_kills} kills")  # noqa: T201
     assert any(n_lines_kept)

@@ -109,7 +109,7 @@ def test_processes_share_the_weights_of_models(start: str, models: list[Any]) ->
     assert is_shared or start == "fork"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compute", [by_loader, by_executor, by_joblib])
 def test_pools_of_processes_take_models(
     compute: Callable[[list[Any]], Any], models: list[Any]

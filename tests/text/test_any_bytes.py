@@ -38,8 +38,6 @@ OPTIONS = (
     ("--shard", "2/2"),
 )
 
-pytestmark = pytest.mark.slow
-
 
 @contextmanager
 def folder() -> Iterator[None]:

@@ -55,7 +55,6 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
-@pytest.mark.slow
 def test_training_learns_a_repeated_text() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 200)
     # With carried state each of 32 streams starts from zero, which training never sees again.
