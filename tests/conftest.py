@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import math
+import multiprocessing
 import random
 import signal
 import time
@@ -76,6 +77,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def forks() -> Any:
+    """Return a context whose processes are forked from one that has imported the commands."""
+    context = multiprocessing.get_context("forkserver")
+    # It imports and computes nothing else, so that its children can.
+    context.set_forkserver_preload(
+        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "elmo_cli.embedder"]
+        + ["elmo_cli.outputs.writer", "h5py", "numpy", "pyarrow.parquet", "torch", "tqdm"]
+    )
+    return context
 
 
 @pytest.fixture

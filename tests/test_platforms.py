@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 EVERYTHING = """
 import no_posix, pkgutil, importlib, elmo_cli
@@ -35,6 +37,7 @@ def test_every_module_and_command_is_there_without_posix() -> None:
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
 
 
+@pytest.mark.long
 def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed_layers")
     paths = [str(TESTS / f"{name}.py") for name in core]

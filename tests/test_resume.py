@@ -1,7 +1,6 @@
 """Runs that end early go on, and end as if nothing had happened."""
 
 import itertools
-import multiprocessing
 import os
 import random
 import re
@@ -256,21 +255,16 @@ def _embed_until_killed(
 @pytest.mark.long
 @pytest.mark.parametrize("settings", [{"layout": "packed"}, {"state": "carry"}])
 def test_kills_at_random_moments_lose_nothing(
-    text: Path, tmp_path: Path, settings: dict[str, Any]
+    forks: Any, text: Path, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     # By as many threads as the children: carried states let roundings grow.
     _embed_in_child(str(text), str(tmp_path / "whole.hdf5"), settings)
-    context = multiprocessing.get_context("forkserver")
-    # The server imports and computes nothing, so that its children can.
-    context.set_forkserver_preload(
-        ["elmo_cli.embedder", "elmo_cli.outputs.writer", "h5py", "torch"]
-    )
 
     def embed_until_killed(output: Path, n_calls: int, seconds: float) -> tuple[bool, int]:
         """Return whether the kill came in time, and the number of calls and returns."""
-        n_called = context.Value("q", 0, lock=False)  # the dead would hold the lock
+        n_called = forks.Value("q", 0, lock=False)  # the dead would hold the lock
         arguments = str(text), str(output), settings, n_calls, seconds, n_called
-        child = context.Process(target=_embed_until_killed, args=arguments)
+        child = forks.Process(target=_embed_until_killed, args=arguments)
         child.start()
         child.join()
         assert child.exitcode in (0, -signal.SIGALRM)

@@ -5,7 +5,6 @@ Each trial leaves the parts of one plan, or a refusal that names the folder.
 
 import importlib.util
 import json
-import multiprocessing
 import os
 import random
 import subprocess
@@ -70,16 +69,6 @@ class Run:
 
     def said(self) -> str:
         return self.errors.read_text() if self.errors.exists() else ""
-
-
-@pytest.fixture(scope="module")
-def forks() -> Any:
-    """Return a context whose processes are forked from one that has imported the command."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "tqdm"]
-    )
-    return context
 
 
 @pytest.fixture(autouse=True)

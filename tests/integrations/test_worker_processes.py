@@ -97,7 +97,10 @@ def assert_equal_results(actual: Any, models: list[Any]) -> None:
         assert_allclose(result, work(model), atol=1e-6)
 
 
-@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize(
+    "start", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.long)]
+)
 def test_processes_share_the_weights_of_models(start: str, models: list[Any]) -> None:
     context: Any = multiprocessing.get_context(start)
     queue = context.Queue()
