@@ -84,10 +84,9 @@ def forks() -> Any:
     """Return a context whose processes are forked from one that has imported the commands."""
     context = multiprocessing.get_context("forkserver")
     # It imports and computes nothing else, so that its children can.
-    context.set_forkserver_preload(
-        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "elmo_cli.embedder"]
-        + ["elmo_cli.outputs.writer", "h5py", "numpy", "pyarrow.parquet", "torch", "tqdm"]
-    )
+    commands = ("distributed.workers", "cli.distribute_command", "embedder", "outputs.writer")
+    others = ("h5py", "numpy", "pyarrow.parquet", "torch", "tqdm")
+    context.set_forkserver_preload([*(f"elmo_cli.{name}" for name in commands), *others])
     return context
 
 

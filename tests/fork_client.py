@@ -1,5 +1,6 @@
-"""Run `python ARGUMENTS` in a process that `fork_server.py` forks: ADDRESS ARGUMENTS...
+"""Do what `python` does with the arguments after the first, in a process of `fork_server.py`.
 
+The first argument is the address of the server.
 It ends as that process does. `commands.Forked` sends signals to the process itself; those of a
 shell are passed on.
 """

@@ -42,5 +42,5 @@ def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed_layers")
     paths = [str(TESTS / f"{name}.py") for name in core]
     links = ("-k", "not planted_link")  # Windows cannot refuse to follow one
-    process = run("-m", "pytest", "-q", "-p", "no_posix", *links, *paths)
+    process = run("-m", "pytest", "-n", "0", "-q", "-p", "no_posix", *links, *paths)
     assert process.returncode == 0, process.stdout[-5000:]
