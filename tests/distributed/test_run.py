@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pyarrow
 import pytest
-from commands import TINY, assert_misused, elmo, start_elmo
+from commands import TINY, assert_misused, elmo, python, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -175,7 +175,7 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
         "from elmo_cli.cli import main; main()"
     )
-    command = [sys.executable, "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
+    command = [*python(), "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
     command += ["--part-size", "0.04"]
     full = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
@@ -185,7 +185,6 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
     assert not Path("full/_elmo/work").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_killed_resumes(number: int) -> None:
     Path("text.txt").write_text(LINES * 10)
@@ -207,7 +206,6 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     assert names == {"plan.parquet"}
 
 
-@pytest.mark.slow
 def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
     Path("text.txt").write_text(LINES * 10)
     first = start_elmo(*RUN)

@@ -8,9 +8,9 @@ import ast
 import contextlib
 import io
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import python
 from conftest import GOLDEN
 
 ROOT = Path(__file__).parents[2]
@@ -88,8 +89,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_shell(code: str) -> str:
     """Return what lines of shell print; bash stops at the first command that fails."""
     lines = [re.sub(INSTALLATION, "", line) for line in code.splitlines()]
-    program = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
-    program += f'python() {{ "{sys.executable}" "$@"; }}\n'
+    program = f'set -e -o pipefail; python() {{ {shlex.join(python())} "$@"; }}\n'
+    program += 'elmo() { python -m elmo_cli "$@"; }\n'
     command = ["bash", "-c", program + "\n".join(lines)]
     result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert result.returncode == 0, code + result.stderr
@@ -148,7 +149,6 @@ def tooltips_in(picture: Path) -> list[str]:
     return re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", PAGES)
@@ -166,7 +166,6 @@ def nearest(path: str, word: str) -> list[str]:
     return [words[index] for index in order if words[index] != word][:5]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_tables_of_similar_words_are_right() -> None:
     text = (ROOT / "docs" / "word-vectors.md").read_text(encoding="utf-8")

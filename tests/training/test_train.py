@@ -58,7 +58,6 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
-@pytest.mark.slow
 def test_training_learns_a_repeated_text() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 200)
     # With carried state each of 32 streams starts from zero, which training never sees again.
@@ -230,7 +229,6 @@ def test_example_of_the_training_page_runs() -> None:
     run_block(blocks["tune"])
 
 
-@pytest.mark.slow
 def test_perplexity_on_the_training_page_is_right() -> None:
     blocks = blocks_of_the_training_page()
     shutil.copy(ROOT / "examples" / "alice.txt", "examples")
