@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @options.count("--occurrence1", help="Which occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Which occurrence in SENTENCE2, from 1.")
 @options.path_option(
-    "--pairs FILE",
+    "--pairs TABLE",
     excludes="--word2 or --occurrence1 or --occurrence2",
     help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
     "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
@@ -80,7 +80,7 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs FILE")
+        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE")
 
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
