@@ -78,8 +78,8 @@ def prepare_streams() -> None:
         lossy: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
         encoding, errors = sys.stderr.encoding, sys.stderr.errors
         is_red = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        stream_type = _RedErrors if is_red else io.TextIOWrapper
-        sys.stderr = stream_type(lossy, encoding, errors, write_through=True)
+        error_type = _RedErrors if is_red else io.TextIOWrapper
+        sys.stderr = error_type(lossy, encoding, errors, write_through=True)
 
 
 def escaped(text: str) -> str:

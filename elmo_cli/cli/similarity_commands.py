@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @options.count("--occurrence1", help="Which occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Which occurrence in SENTENCE2, from 1.")
 @options.path_option(
-    "--pairs FILE",
+    "--pairs TABLE",
     excludes="--word2 or --occurrence1 or --occurrence2",
     help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
     "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
@@ -80,7 +80,7 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs FILE")
+        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE")
 
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
@@ -113,7 +113,7 @@ def cosine(
     else:
         chunks = read_queries(lambda line: find(line.split("\t")))
     if pairs is None and row_format is None:
-        _print_cosines(embedder, chunks, layer, as_table=pair is not None)
+        _print_cosines(embedder, chunks, layer, table=pair is not None)
         return
     names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
     with print_rows(row_format, ["line", *names]) as rows:
@@ -149,11 +149,7 @@ def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
 
 
 def _print_cosines(
-    embedder: "ElmoEmbedder",
-    chunks: "Iterable[list[PairRow]]",
-    layer: str | None,
-    *,
-    as_table: bool,
+    embedder: "ElmoEmbedder", chunks: "Iterable[list[PairRow]]", layer: str | None, *, table: bool
 ) -> None:
     """Print the cosines of each pair: one cosine, a line of them, or a table for people."""
     from elmo_cli.analysis.neighbours import similarities
@@ -161,7 +157,7 @@ def _print_cosines(
     for chunk in chunks:
         pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
         for similarity in similarities(embedder, pairs):
-            if layer is not None or not as_table:
+            if layer is not None or not table:
                 click.echo("\t".join(map(cell, _cosines(similarity, layer))))
                 continue
             lines = [similarity.first.marked, similarity.second.marked, ""]

@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+from email.message import Message
 from pathlib import Path
 
 import click
@@ -37,6 +38,15 @@ def test_help_names_every_command(option: str) -> None:
     groups, _ = groups.split("  Examples:\n")
     assert [line.split()[0] for line in groups.splitlines() if line.startswith("  ")] == COMMANDS
     assert "..." not in groups
+
+
+def test_help_ends_with_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution = Message()
+    monkeypatch.setattr("importlib.metadata.metadata", lambda name: distribution)
+    assert "Documentation: `elmo help COMMAND`, and" in elmo("--help").stdout.splitlines()[-1]
+    for name in ("Paper", "Documentation", "Repository"):
+        distribution["Project-URL"] = f"{name}, https://{name.lower()}.org"
+    assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
 
 def test_help_is_a_command_too() -> None:

@@ -280,7 +280,7 @@ def test_a_line_that_is_no_pair_is_an_error_with_its_number(
 
 
 def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
-    message = "give WORD SENTENCE1 SENTENCE2, WORD - or --pairs FILE"
+    message = "give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE"
     assert_misused(elmo("cosine", *MODEL), message)
     assert_misused(elmo("cosine", "bank", "--pairs", "p.csv", *MODEL), message)
     assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)
