@@ -19,6 +19,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
+CODE = re.compile(r"<code[^>]*>.*?</code>", re.S)
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)(?![^<]*>)")
 LANGUAGES = {
     **{".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".cff": "yaml"},
     **{".sh": "sh", "": "docker"},
@@ -61,6 +63,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Let links of a page of docs/ lead to the pages of files outside docs/."""
     is_added = page.file.generated_by is not None
     return markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Mark the options in code, so that no line ends inside of one: see site.css."""
+    return CODE.sub(lambda code: OPTION.sub(r'<span class="option">\1</span>', code[0]), content)
 
 
 def linked_files(text: str, source: str) -> Iterator[str]:

@@ -126,8 +126,9 @@ def _row(command: str, option: click.Option, names: str, text: str) -> str:
         names, _, listed = names.rpartition(" [")
         values = " · ".join(f"`{value}`" for value in listed[:-1].split("|")) + ". "
     anchor = f"{command} {max(option.opts, key=_is_long).lstrip('-')}".replace(" ", "-")
-    shown = html.escape(names).replace("|", "&#124;")
-    link = f'<a id="{anchor}" href="#{anchor}"><code>{shown}</code></a>'
+    parts = re.split(r"(, | )", html.escape(names).replace("|", "&#124;"))
+    shown = "".join(part if part in (", ", " ") else f"<code>{part}</code>" for part in parts)
+    link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
     return f"| {link} | {values}{_prose(text)} |"
 
 

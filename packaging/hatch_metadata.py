@@ -1,7 +1,8 @@
-"""Metadata hook that puts the address of the project into its URLs and its README.
+"""Metadata hook that puts the addresses of the project into its URLs and its README.
 
-The address is defined once, as `repository` under [tool.hatch.metadata.hooks.custom] in
-pyproject.toml. README.md itself has relative links, which a package index cannot follow.
+The addresses are defined once, as `repository` and `documentation` under
+[tool.hatch.metadata.hooks.custom] in pyproject.toml. README.md itself has relative links, which a
+package index cannot follow.
 """
 
 import re
@@ -19,6 +20,8 @@ class CustomMetadataHook(MetadataHookInterface):
         repository = self.config["repository"].rstrip("/")
         text = Path(self.root, "README.md").read_text(encoding="utf-8")
         urls = {"Paper": self.config["paper"]}
+        if self.config["documentation"]:
+            urls["Documentation"] = self.config["documentation"]
         if repository:
             text = absolute_links(text, f"{repository}/blob/v{metadata['version']}")
             changes = f"{repository}/blob/main/CHANGELOG.md"

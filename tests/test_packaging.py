@@ -44,6 +44,20 @@ def test_links_of_the_readme_become_absolute() -> None:
     )
 
 
+@pytest.mark.parametrize("documentation", ["", "https://example.org/docs/"])
+def test_addresses_are_set_in_one_place(documentation: str) -> None:
+    pytest.importorskip("hatchling")
+    hook = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))["CustomMetadataHook"]
+    addresses = {"repository": "https://example.org/x/", "documentation": documentation}
+    metadata = {"version": "1"}
+    hook(str(ROOT), {"paper": "https://example.org/paper", **addresses}).update(metadata)
+    urls = {"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"}
+    urls |= {"Changelog": "https://example.org/x/blob/main/CHANGELOG.md"}
+    urls |= {"Paper": "https://example.org/paper"}
+    urls |= {"Documentation": documentation} if documentation else {}
+    assert metadata["urls"] == urls
+
+
 def test_release_is_refused_until_it_is_ready() -> None:
     find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
     problems = find("v0.0.1")

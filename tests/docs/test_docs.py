@@ -183,8 +183,9 @@ def test_sentences_of_pages_are_short(page: Path) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    pages = re.findall(r"[\w-]+\.md", navigation)
-    assert sorted(pages) == sorted(page.name for page in DOCS.glob("*.md"))
+    pages = re.findall(r": ([\w/.-]+\.md)$", navigation, re.MULTILINE)
+    others = [page for page in pages if (ROOT / page).exists()]
+    assert sorted({*pages} - {*others}) == sorted(page.name for page in DOCS.glob("*.md"))
 
 
 # The checks themselves.

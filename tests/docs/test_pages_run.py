@@ -37,6 +37,7 @@ PAGES = (
     "docs/analysis.md",
     "docs/change.md",
     "docs/environment.md",
+    "docs/index.md",
     "docs/language-model.md",
     "docs/large-runs.md",
     "docs/models.md",
@@ -70,7 +71,7 @@ FILES = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create the current folder, with the files that pages name."""
-    for package in ("matplotlib", "sklearn", "pyarrow", "sentencex", "spacy"):
+    for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ELMO_MODEL", raising=False)
@@ -154,6 +155,13 @@ def tooltips_in(picture: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs_and_prints_what_it_shows(page: str) -> None:
     assert_runs(page, (ROOT / page).read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_examples_of_the_command_page_print_what_it_shows() -> None:
+    examples = ROOT / "docs" / "parts" / "command_examples.md"
+    assert_runs("docs/commands.md", examples.read_text(encoding="utf-8"))
 
 
 def nearest(path: str, word: str) -> list[str]:

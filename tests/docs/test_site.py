@@ -1,0 +1,102 @@
+"""The site: hooks that make linked files its pages, the generated parts, the main picture."""
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def hooks() -> dict[str, Any]:
+    pytest.importorskip("mkdocs")
+    return runpy.run_path(str(DOCS / "hooks.py"))
+
+
+def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> None:
+    moved = hooks["moved"]
+    text = "[a](../CONTRIBUTING.md#b) [c](text.md) [d](../examples/sentiment.py) [e](../none.md)"
+    assert moved(text, "docs/index.md") == (
+        "[a](CONTRIBUTING.md#b) [c](text.md) [d](examples/sentiment.py.md) [e](../none.md)"
+    )
+    assert moved("```sh\n[a](../LICENSE)\n```\n", "docs/index.md").count("../LICENSE") == 1
+    assert moved("[a](docs/text.md) [b](README.md)", "CONTRIBUTING.md") == (
+        "[a](text.md) [b](index.md)"
+    )
+    assert moved("[a](../../../docs/models.md)", "elmo_cli/data/mini/card.md") == (
+        "[a](../../../models.md)"
+    )
+
+
+def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
+    linked = hooks["linked_files"]("[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md")
+    assert list(linked) == ["examples/tutorial.ipynb"]
+    assert hooks["page_of"]("examples/tutorial.ipynb") == "examples/tutorial.md"
+    notebook = hooks["page_text"]("examples/tutorial.ipynb")
+    assert notebook.startswith("# ELMo in ten minutes\n")
+    assert "```python\nfrom elmo_cli import ElmoEmbedder\n" in notebook
+    example = hooks["page_text"]("examples/sentiment.py")
+    assert example.startswith("# sentiment.py\n")
+    assert "~~~~python\n" in example
+
+
+def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:
+    from mkdocs.config.defaults import MkDocsConfig
+
+    project = (
+        'repository = "https://example.org/a/b"\ndocumentation = "https://example.org/docs/"\n'
+    )
+    (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
+    hooks["on_config"].__globals__["ROOT"] = tmp_path
+    config = hooks["on_config"](MkDocsConfig())
+    assert (config.repo_url, config.repo_name) == ("https://example.org/a/b", "a/b")
+    assert config.site_url == "https://example.org/docs/"
+
+
+def test_every_command_has_an_example_with_output() -> None:
+    text = (DOCS / "commands.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## elmo ", text, flags=re.MULTILINE)[1:]
+    without = [part.partition("\n")[0] for part in sections if "\nExample with its" not in part]
+    assert len(sections) >= 17
+    assert without == []
+
+
+def test_anchors_of_options_are_unique() -> None:
+    text = (DOCS / "commands.md").read_text(encoding="utf-8")
+    anchors = re.findall(r'<a id="([^"]+)"', text)
+    assert "elmo-embed-layers" in anchors
+    assert len(anchors) == len(set(anchors)) > 200
+
+
+def test_api_page_names_everything_that_is_public() -> None:
+    stub = (ROOT / "elmo_cli" / "__init__.pyi").read_text(encoding="utf-8")
+    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE)) - {"__version__"}
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert names - set(re.findall(r"^::: elmo_cli\.(\w+)$", text, re.MULTILINE)) == set()
+
+
+def test_directions_never_mix_in_the_picture_of_the_model() -> None:
+    root = ElementTree.parse(DOCS / "elmo.svg").getroot()
+    boxes, texts = root.findall(f"{SVG}rect")[1:], root.findall(f"{SVG}text")
+    labels = [text for text in texts if text.get("text-anchor") == "middle"]
+    names = [(label.text, *map(float, (box.get(k) or "" for k in ("x", "y", "width", "height"))))
+             for box, label in zip(boxes, labels, strict=True)]  # fmt: skip
+
+    def box_at(x: float, y: float) -> str | None:
+        found = [n for n, left, top, w, h in names
+                 if left - 3 <= x <= left + w + 3 and top - 3 <= y <= top + h + 3]  # fmt: skip
+        return found[0] if found else None
+
+    for line in root.findall(f"{SVG}line"):
+        x1, y1, x2, y2 = (float(line.get(key) or "") for key in ("x1", "y1", "x2", "y2"))
+        ends = {box_at(x1, y1), box_at(x2, y2)}
+        assert None not in ends
+        assert not {"forward", "backward"} <= ends
+        assert line.get("class") != "f" or "backward" not in ends
+        assert line.get("class") != "b" or "forward" not in ends
