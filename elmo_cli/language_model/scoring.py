@@ -82,7 +82,7 @@ class LanguageModel:
             options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
             vocabulary_file, softmax_file: As in `choose_model`.
-            precision: Precision of the biLM; the softmax is computed in float32.
+            precision: Precision of the biLM, and bfloat16 with AMX that of the softmax too.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
@@ -114,7 +114,10 @@ class LanguageModel:
         self.engine = engine
         self.vocabulary = read_vocabulary(files.vocabulary)
         dim = engine.options.lstm.projection_dim
-        self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)
+        precision = engine.settings.precision
+        self.softmax = FullSoftmax(
+            files.softmax, len(self.vocabulary), dim, engine.device, precision
+        )
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
 
     def __repr__(self) -> str:
