@@ -11,8 +11,10 @@ enum {
     CHUNK = 2048,    /* words whose exponentials are added up in float32 */
     MOST_ABOVE = 16, /* bits of a logit above the reference before there is a new reference */
 };
+#define SMALLEST -125.0f /* bits below the reference: smaller powers would be denormal, which takes much time */
 #define LOG2_E 1.44269504f
 #define LN_2 0.693147181f
+#define ALIGNED __attribute__((aligned(64))) /* to cache lines */
 #define NO_WORD -1e30f /* logit of padding: not infinite, because 0 times infinity is not a number */
 
 const int64_t probabilities_chunk = CHUNK;
@@ -51,12 +53,13 @@ enum { MOST_ROWS = 512 }; /* rows of a slice for tiles; SLICE for float32 */
 
 /* Sums of a piece of work. */
 struct piece {
+    ALIGNED lanes sums[MOST_ROWS];
+    ALIGNED lanes means[MOST_ROWS];
+    ALIGNED float bias[CHUNK]; /* in bits */
+    float references[MOST_ROWS];
     const struct words *words;
     int64_t first, end;           /* rows */
     int64_t first_word, end_word; /* words of the chunk, with padding at the end */
-    float bias[CHUNK];            /* in bits */
-    float references[MOST_ROWS];
-    lanes sums[MOST_ROWS] __attribute__((aligned(64))), means[MOST_ROWS] __attribute__((aligned(64)));
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -78,6 +81,7 @@ INLINE lanes power_of_2(lanes y)
     const lanes fraction = (lanes)_mm512_reduce_ps((__m512)y, 9); /* y - floor(y) */
     return (lanes)_mm512_scalef_ps((__m512)power_of_fraction(fraction), (__m512)y);
 }
+INLINE lanes larger(lanes a, lanes b) { return (lanes)_mm512_max_ps((__m512)a, (__m512)b); }
 INLINE int is_above(lanes y, float limit)
 {
     return _mm512_cmp_ps_mask((__m512)y, _mm512_set1_ps(limit), _CMP_GT_OQ);
@@ -85,12 +89,14 @@ INLINE int is_above(lanes y, float limit)
 #else
 typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* Powers below 2^-126 are 0. A value that is not a number remains. */
+/* If one value is not a number, return b, as AVX-512 does. */
+INLINE lanes larger(lanes a, lanes b)
+{
+    const whole_lanes is_larger = a > b;
+    return (lanes)((is_larger & (whole_lanes)a) | (~is_larger & (whole_lanes)b));
+}
 INLINE lanes power_of_2(lanes y)
 {
-    const lanes smallest = -126.5f - (lanes){0};
-    const whole_lanes is_small = y < smallest;
-    y = (lanes)((is_small & (whole_lanes)smallest) | (~is_small & (whole_lanes)y));
     const lanes whole = (y - 0.5f) + 12582912.0f; /* See fraction_of_exp. This is floor(y). */
     const lanes scale = (lanes)(((whole_lanes)whole + 127) << 23);
     return scale * power_of_fraction(y - (whole - 12582912.0f));
@@ -134,7 +140,7 @@ static void join_chunks(const struct words *s)
 static __attribute__((noinline)) void change_reference(struct piece *piece, int64_t i, float largest)
 {
     const float reference = __builtin_floorf(largest), difference = piece->references[i] - reference;
-    const lanes scale = power_of_2(difference - (lanes){0});
+    const lanes scale = power_of_2(larger(SMALLEST - (lanes){0}, difference - (lanes){0}));
     piece->means[i] = scale * (piece->means[i] + difference * piece->sums[i]);
     piece->sums[i] *= scale;
     piece->references[i] = reference;
@@ -146,16 +152,15 @@ INLINE void add_products(struct piece *piece, const int width, int64_t row, int6
     const struct words *s = piece->words;
     const int64_t i = row - piece->first, target = s->targets[row] - s->first_word;
     const float *bias = piece->bias + word - piece->first_word;
-    lanes logits[4], y[4];
-    int is_far = 0;
+    lanes logits[4], y[4], most;
     EACH(g, width) {
         logits[g] = *(const lanes *)(products + g * LANES) + *(const lanes *)(bias + g * LANES);
         y[g] = logits[g] - piece->references[i];
-        is_far |= is_above(y[g], MOST_ABOVE);
+        most = g ? larger(most, y[g]) : y[0];
     }
     if (__builtin_expect((uint64_t)(target - word) < (uint64_t)(width * LANES), 0) && target < s->n_words)
         s->predictions[row].target = products[target - word] + bias[target - word];
-    if (__builtin_expect(is_far, 0)) {
+    if (__builtin_expect(is_above(most, MOST_ABOVE), 0)) {
         float largest = NO_WORD;
         #pragma omp simd reduction(max : largest)
         for (int j = 0; j < width * LANES; j++)
@@ -164,6 +169,8 @@ INLINE void add_products(struct piece *piece, const int width, int64_t row, int6
         EACH(g, width)
             y[g] = logits[g] - piece->references[i];
     }
+    EACH(g, width)
+        y[g] = larger(SMALLEST - (lanes){0}, y[g]);
     lanes sum = piece->sums[i], mean = piece->means[i];
     if (s->with_mean) {
         EACH(g, width) {
@@ -224,7 +231,7 @@ void probabilities_float32(const struct words *s)
         return;
     const int64_t n_units = s->n_units, n_chunks = (s->n_words + CHUNK - 1) / CHUNK;
     const int64_t slice = rows_of_slice(s, n_chunks, SLICE);
-    float products[SLICE * PANEL];
+    ALIGNED float products[SLICE * PANEL];
     struct piece piece = {.words = s};
     EACH_OF_SHARE(number, n_chunks * ((s->n + slice - 1) / slice)) {
         start_piece(&piece, number, slice, PANEL);
@@ -274,7 +281,7 @@ TILES_INLINE void multiply_words(const struct words *s, finish_row *finish)
 {
     const int64_t n_units = s->n_units, n_chunks = (s->n_words + CHUNK - 1) / CHUNK;
     const int64_t slice = rows_of_slice(s, n_chunks, MOST_ROWS);
-    float sums[2][GROUP * T_PANEL]; /* The previous group and this one use them in turns. */
+    ALIGNED float sums[2][GROUP * T_PANEL]; /* The previous group and this one use them in turns. */
     struct between between = plan_between(least(slice, s->n), n_units, 1);
     struct piece piece = {.words = s};
     int turn = 0;

@@ -1,4 +1,4 @@
-"""Softmax over a large vocabulary in C: the logits of many predictions are never in memory together.
+"""Softmax over a large vocabulary in C. Logits stay in the cache.
 
 It needs kernels for float32, and AMX for bfloat16. The bits of a prediction do not depend on other
 predictions, nor on the number of threads.
@@ -35,7 +35,7 @@ class Predictions:
     def __init__(
         self, contexts: Tensor, targets: Tensor, dtype: torch.dtype, *, with_entropy: bool = False
     ) -> None:
-        """Take contexts, float32, (N, P), and indices of words, int64, (N,), to multiply `dtype`."""
+        """Take contexts, float32, (N, P), and targets, int64, (N,), to multiply in `dtype`."""
         self._dtype, self._with_entropy = dtype, with_entropy
         self._contexts = _prepare(contexts, dtype)
         self._targets = targets.contiguous()

@@ -123,9 +123,7 @@ class FullSoftmax:
             predictions.add(*words)
         return predictions.finish()
 
-    def _of_targets_by_torch(
-        self, contexts: Tensor, targets: Tensor, with_entropy: bool
-    ) -> Tensor:
+    def _of_targets_by_torch(self, contexts: Tensor, targets: Tensor, with_entropy: bool) -> Tensor:
         logs = torch.full((len(targets),), float("-inf"), dtype=self._sums, device=self._device)
         target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for first, multiply, bias in self._words():
