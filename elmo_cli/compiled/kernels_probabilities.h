@@ -36,7 +36,7 @@ struct prediction {
  * bias: float32, (n_words,).
  * targets: (n,), indices of the vocabulary.
  * with_mean: 1 to compute the means too.
- * totals: Memory, (chunks, n).
+ * totals: Memory, (chunks, n), or NULL for logits.
  * predictions: (n,), to which these words are added.
  * logits: Written by `logits_bfloat16_tiles`, (n, n_words), natural logarithms. */
 struct words {
@@ -300,7 +300,8 @@ TILES_INLINE void multiply_words(const struct words *s, finish_row *finish)
         }
         while (between.group.row < between.group.end)
             finish(&piece, &between.group);
-        finish_piece(&piece);
+        if (s->totals)
+            finish_piece(&piece);
     }
     _tile_release();
 }
