@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.compiled.kernels import CompiledLinear, Linear, make_linear
-from elmo_cli.compiled.probabilities import Predictions, bfloat16_logits, has_probabilities
+from elmo_cli.compiled.kernels import CompiledLinear, make_linear
+from elmo_cli.compiled.probabilities import Words, bfloat16_logits, find_softmax, log_probabilities
 from elmo_cli.errors import WeightsError
 from elmo_cli.inference.precision import exact_products
 from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
@@ -39,8 +39,6 @@ HELD_BYTES: Final = 512 * 2**20  # maximum size that is read once; a larger soft
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""
-Words = tuple[int, Linear, Tensor]
-"""Rows whose vectors are in a layer, which may be packed or bfloat16."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
@@ -84,7 +82,7 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 class FullSoftmax:
     """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32).
 
-    Compiled kernels compute it where possible, in bfloat16 with AMX if that is the precision.
+    With AMX, `precision` bfloat16 multiplies in bfloat16. Every other precision is float32.
     """
 
     def __init__(
@@ -99,9 +97,8 @@ class FullSoftmax:
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
         self._sums = torch.float32 if device.type == "mps" else torch.float64
-        uses_bfloat16 = precision == "bfloat16" and device.type == "cpu"
-        uses_bfloat16 = uses_bfloat16 and has_probabilities(torch.bfloat16)
-        self._dtype = torch.bfloat16 if uses_bfloat16 else torch.float32
+        is_half = precision == "bfloat16" and device.type == "cpu" and find_softmax(torch.bfloat16)
+        self._dtype = torch.bfloat16 if is_half else torch.float32
         self._held: list[Words] = []
         if device.type != "cpu" or self._dtype.itemsize * n_words * dim <= HELD_BYTES:
             self._held = list(self._words())
@@ -116,14 +113,12 @@ class FullSoftmax:
         logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
         """
         contexts, targets = contexts.float(), targets.to(self._device)
-        if self._device.type != "cpu" or not has_probabilities(self._dtype):
-            return self._of_targets_by_torch(contexts, targets, with_entropy)
-        predictions = Predictions(contexts, targets, self._dtype, with_entropy=with_entropy)
-        for words in self._words():
-            predictions.add(*words)
-        return predictions.finish()
+        if self._device.type != "cpu" or not find_softmax(self._dtype):
+            return self._by_torch(contexts, targets, with_entropy)
+        words, dtype = self._words(), self._dtype
+        return log_probabilities(words, contexts, targets, dtype, with_entropy=with_entropy)
 
-    def _of_targets_by_torch(self, contexts: Tensor, targets: Tensor, with_entropy: bool) -> Tensor:
+    def _by_torch(self, contexts: Tensor, targets: Tensor, with_entropy: bool) -> Tensor:
         logs = torch.full((len(targets),), float("-inf"), dtype=self._sums, device=self._device)
         target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for first, multiply, bias in self._words():
@@ -152,12 +147,10 @@ class FullSoftmax:
             shape = len(piece), self._n_words
             logits = torch.empty(shape, dtype=torch.float64, device="cpu")
             for first, multiply, bias in self._words():
-                columns = logits[:, first : first + len(bias)]
+                is_half = self._dtype == torch.bfloat16
                 with exact_products():
-                    if self._dtype == torch.bfloat16:
-                        columns[:] = bfloat16_logits(piece, multiply, bias)
-                    else:
-                        columns[:] = multiply(piece)
+                    rows = bfloat16_logits(piece, multiply, bias) if is_half else multiply(piece)
+                logits[:, first : first + len(bias)] = rows
             yield from logits.log_softmax(dim=1)
 
     def _words(self) -> Iterator[Words]:
@@ -165,23 +158,20 @@ class FullSoftmax:
         if self._held:
             return
         for first, weight, bias in read_rows(self._path, ROWS):
-            bias = bias.to(self._device)
-            yield first, self._make_layer(weight, bias), bias
+            yield self._pack(first, weight.to(self._device), bias.to(self._device))
 
-    def _make_layer(self, weight: Tensor, bias: Tensor) -> Linear:
-        if self._dtype == torch.float32:
-            return make_linear(weight.to(self._device), bias)
-        return CompiledLinear(weight.to(self._dtype))
+    def _pack(self, first: int, weight: Tensor, bias: Tensor) -> Words:
+        is_half = self._dtype == torch.bfloat16
+        layer = CompiledLinear(weight.to(self._dtype)) if is_half else make_linear(weight, bias)
+        return first, layer, bias
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
         vars(self).update(state)
-        if not has_probabilities(self._dtype) and self._dtype == torch.bfloat16:
+        if self._dtype == torch.bfloat16 and not find_softmax(self._dtype):
             self._dtype = torch.float32
-            self._held = [
-                (first, self._make_layer(layer.unpack()[0].float(), bias), bias)
-                for first, layer, bias in self._held
-            ]
+            rows = [(first, layer.unpack()[0].float(), bias) for first, layer, bias in self._held]
+            self._held = [self._pack(*words) for words in rows]
 
 
 def _is_finite(values: Tensor) -> bool:

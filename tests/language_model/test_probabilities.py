@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
-from elmo_cli.compiled.probabilities import Predictions
+from elmo_cli.compiled.probabilities import log_probabilities
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import FullSoftmax, write_softmax
@@ -43,12 +43,13 @@ class Case:
 
     def compute(self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192) -> Tensor:
         """Compute the log probabilities and entropies of some rows, adding `n_words` at a time."""
-        predictions = Predictions(self.contexts[rows], self.targets[rows], dtype, with_entropy=True)
-        for first in range(0, len(self.bias), n_words):
-            part = slice(first, first + n_words)
-            words = CompiledLinear(self.weight[part].to(dtype))
-            predictions.add(first, words, self.bias[part])
-        return predictions.finish()
+        parts = [slice(first, first + n_words) for first in range(0, len(self.bias), n_words)]
+        words = [
+            (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
+            for part in parts
+        ]
+        inputs = self.contexts[rows], self.targets[rows]
+        return log_probabilities(words, *inputs, dtype, with_entropy=True)
 
     def expected(self, dtype: torch.dtype) -> Tensor:
         """Compute them in float64, after the same rounding of the factors."""
