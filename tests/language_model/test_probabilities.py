@@ -21,7 +21,8 @@ from elmo_cli.compiled.probabilities import log_probabilities
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import FullSoftmax, write_softmax
-from elmo_cli.language_model.surprisal import measure_directions
+from elmo_cli.language_model.surprisal import measure_surprisal
+from elmo_cli.settings import Precision
 
 CPU = torch.device("cpu")
 KINDS = [(name, torch.float32) for name in PROCESSORS]
@@ -140,7 +141,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_softmax_that_is_read_per_batch_gives_the_same_bits(
-    path: Path, precision: str, monkeypatch: pytest.MonkeyPatch
+    path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(20, 5000, 32, 1)
     monkeypatch.setattr(full_softmax, "ROWS", 2048)
@@ -166,9 +167,10 @@ def without_tiles() -> Iterator[None]:
 
 def test_bfloat16_without_amx_is_float32(path: Path, without_tiles: None) -> None:
     case = Case(20, 5000, 32, 1)
+    precisions: list[Precision] = ["float32", "bfloat16", "int8"]
     scores = [
         FullSoftmax(path, 5000, 32, CPU, precision).of_targets(case.contexts, case.targets)
-        for precision in ("float32", "bfloat16", "int8")
+        for precision in precisions
     ]
     assert torch.equal(scores[0], scores[1])
     assert torch.equal(scores[0], scores[2])
@@ -196,12 +198,11 @@ def test_surprisal_in_bfloat16_is_near_float32() -> None:
     text = Path(__file__).parents[2] / "examples" / "alice.txt"
     lines = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]
     bits = []
-    for precision in ("float32", "bfloat16"):
-        measured = measure_directions(LanguageModel(precision=precision), lines, with_entropy=True)
+    precisions: list[Precision] = ["float32", "bfloat16"]
+    for precision in precisions:
+        measured = measure_surprisal(LanguageModel(precision=precision), lines, with_entropy=True)
         bits.append(
-            np.concatenate(
-                [[*row.surprisal, *row.entropy] for row in measured if row.tokens], axis=1
-            )
+            np.concatenate([[row.surprisal, row.entropy] for row in measured if row.tokens], axis=1)
         )
     errors = np.abs(bits[1] - bits[0])
     assert errors.mean() < 0.03
