@@ -24,6 +24,7 @@ import h5py
 import torch
 from gpu import gpu_rows
 from precision import precision_rows
+from probabilities import probabilities_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from speed import module_rows, speed_rows
 from training import training_rows
@@ -34,6 +35,7 @@ from elmo_cli.compiled.kernels import find_kernel
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
     "precision": precision_rows,
+    "probabilities": probabilities_rows,
     "modules": module_rows,
     "training": training_rows,
     "gpu": gpu_rows,

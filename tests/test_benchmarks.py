@@ -7,6 +7,7 @@ import gpu
 import h5py
 import measure
 import numpy as np
+import probabilities
 import pytest
 import setting
 import torch
@@ -57,6 +58,12 @@ def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
     assert writing.measured.startswith(
         f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}"
     )
+
+
+def test_rows_of_probabilities_have_small_errors(tmp_path: Path) -> None:
+    tiny = setting.Setting(tmp_path, tmp_path, tmp_path, [], repeats=1)
+    for row in probabilities.probabilities_rows(tiny, 20, 60):
+        assert "not measured" in row.measured or "times torch, error " in row.measured
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])

@@ -1,5 +1,5 @@
-/* Kernels for inference: products with constant weights (kernels_product.h), steps of an LSTM and
- * highways. fast_lstm.py and token_encoder.py have the formulas.
+/* Kernels for inference: products with constant weights (kernels_product.h), steps of an LSTM, highways and
+ * probabilities of words. fast_lstm.py and token_encoder.py have the formulas.
  *
  * The bits of a result depend on its own row alone, not on other rows or on the number of threads.
  *
@@ -398,4 +398,5 @@ void step_float32(const struct step *s)
 #include "kernels_step_tiles.h"
 #endif
 #include "kernels_steps.h"
+#include "kernels_probabilities.h"
 #include "kernels_training.h"

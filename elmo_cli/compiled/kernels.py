@@ -139,7 +139,9 @@ class CompiledLinear(Linear):
         missing, padding = n_panels * panel - n_outputs, n_units * unit - n_inputs
         if missing or padding:
             weight = functional.pad(weight, (0, padding, 0, missing))
-        panels = weight.reshape(n_panels, panel, n_units, unit).transpose(1, 2).contiguous()
+        units = weight.contiguous().view(torch.float32).view(n_panels, panel, n_units)
+        panels = units.transpose(1, 2).contiguous().view(weight.dtype)
+        panels = panels.view(n_panels, n_units, panel, unit)
         padded = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
         self._set_up(panels, padded, n_outputs, n_inputs)
 

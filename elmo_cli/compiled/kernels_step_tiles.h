@@ -92,7 +92,7 @@ TILES void step_bfloat16_tiles(const struct step *s)
         for (int64_t row = 0; row < n; turn = !turn) {
             const int64_t size = group_size(n - row, n), start = least(row, n - size);
             EACH(p, n_panels)
-                multiply_tiles(size, n_units, s->hidden + start * n_units, weights + p * T_PANEL * n_units, 0,
+                multiply_tiles(size, n_units, s->hidden + start * n_units, 0, weights + p * T_PANEL * n_units, 0,
                                sums[turn] + p * T_PANEL, 4 * BLOCK, finish_cells, &work, &between);
             between.group = (struct group){row, start + size, i * BLOCK, sums[turn] + (row - start) * 4 * BLOCK};
             row = start + size;

@@ -60,35 +60,37 @@ TILES_INLINE int64_t group_size(int64_t left, int64_t n)
     return n > TILE && left <= TILE ? TILE : least(GROUP, n);
 }
 
-/* Multiply a group of n rows with a panel: sums, (n, stride). Meanwhile finish the group before. */
+/* Multiply a group of n rows with a panel: sums, (n, stride). Meanwhile finish the group before. Inputs are rows or, with
+ * `in_tiles`, (n / TILE, n_units / TILE, TILE, TILE). */
 TILES_INLINE void multiply_tiles(
-    int64_t n, int64_t n_units, const float *inputs, const float *weights, const int keeps_weights, float *sums,
-    int64_t stride, finish_row *finish, const void *work, struct between *between)
+    int64_t n, int64_t n_units, const float *inputs, const int in_tiles, const float *weights, const int keeps_weights,
+    float *sums, int64_t stride, finish_row *finish, const void *work, struct between *between)
 {
     const int64_t lower = n > TILE ? n - TILE : 0; /* first row of the second tile, if there is one */
+    const int64_t row_bytes = in_tiles ? 4 * TILE : 4 * n_units;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < n_units; k += TILE) {
-        const float *weight = weights + k * T_PANEL, *upper_input = inputs + k;
+        const float *weight = weights + k * T_PANEL, *upper_input = inputs + (in_tiles ? TILE * k : k);
         const float *lower_input = upper_input + lower * n_units;
         if (keeps_weights) { /* The weights stay in the first cache, and inputs are loaded past it. */
             _tile_loadd(6, weight, 4 * T_PANEL);
             _tile_loadd(7, weight + TILE, 4 * T_PANEL);
-            _tile_stream_loadd(4, upper_input, 4 * n_units);
+            _tile_stream_loadd(4, upper_input, row_bytes);
         } else {
             _tile_stream_loadd(6, weight, 4 * T_PANEL);
             _tile_stream_loadd(7, weight + TILE, 4 * T_PANEL);
-            _tile_loadd(4, upper_input, 4 * n_units);
+            _tile_loadd(4, upper_input, row_bytes);
         }
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         if (lower) {
             if (keeps_weights)
-                _tile_stream_loadd(5, lower_input, 4 * n_units);
+                _tile_stream_loadd(5, lower_input, row_bytes);
             else
-                _tile_loadd(5, lower_input, 4 * n_units);
+                _tile_loadd(5, lower_input, row_bytes);
             _tile_dpbf16ps(2, 5, 6);
             _tile_dpbf16ps(3, 5, 7);
         }
@@ -149,8 +151,8 @@ TILES void product_bfloat16_tiles(const struct product *s)
         between.weights = weights + T_PANEL * n_units;
         for (int64_t row = first; row < end; turn = !turn) {
             const int64_t size = group_size(end - row, s->n), start = least(row, end - size);
-            multiply_tiles(size, n_units, s->inputs + start * n_units, weights, 1, sums[turn], T_PANEL, store_panel,
-                           s, &between);
+            multiply_tiles(size, n_units, s->inputs + start * n_units, 0, weights, 1, sums[turn], T_PANEL,
+                           store_panel, s, &between);
             between.group = (struct group){row, start + size, output, sums[turn] + (row - start) * T_PANEL};
             row = start + size;
         }

@@ -90,7 +90,7 @@ class LanguageModel:
                 `ElmoEmbedder`.
             vocabulary_file, softmax_file: Words and weights of the softmax. None is vocab.txt and
                 softmax.hdf5 next to the weights.
-            precision: Precision of the biLM; the softmax is computed in float32.
+            precision: Precision of the biLM, and bfloat16 with AMX that of the softmax too.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
@@ -122,7 +122,10 @@ class LanguageModel:
         self.engine = engine
         self.vocabulary = read_vocabulary(files.vocabulary)
         dim = engine.options.lstm.projection_dim
-        self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)
+        precision = engine.settings.precision
+        self.softmax = FullSoftmax(
+            files.softmax, len(self.vocabulary), dim, engine.device, precision
+        )
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
 
     def __repr__(self) -> str:

@@ -14,17 +14,19 @@ memory together: both are split, and sums of exponentials are added up.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
+from elmo_cli.compiled.kernels import CompiledLinear, make_linear
+from elmo_cli.compiled.probabilities import Words, bfloat16_logits, find_softmax, log_probabilities
 from elmo_cli.errors import WeightsError
 from elmo_cli.inference.precision import exact_products
 from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
+from elmo_cli.settings import Precision
 
 Array = NDArray[np.float32]
 
@@ -57,7 +59,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
             bias = biases[first : first + n_rows]
             last = first + len(bias)
             weight = torch.from_numpy(file.read(WEIGHT, slice(first, last)))
-            if not (weight.isfinite().all() and bias.isfinite().all()):
+            if not (_is_finite(weight) and _is_finite(bias)):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
                     f"{first} to {last - 1}"
@@ -78,16 +80,28 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 
 
 class FullSoftmax:
-    """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32)."""
+    """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32).
 
-    def __init__(self, path: Path, n_words: int, dim: int, device: torch.device) -> None:
-        """Check the file; on a GPU, load the whole softmax."""
+    With AMX, `precision` bfloat16 multiplies in bfloat16. Every other precision is float32.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        n_words: int,
+        dim: int,
+        device: torch.device,
+        precision: Precision = "float32",
+    ) -> None:
+        """Check the file; load the softmax on a GPU, or if it is not larger than `HELD_BYTES`."""
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
         self._sums = torch.float32 if device.type == "mps" else torch.float64
-        self._held: list[Rows] = []
-        if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
-            self._held = list(self._rows())
+        is_half = precision == "bfloat16" and device.type == "cpu" and find_softmax(torch.bfloat16)
+        self._dtype = torch.bfloat16 if is_half else torch.float32
+        self._held: list[Words] = []
+        if device.type != "cpu" or self._dtype.itemsize * n_words * dim <= HELD_BYTES:
+            self._held = list(self._words())
 
     @exact_products()
     def of_targets(
@@ -99,12 +113,18 @@ class FullSoftmax:
         logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
         """
         contexts, targets = contexts.float(), targets.to(self._device)
+        if self._device.type != "cpu" or not find_softmax(self._dtype):
+            return self._by_torch(contexts, targets, with_entropy)
+        words, dtype = self._words(), self._dtype
+        return log_probabilities(words, contexts, targets, dtype, with_entropy=with_entropy)
+
+    def _by_torch(self, contexts: Tensor, targets: Tensor, with_entropy: bool) -> Tensor:
         logs = torch.full((len(targets),), float("-inf"), dtype=self._sums, device=self._device)
         target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
-        for first, weight, bias in self._rows():
+        for first, multiply, bias in self._words():
             for start in range(0, len(targets), PREDICTIONS):
                 piece = slice(start, start + PREDICTIONS)
-                logits = functional.linear(contexts[piece], weight, bias)  # (n, R)
+                logits = multiply(contexts[piece])  # (n, R)
                 columns = targets[piece] - first
                 here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
                 target_logits[start + here] = logits[here, columns[here]].to(self._sums)
@@ -126,16 +146,37 @@ class FullSoftmax:
         for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
             shape = len(piece), self._n_words
             logits = torch.empty(shape, dtype=torch.float64, device="cpu")
-            for first, weight, bias in self._rows():
+            for first, multiply, bias in self._words():
+                is_half = self._dtype == torch.bfloat16
                 with exact_products():
-                    logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
+                    rows = bfloat16_logits(piece, multiply, bias) if is_half else multiply(piece)
+                logits[:, first : first + len(bias)] = rows
             yield from logits.log_softmax(dim=1)
 
-    def _rows(self) -> Iterator[Rows]:
+    def _words(self) -> Iterator[Words]:
         yield from self._held
-        if not self._held:
-            for first, weight, bias in read_rows(self._path, ROWS):
-                yield first, weight.to(self._device), bias.to(self._device)
+        if self._held:
+            return
+        for first, weight, bias in read_rows(self._path, ROWS):
+            yield self._pack(first, weight.to(self._device), bias.to(self._device))
+
+    def _pack(self, first: int, weight: Tensor, bias: Tensor) -> Words:
+        is_half = self._dtype == torch.bfloat16
+        layer = CompiledLinear(weight.to(self._dtype)) if is_half else make_linear(weight, bias)
+        return first, layer, bias
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle. In a process without AMX, continue in float32."""
+        vars(self).update(state)
+        if self._dtype == torch.bfloat16 and not find_softmax(self._dtype):
+            self._dtype = torch.float32
+            rows = [(first, layer.unpack()[0].float(), bias) for first, layer, bias in self._held]
+            self._held = [self._pack(*words) for words in rows]
+
+
+def _is_finite(values: Tensor) -> bool:
+    """Return whether all values are finite, in a tenth of the time of `isfinite` for each."""
+    return all(extreme.isfinite() for extreme in values.aminmax())
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from cell_formulas import WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -34,11 +35,13 @@ def arrays(seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray, torch
     return weight, bias, contexts
 
 
+@pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("n", [2, 1024])
 @given(seeds, st.integers(1, 30), st.sampled_from([0, 10**9]), st.sampled_from([0.1, 1, 40]))
 def test_it_is_the_reference_however_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory,
     n: int,
+    name: str,
     seed: int,
     n_rows: int,
     held: int,
@@ -56,9 +59,9 @@ def test_it_is_the_reference_however_it_is_cut(
     targets = torch.from_numpy(np.random.default_rng(seed).integers(N_WORDS, size=9))
     entropies = -(np.exp(expected) * expected).sum(axis=1)
     at_once = {"ROWS": n_rows, "HELD_BYTES": held, "PREDICTIONS": n, "LOGITS": n * N_WORDS}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, number in at_once.items():
-            patch.setattr(full_softmax, name, number)
+    with pytest.MonkeyPatch.context() as patch, processor(name):
+        for constant, number in at_once.items():
+            patch.setattr(full_softmax, constant, number)
         softmax = FullSoftmax(path, N_WORDS, DIM, CPU)
         log_p = torch.stack(list(softmax.of_words(contexts))).numpy()
         scores = softmax.of_targets(contexts, targets, with_entropy=True)

@@ -1,0 +1,80 @@
+"""Speed and error of log probabilities over a vocabulary, against products and sums by torch."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from setting import Row, Setting
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.compiled.probabilities import find_softmax
+from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax, write_softmax
+from elmo_cli.settings import Precision
+
+DIM = 512
+TIMES: dict[Precision, float] = {"float32": 1.35, "bfloat16": 6.0}
+"""Targets on a processor with AMX, in times the speed of torch in float32."""
+BITS: dict[Precision, float] = {"float32": 2e-5, "bfloat16": 0.15}
+"""Largest allowed error of a log probability."""
+
+
+def probabilities_rows(
+    setting: Setting, n_predictions: int = 4096, n_words: int = 25_000
+) -> list[Row]:
+    """Compare the precisions with torch, in turns in this process, with random weights."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(n_words, DIM, generator=generator) / 10
+    bias = torch.randn(n_words, generator=generator)
+    contexts = torch.randn(n_predictions, DIM, generator=generator)
+    targets = torch.randint(n_words, (n_predictions,), generator=generator)
+    path = setting.folder / "softmax.hdf5"
+    write_softmax(path, weight.numpy(), bias.numpy())
+    runs: dict[str, Callable[[], Tensor]] = {
+        "torch": partial(by_torch, contexts, targets, weight, bias)
+    }
+    for name in TIMES:
+        softmax = FullSoftmax(path, n_words, DIM, torch.device("cpu"), name)
+        runs[name] = partial(softmax.of_targets, contexts, targets)
+    few = slice(0, 500)
+    exact = by_torch(contexts[few].double(), targets[few], weight.double(), bias.double())
+    errors = {
+        name: float((run().flatten()[few] - exact).abs().max()) / math.log(2)
+        for name, run in runs.items()
+    }
+    turns = [{name: seconds(run) for name, run in runs.items()} for _ in range(3 * setting.repeats)]
+    what = f"{n_predictions:,} predictions of {n_words:,} words"
+    rows = []
+    for name, target in TIMES.items():
+        aim = f"{target:g} times torch in float32, error at most {BITS[name]:g} bits"
+        if not find_softmax(getattr(torch, name)):
+            rows.append(Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it"))
+            continue
+        times = statistics.median(turn["torch"] / turn[name] for turn in turns)
+        measured = f"{times:.1f} times torch, error {errors[name]:.1g} bits"
+        met = times >= target and errors[name] <= BITS[name]
+        rows.append(Row(f"CPU, {what}, {name}", aim, measured, met, {"turns": turns}))
+    return rows
+
+
+def seconds(run: Callable[[], Tensor]) -> float:
+    """Return the wall time of a function."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Compute the log probabilities of targets by torch, shape (N,), in pieces of memory."""
+    results = []
+    for rows, columns in zip(contexts.split(PREDICTIONS), targets.split(PREDICTIONS), strict=True):
+        sums = [
+            functional.linear(rows, part, some).logsumexp(dim=1)
+            for part, some in zip(weight.split(ROWS), bias.split(ROWS), strict=True)
+        ]
+        logits = (rows * weight[columns]).sum(dim=1) + bias[columns]
+        results.append(logits - torch.stack(sums).logsumexp(dim=0))
+    return torch.cat(results)

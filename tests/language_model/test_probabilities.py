@@ -1,0 +1,209 @@
+"""The softmax in C: values, bits, and where it is used."""
+
+import math
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cell_formulas import PROCESSORS, processor
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import random_tensor, seeds
+from torch import Tensor
+
+from elmo_cli.compiled import kernels
+from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
+from elmo_cli.compiled.probabilities import log_probabilities
+from elmo_cli.language_model import softmax as full_softmax
+from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.softmax import FullSoftmax, write_softmax
+from elmo_cli.language_model.surprisal import measure_surprisal
+from elmo_cli.settings import Precision
+
+CPU = torch.device("cpu")
+KINDS = [(name, torch.float32) for name in PROCESSORS]
+KINDS += [("AVX512", torch.bfloat16)] * has_tiles()
+needs_kernels = pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler")
+needs_tiles = pytest.mark.skipif(not has_tiles(), reason="needs AMX and a C compiler")
+BITS = math.log2(math.e)
+
+
+class Case:
+    """A softmax of random values, and predictions."""
+
+    def __init__(self, n: int, n_words: int, dim: int, seed: int, scale: float = 1.0) -> None:
+        self.weight = scale * random_tensor(n_words, dim, seed=seed) / dim**0.5
+        self.bias = scale * random_tensor(n_words, seed=seed + 1)
+        self.contexts = random_tensor(n, dim, seed=seed + 2)
+        targets = np.random.default_rng(seed).integers(n_words, size=n)
+        self.targets = torch.from_numpy(targets)
+
+    def compute(self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192) -> Tensor:
+        """Compute the log probabilities and entropies of some rows, adding `n_words` at a time."""
+        parts = [slice(first, first + n_words) for first in range(0, len(self.bias), n_words)]
+        words = [
+            (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
+            for part in parts
+        ]
+        inputs = self.contexts[rows], self.targets[rows]
+        return log_probabilities(words, *inputs, dtype, with_entropy=True)
+
+    def expected(self, dtype: torch.dtype) -> Tensor:
+        """Compute them in float64, after the same rounding of the factors."""
+        contexts = self.contexts.double()
+        if dtype == torch.bfloat16:
+            contexts = (self.contexts * BITS).to(dtype).double() / BITS
+        logits = contexts @ self.weight.to(dtype).double().t() + self.bias
+        log_p = logits.log_softmax(dim=1)
+        of_targets = log_p.gather(1, self.targets[:, None])[:, 0]
+        return torch.stack([of_targets, -(log_p.exp() * log_p).sum(dim=1)])
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@given(
+    n=st.integers(0, 40) | st.integers(500, 1100),
+    n_words=st.integers(1, 150) | st.integers(2040, 2060) | st.integers(4000, 6000),
+    dim=st.integers(1, 70) | st.integers(250, 260),
+    seed=seeds,
+    scale=st.sampled_from([0.1, 1, 30]),
+)
+def test_log_probabilities_in_c_equal_float64(
+    name: str, dtype: torch.dtype, n: int, n_words: int, dim: int, seed: int, scale: float
+) -> None:
+    case = Case(n, n_words, dim, seed, scale)
+    with processor(name):
+        scores = case.compute(dtype)
+        # A prediction has the same bits alone, and however the words are added.
+        rows = slice(n // 2, n // 2 + 3)
+        assert torch.equal(case.compute(dtype, rows), scores[:, rows])
+        assert torch.equal(case.compute(dtype, n_words=2048), scores)
+    assert_allclose(scores, case.expected(dtype), atol=1e-5 * max(1, scale))
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@pytest.mark.parametrize("n", [1, 7, 50, 600])
+def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) -> None:
+    case, n_threads = Case(n, 5000, 48, 1), torch.get_num_threads()
+    results = []
+    with processor(name):
+        try:
+            for number in (1, 2, 3, 8):
+                torch.set_num_threads(number)
+                results.append(case.compute(dtype))
+        finally:
+            torch.set_num_threads(n_threads)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_context_that_is_not_finite_spoils_its_own_prediction(
+    name: str, dtype: torch.dtype, value: float
+) -> None:
+    case = Case(40, 3000, 16, 1)
+    with processor(name):
+        expected = case.compute(dtype)
+        case.contexts[17] = value
+        scores = case.compute(dtype)
+    others = torch.arange(40) != 17
+    assert scores[:, 17].isnan().all()
+    assert torch.equal(scores[:, others], expected[:, others])
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+def test_very_unequal_logits_keep_their_sum(name: str, dtype: torch.dtype) -> None:
+    """Check logits that rise by 2,000 from word to word, so that each changes the reference."""
+    case = Case(3, 200, 8, 1)
+    case.bias[:] = torch.arange(200) * 2000.0
+    with processor(name):
+        scores = case.compute(dtype)
+        case.bias[:] = case.bias.flip(0)
+        case.weight, case.targets = case.weight.flip(0), 199 - case.targets
+        flipped = case.compute(dtype)
+    assert_allclose(scores, case.expected(dtype), rtol=1e-6, atol=0.1)
+    assert_allclose(flipped, scores, rtol=1e-6, atol=0.1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    case = Case(0, 5000, 32, 1)
+    write_softmax(tmp_path / "softmax.hdf5", case.weight.numpy(), case.bias.numpy())
+    return tmp_path / "softmax.hdf5"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_softmax_that_is_read_per_batch_gives_the_same_bits(
+    path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(20, 5000, 32, 1)
+    monkeypatch.setattr(full_softmax, "ROWS", 2048)
+    scores = []
+    for held_bytes in (2**30, 0):
+        monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
+        softmax = FullSoftmax(path, 5000, 32, CPU, precision)
+        scores.append(softmax.of_targets(case.contexts, case.targets, with_entropy=True))
+        alone = softmax.of_targets(case.contexts, case.targets)
+        assert_allclose(alone[0], scores[-1][0], atol=1e-9)
+        words = torch.stack(list(softmax.of_words(case.contexts)))
+        assert_allclose(words[range(20), case.targets], alone[0], atol=1e-5)
+    assert torch.equal(*scores)
+
+
+@pytest.fixture
+def without_tiles() -> Iterator[None]:
+    """Take the processor for one without AMX."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_request_tiles", lambda: False)
+        yield
+
+
+def test_bfloat16_without_amx_is_float32(path: Path, without_tiles: None) -> None:
+    case = Case(20, 5000, 32, 1)
+    precisions: list[Precision] = ["float32", "bfloat16", "int8"]
+    scores = [
+        FullSoftmax(path, 5000, 32, CPU, precision).of_targets(case.contexts, case.targets)
+        for precision in precisions
+    ]
+    assert torch.equal(scores[0], scores[1])
+    assert torch.equal(scores[0], scores[2])
+
+
+@needs_tiles
+def test_a_softmax_in_bfloat16_can_be_pickled_to_a_processor_without_amx(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(20, 5000, 32, 1)
+    softmax = FullSoftmax(path, 5000, 32, CPU, "bfloat16")
+    content, scores = pickle.dumps(softmax), softmax.of_targets(case.contexts, case.targets)
+    path.unlink()
+    again = pickle.loads(content)
+    assert torch.equal(again.of_targets(case.contexts, case.targets), scores)
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: False)
+    other = pickle.loads(content)
+    assert_allclose(other.of_targets(case.contexts, case.targets), scores, atol=0.05)
+    words = torch.stack(list(other.of_words(case.contexts)))
+    assert_allclose(words[range(20), case.targets], scores[0], atol=0.05)
+
+
+@needs_tiles
+def test_surprisal_in_bfloat16_is_near_float32() -> None:
+    text = Path(__file__).parents[2] / "examples" / "alice.txt"
+    lines = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]
+    bits = []
+    precisions: list[Precision] = ["float32", "bfloat16"]
+    for precision in precisions:
+        measured = measure_surprisal(LanguageModel(precision=precision), lines, with_entropy=True)
+        bits.append(
+            np.concatenate([[row.surprisal, row.entropy] for row in measured if row.tokens], axis=1)
+        )
+    errors = np.abs(bits[1] - bits[0])
+    assert errors.mean() < 0.03
+    assert errors.max() < 0.3
