@@ -23,6 +23,7 @@ from pathlib import Path
 import h5py
 import torch
 from gpu import gpu_rows
+from host import host_rows
 from precision import precision_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from speed import module_rows, speed_rows
@@ -37,6 +38,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "modules": module_rows,
     "training": training_rows,
     "gpu": gpu_rows,
+    "host": host_rows,
 }
 
 

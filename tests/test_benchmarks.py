@@ -5,6 +5,7 @@ from pathlib import Path
 
 import gpu
 import h5py
+import host
 import measure
 import numpy as np
 import pytest
@@ -55,6 +56,16 @@ def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
     assert writing.measured.startswith(
         f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}"
     )
+
+
+@pytest.mark.slow
+def test_the_host_is_measured_without_a_bilm(tmp_path: Path) -> None:
+    tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
+    rows = host.host_rows(setting.Setting(tmp_path, tiny, tiny, ["a b c", "d"], repeats=1))
+    assert [row.what for row in rows] == [f"host, {what}" for what in host.KINDS]
+    assert all(time > 0 for row in rows for time in row.figures["microseconds"])
+    with h5py.File(tmp_path / "host.h5") as file:
+        assert file["activations"].shape == (4 * gpu.COPIES, 8)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])
