@@ -23,6 +23,7 @@ from pathlib import Path
 import h5py
 import torch
 from gpu import gpu_rows
+from host import host_rows
 from precision import precision_rows
 from probabilities import probabilities_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "modules": module_rows,
     "training": training_rows,
     "gpu": gpu_rows,
+    "host": host_rows,
 }
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +36,18 @@ from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, Sentence,
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[np.float32]
+Array = NDArray[Any]
 
 _MAX_SHOWN_ERRORS: Final = 20  # maximum number of skipped records that are named in the log
 _RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
 _PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `should_stop`
 
 
-@dataclass(frozen=True)
-class EmbeddedRecord:
-    """A record, its number in the input from 1, and its activations, see `apply_selection`."""
+class EmbeddedRecord(NamedTuple):
+    """A record, its number in the input from 1, and its activations, see `apply_selection`.
+
+    They may share memory with the activations of other records of their window.
+    """
 
     record: Record
     number: int
@@ -140,6 +142,7 @@ def embed_windows(
     skip_errors: bool = False,
     splits_records: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
+    finite: FiniteCheck | None = None,
 ) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
     """Yield embedded records in windows, which are held in memory and computed together.
 
@@ -147,9 +150,12 @@ def embed_windows(
     A window ends early there, and where the next record is not ready. With `splits_records`, the
     sentences of a record are computed by themselves, and pooled together. A record that does not
     fit into memory is a `ComputationError`, or with `skip_errors` a record with its error.
+    With `finite`, activations may have its data type, and it notes the batches that are finite.
     """
     pools_later = splits_records and selection.pooling is not None
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
+    note = FiniteCheck("", unit, "float32") if finite is None or pools_later else finite
+    embed = partial(engine.embed_arrays, dtype=note.dtype, on_batch=note.add_batch)
     results_of_record: list[Array | ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
@@ -177,7 +183,7 @@ def embed_windows(
 
     for parts, results in engine.run(
         _split_records(records),
-        partial(engine.embed_window, selection=computed),
+        partial(embed, selection=computed),
         sentence_of=lambda part: part.tokens,
         batch_size=batch_size,
         ends_window=lambda part: (
@@ -273,6 +279,7 @@ class _Run:
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
         is_first = not self.summary.resumed_from
+        sees_all = type(self.record_filter) is RecordFilter  # Other filters see float32.
         for embedded_records, checkpoint in embed_windows(
             self.engine,
             records.read(None, n_tokens, n_records),
@@ -282,6 +289,7 @@ class _Run:
             skip_errors=plan.text.settings.skip_errors,
             splits_records=plan.text.splits_records,
             is_ready=is_ready,
+            finite=self.finite if sees_all else None,
         ):
             for embedded in embedded_records:
                 self._write(embedded)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from elmo_cli.errors import ComputationError, check_at_least, utf8_name
 from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types
-from elmo_cli.inference.selection import apply_selection, empty_activations
+from elmo_cli.inference.selection import apply_selection, empty_activations, selected_arrays
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.pretrained.files import ModelFiles, content_sha256
@@ -171,7 +171,7 @@ class Engine:
         return [results.get(index, empty) for index in indices]
 
     def embed(
-        self, sentences: list[Sentence], selection: Selection, device: torch.device = CPU
+        self, sentences: list[Sentence], selection: Selection, device: torch.device
     ) -> list[Tensor | ComputationError]:
         """Embed a window on `device`: float32; see `apply_selection`. They may share memory."""
 
@@ -184,13 +184,36 @@ class Engine:
         empty = empty_activations(selection, self.options.n_layers, self.options.width, device)
         return self.compute(sentences, compute, empty)
 
+    def embed_arrays(
+        self,
+        sentences: list[Sentence],
+        selection: Selection,
+        dtype: str = "float32",
+        on_batch: Callable[[bool], object] = lambda are_finite: None,
+    ) -> list[NDArray[Any] | ComputationError]:
+        """Embed a window in a data type, except for empty sentences. The arrays share memory.
+
+        `on_batch` is called with whether all values of a batch are finite.
+        """
+
+        def compute(
+            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
+        ) -> Sequence[NDArray[Any]]:
+            layers = encoder.run(batch, slots=slots)  # (L, N, W)
+            lengths = [len(tokens) for tokens in batch]
+            arrays, are_finite = selected_arrays(selection, layers, lengths, dtype)
+            on_batch(are_finite)
+            return arrays
+
+        return self.compute(sentences, compute, self.empty_activations(selection))
+
     def embed_window(
         self, sentences: list[Sentence], selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        """Yield activations as `embed`; each is copied when it is taken, to save memory."""
+        """Yield activations, float32; each is copied when it is taken, to save memory."""
         return (
-            values if isinstance(values, ComputationError) else values.numpy().copy()
-            for values in self.embed(sentences, selection)
+            values if isinstance(values, ComputationError) else values.copy()
+            for values in self.embed_arrays(sentences, selection)
         )
 
     def empty_activations(self, selection: Selection) -> Array:

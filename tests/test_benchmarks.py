@@ -5,6 +5,7 @@ from pathlib import Path
 
 import gpu
 import h5py
+import host
 import measure
 import numpy as np
 import probabilities
@@ -64,6 +65,15 @@ def test_rows_of_probabilities_have_small_errors(tmp_path: Path) -> None:
     tiny = setting.Setting(tmp_path, tmp_path, tmp_path, [], repeats=1)
     for row in probabilities.probabilities_rows(tiny, 20, 60):
         assert "not measured" in row.measured or "times torch, error " in row.measured
+
+
+def test_the_host_is_measured_without_a_bilm(tmp_path: Path) -> None:
+    tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
+    rows = host.host_rows(setting.Setting(tmp_path, tiny, tiny, ["a b c", "d"], repeats=1))
+    assert [row.what for row in rows] == [f"host, {what}" for what in host.KINDS]
+    assert all(time > 0 for row in rows for time in row.figures["microseconds"])
+    with h5py.File(tmp_path / "host.h5") as file:
+        assert file["activations"].shape == (4 * gpu.COPIES, 8)
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])

@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 3_570,
     "compiled": 305,
     "distributed": 1_230,
-    "inference": 1_550,
+    "inference": 1_570,
     "integrations": 440,
     "language_model": 1_580,
     "model": 1_810,
@@ -25,7 +25,7 @@ BUDGETS = {
     "pretrained": 1_290,
     "text": 2_700,
     "training": 2_030,
-    "": 2_280,
+    "": 2_290,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
 MAX_LINES = 23_500

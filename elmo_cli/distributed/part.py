@@ -133,6 +133,7 @@ def _write(
         unit=f"{part.path}, record",
         skip_errors=text.skip_errors,
         splits_records=text.split_sentences,
+        finite=finite,
     )
     for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
         record, number = embedded.record, part.first + embedded.number - 1
@@ -143,9 +144,8 @@ def _write(
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
-    is_whole = records.progress.n_records == part.n_records
-    if error := records.error or (None if is_whole else changed_error(part.path)):
-        raise error
+    if records.error or records.progress.n_records != part.n_records:
+        raise records.error or changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
     shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)

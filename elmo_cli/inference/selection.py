@@ -1,7 +1,9 @@
 """From the layers of a batch to activations: layers are chosen or mixed, pooled, normalized."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -9,7 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_cli.inference.batching import split_by_size
 from elmo_cli.settings import Selection
+
+_Values = TypeVar("_Values", Tensor, NDArray[Any])
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "all": lambda layers: layers,
@@ -22,26 +27,66 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 """Function for each name in `settings.NAMED_LAYERS`."""
 
 
+_CHUNK_TOKENS: Final = 512  # tokens whose layers are chosen together, while they are in the cache
+
+
 def apply_selection(
     selection: Selection, layers: Tensor, lengths: Sequence[int], device: torch.device
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Compute the activations of a batch on its device, then move them to another.
 
     `layers` are float, shape (L, N, W), sentence after sentence of at least one token. Return
     float32, shape (n, T, W) per sentence, or (T, W) for one layer. Pooled, they are (n, W) or (W,).
     For `word_emb`, W / 2 replaces W.
     """
-    values = choose_layers(selection, layers.float())
+    return [
+        each
+        for values, chunk in _select_chunks(selection, layers, lengths)
+        for each in _split(values.to(device), chunk, selection)
+    ]
+
+
+def selected_arrays(
+    selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
+) -> tuple[list[NDArray[Any]], bool]:
+    """Compute activations as `apply_selection`, on the CPU, in a data type.
+
+    Return arrays, which share memory, and whether all values are finite.
+    """
+    arrays: list[NDArray[Any]] = []
+    are_finite = True
+    for values, chunk in _select_chunks(selection, layers, lengths):
+        converted = values.to(getattr(torch, dtype)).to("cpu")
+        if not converted.sum().isfinite():  # The sum of finite values may overflow.
+            are_finite &= bool(torch.stack(converted.aminmax()).isfinite().all())
+        arrays += _split(converted.numpy(), chunk, selection)
+    return arrays, are_finite
+
+
+def _select_chunks(
+    selection: Selection, layers: Tensor, lengths: Sequence[int]
+) -> Iterator[tuple[Tensor, list[int]]]:
+    """Yield the activations of some sentences, float32, with their lengths."""
+    end = 0
+    most = _CHUNK_TOKENS if layers.device.type == "cpu" else sys.maxsize
+    for chunk in split_by_size(lengths, most, sys.maxsize, length=int):
+        start, end = end, end + sum(chunk)
+        values = choose_layers(selection, layers[:, start:end].float())
+        if selection.pooling is not None:
+            if values.device.type == "mps":
+                values = values.to("cpu")  # Not all versions of torch can pool on MPS.
+            values = pool_tokens(values, chunk, selection.pooling)  # (..., B, W)
+        if selection.normalize:
+            values = functional.normalize(values, dim=-1)
+        yield values, chunk
+
+
+def _split(values: _Values, lengths: Sequence[int], selection: Selection) -> list[_Values]:
+    """Split the activations of some sentences; see `apply_selection`."""
     if selection.pooling is not None:
-        if values.device.type == "mps":
-            values = values.to("cpu")  # Not all versions of torch can pool on MPS.
-        values = pool_tokens(values, lengths, selection.pooling)  # (..., B, W)
-    if selection.normalize:
-        values = functional.normalize(values, dim=-1)
-    values = values.to(device)
-    if selection.pooling is not None:
-        return values.unbind(dim=-2)
-    return torch.split(values, list(lengths), dim=-2)
+        return [values[..., index, :] for index in range(len(lengths))]
+    ends = accumulate(lengths)
+    return [values[..., end - n : end, :] for end, n in zip(ends, lengths, strict=True)]
 
 
 def pool_record(selection: Selection, values: NDArray[np.float32]) -> NDArray[np.float32]:

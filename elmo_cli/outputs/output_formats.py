@@ -205,7 +205,10 @@ class FormatWriter:
         """Pass over a record that the file contains already, from an earlier run."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
-        """Add a record, by its number from 0, and its values (L, T, W) or (T, W)."""
+        """Add a record, by its number from 0, and its values (L, T, W) or (T, W).
+
+        The values may share memory with others: a writer copies what it keeps.
+        """
         raise NotImplementedError
 
     def describe(self, example: Record, values: "NDArray[Any]") -> None:

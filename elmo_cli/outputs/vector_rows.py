@@ -223,7 +223,7 @@ class ParquetWriter(_RowWriter):
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Collect the rows of a record, and write a group of rows when it is large enough."""
-        rows = self.rows.of(number, record, values)
+        rows = self.rows.of(number, record, values.copy())  # It may share memory.
         for name in rows.kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
                 raise InputError(
@@ -330,7 +330,7 @@ def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
     """Add an array to a zip archive of `numpy.savez`."""
     # Equal runs write equal files: the member has no time.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array(member, values, allow_pickle=False)
+        np.lib.format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
 
 
 class NpyWriter(FormatWriter):

@@ -268,13 +268,19 @@ class FiniteCheck:
     report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
     """Function that is called once, with a sentence."""
     has_reported: bool = False
+    are_finite: bool | None = None  # True if all batches so far are; None without any
+
+    def add_batch(self, are_finite: bool) -> None:
+        """Note whether all values of a batch are finite in the data type."""
+        self.are_finite = are_finite and self.are_finite is not False
 
     def add(self, values: NDArray[Any], number: int) -> None:
-        """Check the float32 values of a record, given by its number from 1."""
-        if self.has_reported:
+        """Check the values of a record, float32 or stored, given by its number from 1."""
+        if self.has_reported or self.are_finite:
             return
         is_half = self.dtype == "float16"
-        finite = np.abs(values) < _FLOAT16_LIMIT if is_half else np.isfinite(values)
+        is_large = is_half and values.dtype == np.float32
+        finite = np.abs(values) < _FLOAT16_LIMIT if is_large else np.isfinite(values)
         if not finite.all():
             self.has_reported = True
             remedy = "Use --dtype float32, and check" if is_half else "Check"

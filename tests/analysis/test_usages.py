@@ -212,13 +212,13 @@ def test_equal_runs_write_equal_bytes(name: str) -> None:
 
 
 def test_only_sentences_with_a_word_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    compute, computed = Engine.embed_window, list[list[str]]()
+    compute, computed = Engine.embed_arrays, list[list[str]]()
 
     def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
         computed.extend(filter(None, window))
         return compute(self, window, *rest, **options)
 
-    monkeypatch.setattr(Engine, "embed_window", noted)
+    monkeypatch.setattr(Engine, "embed_arrays", noted)
     write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
     lines = [line.split() for line in TEXT.splitlines()]
     assert computed == [line for line, at in zip(lines, POSITIONS, strict=True) if at]

@@ -14,7 +14,7 @@ from strategies import seeds
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference import selection as functions
-from elmo_cli.inference.selection import pool_tokens
+from elmo_cli.inference.selection import apply_selection, pool_tokens, selected_arrays
 from elmo_cli.settings import NAMED_LAYERS, POOLINGS, Selection
 
 Array = NDArray[np.float32]
@@ -190,3 +190,32 @@ def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
         f"--layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
         "from 0 to 2, separated by commas"
     )
+
+
+@pytest.mark.parametrize("pooling", [None, *POOLINGS])
+@pytest.mark.parametrize("layers", ["all", "top", "average", "0,2"])
+@pytest.mark.parametrize("chunk_tokens", [1, 4, 1000])
+def test_chunks_of_a_batch_have_the_values_of_the_whole(
+    chunk_tokens: int, layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = [5, 1, 3, 3, 7]
+    batch = torch.randn(3, sum(lengths), 16)
+    selection = Selection(layers, pooling=pooling, normalize=True)
+    whole = apply_selection(selection, batch, lengths, torch.device("cpu"))
+    monkeypatch.setattr(functions, "_CHUNK_TOKENS", chunk_tokens)
+    for dtype in ("float32", "float16"):
+        arrays, are_finite = selected_arrays(selection, batch, lengths, dtype)
+        assert are_finite
+        for array, values in zip(arrays, whole, strict=True):
+            assert_array_equal(array, values.numpy().astype(dtype))
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])
+def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) -> None:
+    selection, lengths = Selection("all"), [400, 400]
+    layers = torch.full((3, 800, 4), value)
+    assert selected_arrays(selection, layers, lengths, dtype)[1]
+    for wrong in (np.nan, np.inf, -np.inf):
+        changed = layers.clone()
+        changed[1, 100, 2] = wrong
+        assert not selected_arrays(selection, changed, lengths, dtype)[1]

@@ -21,6 +21,42 @@ def path(trie: Trie, step: int, index: int) -> tuple[int, list[int]]:
     return index, tokens
 
 
+def numbered_paths(
+    sentences: list[list[int]], roots: list[int]
+) -> tuple[list[int], list[int], list[int], list[list[int]]]:
+    """Number the nodes step by step, in the order of their roots and tokens, as a slow trie does.
+
+    Return the number of nodes per step, their tokens, their parents and the nodes of each sentence.
+    """
+    sizes, tokens, parents = list[int](), list[int](), list[int]()
+    nodes: list[list[int]] = [[] for _ in sentences]
+    above: dict[tuple[int, ...], int] = {(root,): root for root in roots}
+    for step in range(max(map(len, sentences))):
+        running = [i for i, sentence in enumerate(sentences) if len(sentence) > step]
+        paths = {i: (roots[i], *sentences[i][: step + 1]) for i in running}
+        index = {each: number for number, each in enumerate(sorted(set(paths.values())))}
+        tokens += [each[-1] for each in index]
+        parents += [above[each[:-1]] for each in index]
+        for i in running:
+            nodes[i].append(sum(sizes) + index[paths[i]])
+        sizes.append(len(index))
+        above = index
+    return sizes, tokens, parents, nodes
+
+
+@given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
+def test_nodes_are_in_the_order_of_their_paths(
+    sentences: list[list[int]], backward: bool, n_roots: int
+) -> None:
+    roots = np.arange(len(sentences)) % n_roots
+    trie = build_trie(padded(sentences), roots, CPU, backward=backward)
+    runs = [sentence[::-1] if backward else sentence for sentence in sentences]
+    sizes, tokens, parents, nodes = numbered_paths(runs, roots.tolist())
+    assert (trie.sizes, trie.tokens.tolist(), trie.parents.tolist()) == (sizes, tokens, parents)
+    in_order = [each[::-1] if backward else each for each in nodes]
+    assert trie.nodes.tolist() == [node for each in in_order for node in each]
+
+
 @given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
 def test_trie_has_one_node_per_distinct_beginning(
     sentences: list[list[int]], backward: bool, n_roots: int

@@ -81,3 +81,24 @@ def test_finite_check_finds_a_single_value(value: float) -> None:
     check.add(values, 3)
     check.add(values, 4)
     assert [message.partition("the first in ")[2][:6] for message in messages] == ["line 3"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65_520])
+def test_finite_check_looks_at_records_of_batches_that_are_not_finite(value: float) -> None:
+    messages: list[str] = []
+    check = FiniteCheck("out", "line", "float16", messages.append)
+    with np.errstate(over="ignore"):
+        bad = np.full((2, 3), value, np.float32).astype(np.float16)
+    check.add_batch(True)
+    check.add_batch(False)
+    check.add_batch(True)  # Records are written in another order than batches are computed.
+    check.add(np.full((2, 3), 65_504, np.float16), 1)
+    check.add(bad, 2)
+    assert [message.partition("the first in ")[2][:6] for message in messages] == ["line 2"]
+
+
+def test_usages_warn_of_values_that_are_not_finite() -> None:
+    Path("words.txt").write_text("cat\n")
+    command = ("usages", "text.txt", "usages.hdf5", "--words", "words.txt", "--model", "model")
+    (warning,) = warnings_of(*command)
+    assert "the first in line 2. Check the weights" in warning
