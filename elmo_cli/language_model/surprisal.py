@@ -29,7 +29,7 @@ from elmo_cli.language_model.frequencies import estimate_frequencies, sum_freque
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.parsers import row_record
-from elmo_cli.text.records import Record, Sentence, check_batch, check_sentence
+from elmo_cli.text.records import Record, Sentence, Text, check_batch, check_sentence
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
@@ -130,7 +130,7 @@ class Surprisals(NamedTuple):
 
 def measure_surprisal(
     model: LanguageModel,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
     is_ready: Callable[[], bool] = lambda: True,
     *,
@@ -140,9 +140,13 @@ def measure_surprisal(
     """Measure the surprisal of each token of a stream of sentences.
 
     Args:
+        model: Language model.
         sentences, batch_size, is_ready: As in `LanguageModel.score`.
         backward: Predict each token from the tokens after it instead of those before it.
         with_entropy: Compute the entropy of each prediction too.
+
+    Yields:
+        The surprisals of one sentence, in the order of the sentences.
     """
     direction: Direction = "backward" if backward else "forward"
     measured = measure_directions(
@@ -154,7 +158,7 @@ def measure_surprisal(
 
 def measure_directions(
     model: LanguageModel,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
     is_ready: Callable[[], bool] = lambda: True,
     *,
@@ -353,12 +357,14 @@ def measure_units(
     `elmo surprisal` prints the same values.
 
     Args:
+        model: Language model.
         texts: Raw texts, in which `|` separates regions; or lists, of words if words are measured,
             each of which is tokenized by itself, or else of tokens.
         by: `word`, as white space separates them, `region` or `token`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.
-        frequencies: As in `SurprisalTable`.
+        frequencies: Log frequencies of words, in bits. None estimates them from the ranks of the
+            words in the vocabulary.
         tokenizer, language: As in `ElmoEmbedder.encode`.
         split_sentences: Compute each sentence of a text by itself.
         batch_size: As in `LanguageModel.score`.

@@ -63,15 +63,6 @@ class Activations:
 
     It is a context manager. It can be pickled and used after a fork: each process opens the files
     for itself.
-
-    Args:
-        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names such
-            as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several are read as
-            one: the shards of an input in the order of its lines, other files one after another.
-
-    Raises:
-        InputError: A file is missing or contains no activations, or the files cannot be read
-            together.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -226,7 +217,19 @@ class Activations:
         return max(numbers, default=None)
 
 
-open_activations = Activations
+def open_activations(*paths: str | Path) -> Activations:
+    """Open files of activations, to be read by the number, id or sentence of a record.
+
+    Args:
+        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names such
+            as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several are read as
+            one: the shards of an input in the order of its lines, other files one after another.
+
+    Raises:
+        InputError: A file is missing or contains no activations, or the files cannot be read
+            together.
+    """
+    return Activations(*paths)
 
 
 class ActivationsFile:

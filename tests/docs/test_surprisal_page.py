@@ -45,6 +45,15 @@ def run(language: str, code: str, names: dict[str, Any]) -> str:
     return result.stdout
 
 
+def assert_same_tooltips(picture: Path, shown: Path) -> None:
+    """Assert that two pictures have the same points, and the same figures but for rounding."""
+    made, expected = (
+        " ".join(re.findall("<title>(.*?)</title>", path.read_text(encoding="utf-8")))
+        for path in (picture, shown)
+    )
+    assert FIGURE.sub("#", made) == FIGURE.sub("#", expected)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_page_runs_and_prints_what_it_shows(text: str) -> None:
@@ -59,3 +68,5 @@ def test_the_page_runs_and_prints_what_it_shows(text: str) -> None:
             assert FIGURE.sub("#", printed) == FIGURE.sub("#", shown)
             figures = [list(map(float, FIGURE.findall(each))) for each in (printed, shown)]
             assert figures[0] == pytest.approx(figures[1], rel=1e-5)
+    for picture in re.findall(r"\]\((\w+\.svg)\)", text):
+        assert_same_tooltips(Path(picture), PAGE.parent / picture)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from commands import TINY
 from runs import assert_same_file
 
-from elmo_cli import ElmoEmbedder, write_usages
+from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
@@ -50,7 +51,7 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("usages"):
             words = {"bank": "bank"}
-            return write_usages(embedder(), text, output, words, overwrite=overwrite).summary
+            return write_occurrences(embedder(), text, output, words, overwrite=overwrite).summary
         settings = OUTPUTS[output.name]
         return embedder().embed_file(text, output, overwrite=overwrite, **settings)
 
@@ -139,3 +140,29 @@ def test_an_old_output_survives_any_call_that_failed(text: Path, name: str) -> N
         assert output.read_bytes() in (old.read_bytes(), whole)
         run(text, output, overwrite=True)
         assert output.read_bytes() == whole
+
+
+def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
+    source, output, kept = text.parent / "in.csv", text.parent / "pooled.npy", set[bytes]()
+    ids = text.parent / "pooled.npy.ids.txt"
+
+    def run_with(*names: str) -> None:
+        source.write_text("\n".join(["id,text", *(f"{name},the bank" for name in names)]))
+        run(source, output, overwrite=True)
+
+    counting = Disk()
+    with counting.used():
+        run_with("old")
+    for number in range(1, counting.n_calls + 2):
+        run_with("old")
+        with Disk([number]).used(), suppress(OutputError):
+            run_with("a", "b")
+        n_rows = len(np.load(output))
+        if ids.exists():
+            kept.add(ids.read_bytes())
+            assert ids.read_text() == ("old\n" if n_rows == 1 else "a\nb\n")
+    assert len(kept) == 2
+    output.unlink()
+    message = r"pooled\.npy\.ids\.txt: exists already\. Use --overwrite to replace it\.$"
+    with pytest.raises(OutputError, match=message):
+        run(source, output)

@@ -196,7 +196,7 @@ def test_missing_tensorboard_is_reported_at_the_start(
 
 
 def test_train_reports_wrong_usage() -> None:
-    assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
+    assert_misused(elmo(*COMMAND), "give --preset, --options-file or --init-from")
     for name, value, allowed in (("dropout", "1", "0<=x<1"), ("learning-rate", "0", "x>0")):
         result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
         message = f"Invalid value for '--{name}': {float(value)} is not in the range {allowed}."

@@ -1,0 +1,125 @@
+"""Hooks of MkDocs: addresses from pyproject.toml, and pages for linked files outside docs/.
+
+A page links to a file of the repository as on GitHub, such as `../examples/sentiment.py`. Here each
+such file becomes a page of the site, and the link leads to that page. A link to a file that does
+not exist stays as it is, and `mkdocs build --strict` reports it.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
+LANGUAGES = {
+    **{".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".cff": "yaml"},
+    **{".sh": "sh", "": "docker"},
+}
+"""Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
+RENAMED = {"README.md": "index.md"}
+"""Files outside docs/ that a page of docs/ replaces."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Take the addresses of the repository and of the site from pyproject.toml."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = dict(re.findall(r'^(repository|documentation) = "(.+?)/?"', project, re.M))
+    if "repository" in found:
+        config.repo_url = found["repository"]
+        config.repo_name = "/".join(found["repository"].split("/")[-2:])
+    if "documentation" in found and not config.site_url:  # `mkdocs serve` has set its own.
+        config.site_url = found["documentation"] + "/"
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each linked file outside docs/, and for the files that these link to."""
+    texts = [(f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()]
+    while texts:
+        source, text = texts.pop()
+        for target in linked_files(text, source):
+            uri = page_of(target)
+            if uri not in files.src_uris:
+                content = page_text(target)
+                files.append(File.generated(config, uri, content=moved(content, target)))
+                texts.append((target, content))
+                if target.endswith(".ipynb"):
+                    path = str(ROOT / target)
+                    files.append(File.generated(config, target, abs_src_path=path))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links of a page of docs/ lead to the pages of files outside docs/."""
+    is_added = page.file.generated_by is not None
+    return markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+
+
+def linked_files(text: str, source: str) -> Iterator[str]:
+    """Yield the existing files outside docs/ that a file links to, by their paths."""
+    for part in FENCE.split(text)[::2]:
+        for _, link, _ in LINK.findall(part):
+            target = target_of(link, source)
+            if target and not target.startswith("docs/") and target not in RENAMED:
+                yield target
+
+
+def target_of(link: str, source: str) -> str | None:
+    """Return the path of a linked file in the repository, or None if it is no such file."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
+    is_inside = not re.match(r"[a-z]+:|/", link) and not path.startswith("..")
+    return path if is_inside and (ROOT / path).is_file() else None
+
+
+def page_of(path: str) -> str:
+    """Return the page of the site for a file of the repository."""
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    if path.endswith((".md", ".ipynb")):
+        return RENAMED.get(path) or posixpath.splitext(path)[0] + ".md"
+    return f"{path}.md"
+
+
+def moved(text: str, source: str) -> str:
+    """Return the text of a file whose links lead from its page to the pages of their targets."""
+    folder = posixpath.dirname(page_of(source)) or "."
+
+    def move(match: re.Match[str]) -> str:
+        before, link, after = match.groups()
+        target = target_of(link, source)
+        stays = target is None or (source.startswith("docs/") and target.startswith("docs/"))
+        return match[0] if stays else before + posixpath.relpath(page_of(target), folder) + after
+
+    parts = FENCE.split(text)
+    parts[::2] = [LINK.sub(move, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def page_text(path: str) -> str:
+    """Return a file of the repository in Markdown."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".md"):
+        return text
+    if path.endswith(".ipynb"):
+        return notebook_text(json.loads(text), posixpath.basename(path))
+    name = LANGUAGES.get(posixpath.splitext(path)[1], "text")
+    return f"# {posixpath.basename(path)}\n\nThe file `{path}`:\n\n~~~~{name}\n{text}~~~~\n"
+
+
+def notebook_text(notebook: dict[str, Any], name: str) -> str:
+    """Return the cells of a notebook in Markdown, with a link to the notebook."""
+    cells = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        cells.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
+    # The page has a folder of its own on the site.
+    cells.insert(1, f'This page shows a notebook: <a href="../{name}" download>{name}</a>.')
+    return "\n\n".join(cells) + "\n"
