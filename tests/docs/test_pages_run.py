@@ -36,7 +36,6 @@ PAGES = (
     "docs/allennlp.md",
     "docs/analysis.md",
     "docs/change.md",
-    "docs/environment.md",
     "docs/index.md",
     "docs/language-model.md",
     "docs/large-runs.md",
@@ -51,6 +50,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/vectors.md",
     "docs/word-vectors.md",
+    "docs/environment.md",
 )
 RAW_TEXT = "The door was open. She didn't go in!\nIt was too late.\n"
 FILES = {
