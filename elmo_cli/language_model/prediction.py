@@ -233,7 +233,7 @@ def sample_sentences(
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     if GAP in check_sentence(text, "text"):
-        raise InputError(f"expected a text without a gap ({GAP}) to continue")
+        raise InputError(f"a text to continue cannot have a gap ({GAP})")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in random]
