@@ -161,7 +161,7 @@ def test_files_folders_and_modules_are_the_same_model(
 
 def test_only_one_model_may_be_named(files: ModelFiles) -> None:
     bilm, folder = load_bilm(files), files.options.parent
-    one_of_them = "^Give either options_file and weight_file, or (module, or model\.|model, or)"
+    one_of_them = r"^Give either options_file and weight_file, or (module, or model\.|model, or)"
     for arguments in (
         {"options_file": files.options, "weight_file": files.weights, "module": bilm},
         {"options_file": files.options, "weight_file": files.weights, "model": folder},

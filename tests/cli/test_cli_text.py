@@ -137,7 +137,8 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     elmo(*arguments, "--tokenizer", "moses")
     result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
     message = (
-        "out.hdf5 already exists, and was written with other options: tokenizer (moses:en, not moses:fr). "
+        "out.hdf5 already exists, and was written with other options: --tokenizer (moses:en, not "
+        "moses:fr). "
         "Use --overwrite to start over."
     )
     assert_fails(result, message)

@@ -241,7 +241,8 @@ $ printf 'x,count,word\na,3,cat\n' > counts.csv; elmo surprisal the.txt --freque
 
 # Outputs
 ! elmo embed text.txt v.h5 --layers top
-v.h5 already exists, and was written with other options: layers (all, not top). Use --overwrite to start over.
+v.h5 already exists, and was written with other options: --layers (all, not top). Use
+--overwrite to start over.
 $ elmo embed text.txt v.h5 --layers top --overwrite
 5 sentences, 13 tokens
 ! elmo embed the.txt v.h5
@@ -297,7 +298,7 @@ already exists. Use --overwrite to replace it.
 $ elmo surprisal text.txt --plot v.h5.svg --overwrite
 5 sentences
 ! elmo distribute text.txt model --engine none
-or an empty one, found other files in it. Choose another folder.
+not an `elmo distribute` folder, and not empty. Choose another folder.
 $ elmo distribute text.txt parts --engine none
 1 of 1 part
 ! elmo convert model o.safetensors

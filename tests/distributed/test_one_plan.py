@@ -186,9 +186,7 @@ def test_equal_runs_that_start_together_both_end_well() -> None:
 def test_of_other_runs_that_start_together_one_creates_the_plan() -> None:
     results = race("zero", "warm")
     winner = "zero" if "zero" in results else "warm"
-    assert f"These differ: --state ({winner}, not" in next(
-        each for each in results if each != winner
-    )
+    assert f"differ: --state ({winner}, not" in next(each for each in results if each != winner)
     assert_equal_to_embed("--state", winner)
 
 

@@ -104,7 +104,7 @@ def test_fasta_that_is_written_is_read(
 # What is refused
 
 UNIQUE = (
-    ", and ids name the datasets of HDF5 and npz. Make them unique, or use --layout packed, "
+    ", but ids name the datasets of HDF5 and npz. Make them unique, or use --layout packed, "
     "Parquet or JSON lines."
 )
 
@@ -140,7 +140,7 @@ UNIQUE = (
         (
             "conllu",
             "1\ta\n\n# sent_id = b\n1\tb\n",
-            "line 3: the id 'b', but earlier records have none",
+            "the id 'b', but earlier records have none",
         ),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
         ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
