@@ -117,7 +117,7 @@ class Selection:
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
         if self.mix is None and self.gamma is not None:
-            raise SettingsError("--gamma requires --mix.")
+            raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":
             raise SettingsError("--layers has no effect with --mix, which is of all layers.")
         for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):

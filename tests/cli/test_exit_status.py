@@ -55,7 +55,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--batch-tokens 0": (2, "0 is not in the range"),
     "--top 0": (2, "0 is not in the range|unexpected extra argument"),
     # Wrong combinations, with other options or with the input
-    "--gamma 2": (2, "--gamma requires --mix."),
+    "--gamma 2": (2, "--gamma requires --mix"),
     "--mix 1,2,3 --layers all": (2, "choose one of --mix and --layers"),
     "--options-file o.json": (2, "--options-file"),
     "--input-format conllu --split-sentences": (

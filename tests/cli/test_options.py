@@ -97,7 +97,7 @@ def test_conditions_name_options_of_the_command(name: str) -> None:
         ("embed IN OUT --top --average", "choose one of --top and --average"),
         ("embed IN OUT --mix 1,2,3 --layers 1", "choose one of --mix and --layers"),
         ("embed IN OUT --mix 1,2,3 --top", "choose one of --top and --mix"),
-        ("embed IN OUT --gamma 1.2", "--gamma requires --mix."),
+        ("embed IN OUT --gamma 1.2", "--gamma requires --mix"),
         ("cosine a b c --layer 1 --json", "choose one of --layer and --json"),
         ("perplexity IN --batch-size 64", "--batch-size requires --state carry"),
         ("perplexity IN --format csv", "--format requires --per-sentence"),

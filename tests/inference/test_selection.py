@@ -159,7 +159,7 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
     ("choice", "message"),
     [
         ({"pooling": "median"}, "pooling 'median': expected mean, max, first, last"),
-        ({"gamma": 2.0}, "--gamma requires --mix."),
+        ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},
             "--layers has no effect with --mix, which is of all layers.",

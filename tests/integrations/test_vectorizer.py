@@ -145,7 +145,7 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
             {"tokenizer": "words"},
             "--tokenizer 'words': expected whitespace, moses, spacy, residues, or",
         ),
-        ({"gamma": 2.0}, "--gamma requires --mix."),
+        ({"gamma": 2.0}, "--gamma requires --mix"),
     ],
 )
 def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) -> None:
