@@ -52,7 +52,7 @@ def check_output(path: str | Path, *sources: str | Path | None, overwrite: bool)
             kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
             raise OutputError(f"{path}: expected an output file, found {kind}")
         if not overwrite:
-            raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
+            raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
     if not path.parent.is_dir():
         raise MissingFolderError(
             f"{path}: the folder {path.parent} does not exist. Create it first."

@@ -83,7 +83,7 @@ class Elmo(nn.Module):
             module = load_bilm(choose_model(model, options_file, weight_file))
         elif (options_file, weight_file, model) != (None, None, None):
             expected = "options_file and weight_file, or module, or model"
-            raise ModelError(f"expected {expected}, found more")
+            raise ModelError(f"Give either {expected}.")
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -226,7 +226,7 @@ def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
     errors = torch.stack([gaps.any(), lost.any()])
     *lengths, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
     if has_gap:
-        raise InputError("inputs: expected padding after the tokens, found some before a token")
+        raise InputError("inputs: padding before a token. It must come after the tokens.")
     if is_lost:
         expected = "indices in vocab_to_cache where inputs has no characters"
         raise InputError(f"word_inputs: expected {expected}, found one outside it")

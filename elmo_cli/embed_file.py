@@ -86,8 +86,8 @@ def embed_file(
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
         raise InputError(
-            f"--state carry with the sentences of a table: expected --batch-size 1, found "
-            f"{batch_size}"
+            f"--state carry with --split-sentences of a table requires --batch-size 1, not "
+            f"{batch_size}."
         )
     attributes = {
         **engine.attributes(selection, batch_size),
@@ -345,7 +345,7 @@ class _Run:
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
                 raise OutputError(
-                    f"{writer.path} exists already, of the first "
+                    f"{writer.path} already exists, but contains only the first "
                     f"{counted(progress.n_records, unit)} of this input. Use --overwrite to "
                     "replace it."
                 )

@@ -136,7 +136,7 @@ class ElmoEmbedder:
         """Write the model as a folder for the hub, with config.json and README.md.
 
         Raises:
-            ElmoError: A file exists already, or the model cannot be written in this form.
+            ElmoError: A file already exists, or the model cannot be written in this form.
         """
         from elmo_cli.pretrained.manage import save_model
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 _FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "use-sentence-keys")
 _OTHER_NAMES: Final = {"format": "file_format", "mean-layers": "layers"}
 _OPTION: Final = re.compile(
-    r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|float16|"
+    r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|cpu|float16|"
     r"float32|form|jsonl|lemma|mean|packed|parquet|pca|spacy:\w+|text|tokens|top|tsne|zero)\b)?"
 )
 """Option in a message, with a value that may follow. Commands in backticks stay as they are."""

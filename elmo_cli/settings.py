@@ -121,8 +121,7 @@ class Selection:
         if self.mix is None and self.gamma is not None:
             raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":
-            mismatch = "expected none with a mix, which is of all layers"
-            raise SettingsError(f"--layers {self.layers!r}: {mismatch}")
+            raise SettingsError("--layers has no effect with --mix, which is of all layers.")
         for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
@@ -137,7 +136,7 @@ class Selection:
             return replace(self, layers=_check_layers(self.layers, n_layers))
         if len(self.mix) != n_layers:
             raise SettingsError(
-                f"mix: expected {n_layers} numbers, one per layer from the token layer up, "
+                f"--mix: expected {n_layers} numbers, one per layer from the token layer up, "
                 f"found {len(self.mix)}"
             )
         gamma = 1.0 if self.gamma is None else float(self.gamma)
@@ -249,7 +248,7 @@ def plan_file(
     if text.settings.shard is not None and state == "carry":
         raise SettingsError(
             "--shard requires --state zero or warm: carried states need all lines in their "
-            "order; leave out --shard"
+            "order. Remove --shard."
         )
     input_name = text.format.name
     if written.use_sentence_keys and input_name != TEXT.name:

@@ -13,7 +13,7 @@ import elmo_cli
 PACKAGE = Path(elmo_cli.__file__).parent
 
 BUDGETS = {
-    "analysis": 2_440,
+    "analysis": 2_480,
     "cli": 3_570,
     "compiled": 305,
     "distributed": 1_230,
@@ -21,7 +21,7 @@ BUDGETS = {
     "integrations": 440,
     "language_model": 1_580,
     "model": 1_810,
-    "outputs": 2_540,
+    "outputs": 2_580,
     "pretrained": 1_290,
     "text": 2_700,
     "training": 2_030,

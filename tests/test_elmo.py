@@ -161,9 +161,7 @@ def test_files_folders_and_modules_are_the_same_model(
 
 def test_only_one_model_may_be_named(files: ModelFiles) -> None:
     bilm, folder = load_bilm(files), files.options.parent
-    one_of_them = (
-        "^expected options_file and weight_file, or (module, or model, found more|model, or)"
-    )
+    one_of_them = r"^Give either options_file and weight_file, or (module, or model\.|model, or)"
     for arguments in (
         {"options_file": files.options, "weight_file": files.weights, "module": bilm},
         {"options_file": files.options, "weight_file": files.weights, "model": folder},
@@ -256,7 +254,7 @@ def with_id(value: int) -> Tensor:
         ((IDS[..., 0],), r"inputs: expected shape \(B, T, 50\), found \(3, 4\)$"),
         ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
         ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
-        ((IDS.flip(1),), r"inputs: expected padding after the tokens"),
+        ((IDS.flip(1),), r"inputs: padding before a token"),
         ((with_id(1000),), r"inputs: expected ids that .*, found 0 to 1000$"),
         ((with_id(-2),), r"inputs: expected ids that .*, found -2 to 261$"),
         (
@@ -268,7 +266,7 @@ def with_id(value: int) -> Tensor:
             "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
             "found one outside it$",
         ),
-        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), "inputs: expected padding after the tokens"),
+        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), "inputs: padding before a token"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(

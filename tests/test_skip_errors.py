@@ -65,7 +65,7 @@ def test_skipped_sequences_with_a_valid_id_get_a_dataset(tmp_path: Path) -> None
         assert (file.attrs["records"], file.attrs["input_records"]) == ("3", "5")
     assert set(skipped) == {"b", "sequence 3", "sequence 4"}
     assert skipped["b"].startswith(f"{path}, line 4, column 2: not valid UTF-8")
-    repeated = f"{path}, line 5: the id 'a' is that of line 1 already, and ids name the datasets"
+    repeated = f"{path}, line 5: the id 'a' is also in line 1, but ids name the datasets"
     assert skipped["sequence 3"].startswith(repeated)
     assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
 

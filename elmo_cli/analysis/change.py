@@ -120,7 +120,7 @@ def read_occurrences(
     widths = sorted({matrix.shape[1] for _, matrix in named if len(matrix)})
     if len(widths) > 1:
         numbers = " and ".join(map(str, widths))
-        raise InputError(f"{old} and {new}: expected vectors of one width, found {numbers}")
+        raise InputError(f"{old} and {new}: the vectors have the widths {numbers}. Use one model.")
     return first, second
 
 

@@ -134,13 +134,13 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
-                problem = "expected one vector per sentence, found one per token"
-                remedy = "`elmo embed --pooling mean` writes the former."
+                problem = "the file has one vector per token"
+                remedy = "`elmo embed --pooling mean` writes one per sentence."
                 raise InputError(f"{source.path}: {problem}. {remedy}")
             if not pooled and pooling is not None:
                 raise InputError(
-                    f"{source.path}: expected one vector per token, found one per sentence, by "
-                    f"--pooling {pooling}. Use `elmo neighbours --sentence`, or embed without."
+                    f"{source.path}: the file has one vector per sentence (--pooling {pooling}). "
+                    "Use `elmo neighbours --sentence`, or embed without --pooling."
                 )
 
     def close(self) -> None:

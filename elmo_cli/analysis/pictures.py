@@ -71,7 +71,8 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise OutputNameError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+        known = " or ".join(SUFFIXES)
+        raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
@@ -173,7 +174,7 @@ def plot_changes(
 
     Raises:
         InputError: No word has a finite change.
-        OutputError: `output` has another suffix, exists already or cannot be written.
+        OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: matplotlib is not installed.
     """
     check_figure(output, overwrite=overwrite)

@@ -60,7 +60,7 @@ def plot_occurrences(
 
     Raises:
         InputError: The word has too few occurrences, or a file has no vectors of its tokens.
-        OutputError: `output` has another suffix, exists already or cannot be written.
+        OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
     check_figure(output, overwrite=overwrite)
@@ -108,14 +108,13 @@ def _check_number(
     """Raise an `InputError` if there are too few occurrences for a picture."""
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences < minimum:
-        number = counted(n_occurrences, "occurrence") if n_occurrences else "none"
+        number = counted(n_occurrences, "occurrence")
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
         if "," in word and not n_occurrences:
             advice = ". Name one word. A target word of `elmo usages` has all its forms."
-        found = f"found {number} in {files}{advice}"
-        raise InputError(f"{word!r}: expected {minimum} or more occurrences, {found}")
+        raise InputError(f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}")
 
 
 def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
@@ -130,7 +129,7 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     if not np.isfinite(vectors).all():
         raise InputError(f"{word!r}: some vectors are not finite (NaN or infinity)")
     if (vectors == vectors[0]).all():
-        raise InputError(f"{word!r}: the vectors of all occurrences are equal, as in layer 0")
+        raise InputError(f"{word!r}: all occurrences have the same vector, as in layer 0")
     return vectors
 
 

@@ -196,7 +196,7 @@ def plan_usages(
         raise SettingsError(f"--state carry: {reason}. Choose --state zero or warm.")
     if selection.pooling or written.forget_sentences or written.use_sentence_keys:
         needs = "one vector per token, and sentences with their numbers"
-        remedy = "Remove pooling, forget_sentences and use_sentence_keys."
+        remedy = "Remove --pooling, --forget-sentences and --use-sentence-keys."
         raise SettingsError(f"target words need {needs}. {remedy}")
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:

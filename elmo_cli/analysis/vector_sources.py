@@ -194,7 +194,7 @@ class ActivationsSource(VectorSource):
         for index, (record, values) in enumerate(self._activations.records()):
             line = f"{self.path}, line {index + 1:,}"
             if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
-                expected = f"{n_layers or 1} layers, as the attributes say"
+                expected = f"{n_layers or 1} layers, as in the attributes"
                 raise InputError(f"{line}: expected {expected}, found the shape {values.shape}")
             vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
             try:

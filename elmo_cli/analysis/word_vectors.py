@@ -101,7 +101,7 @@ def write_token_vectors(
 
     Raises:
         InputError: The words cannot be read, or a word has white space and the format is text.
-        OutputError: `output` has another suffix, exists already or cannot be written.
+        OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: The model or its softmax is missing or invalid.
     """
     output = Path(output)
@@ -317,7 +317,7 @@ def _as_lines(path: Path, words: Sequence[str]) -> Sequence[str]:
     pattern = _WHITE_SPACE.get(_suffix(path), "(?!)")
     changed = [word[:60] for word in words if re.search(pattern, word)]
     if changed:
-        shown = f"{counted(len(changed), 'word')} is written as _, the first in {changed[0]!r}"
+        shown = f"{counted(len(changed), 'word')} becomes _, for example in {changed[0]!r}"
         logger.warning("Warning: %s: white space in %s. npz and HDF5 keep it.", path, shown)
     return [re.sub(pattern, "_", word) for word in words] if changed else words
 

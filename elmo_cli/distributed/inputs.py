@@ -203,7 +203,7 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
             raise InputError(f"{pattern}: the input is in the output folder. {OTHER_FOLDER}")
         if n_inside := len(found) - len(outside):
             left_out = counted(n_inside, "file")
-            logger.warning("%s: left out %s of the output folder", pattern, left_out)
+            logger.warning("%s: skipped %s in the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
         return [Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)]
@@ -254,8 +254,8 @@ def split_inputs(
             n_records += part.n_records
     if len(types.has_ids) > 1:
         raise InputError(
-            f"{types.has_ids[False]}: expected records with ids, as in {types.has_ids[True]}, "
-            "found none. Embed the inputs with ids and those without to two folders."
+            f"{types.has_ids[False]}: no ids, but the records of {types.has_ids[True]} have ids. "
+            "Embed the inputs with ids and those without to two folders."
         )
     return parts, types.merged()
 
@@ -356,7 +356,7 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
 
     try:
         if not file_system.get_file_info(inner).is_file:
-            raise MissingInputError(f"{path}: cannot read the input: expected a file, found none.")
+            raise MissingInputError(f"{path}: cannot read the input: there is no such file.")
         with io.BufferedReader(file_system.open_input_file(inner), _BUFFER_BYTES) as file:
             yield file
     except ElmoError:

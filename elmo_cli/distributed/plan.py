@@ -108,8 +108,7 @@ def open_plan(
     if stored is None:
         if names - {"_elmo"}:
             raise OutputError(
-                f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
-                f"found other files in it. {OTHER_FOLDER}"
+                f"{folder.location}: not an `elmo distribute` folder, and not empty. {OTHER_FOLDER}"
             )
         vector = _empty_vector(settings, files.parsed_options)
         n_tokens = _n_part_tokens(vector, settings, part_mb)
@@ -119,7 +118,8 @@ def open_plan(
         stored = read_plan(folder) or plan  # Another run may have been faster.
     if differing := _differences(stored, recorded, inputs):
         raise OutputError(
-            f"{folder.location} belongs to a run that differs in {shown(', '.join(differing))}. "
+            f"{folder.location} belongs to another run. These differ: "
+            f"{shown(', '.join(differing))}. "
             f"{OTHER_FOLDER}"
         )
     return stored
@@ -155,7 +155,7 @@ def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
     schema = _read_schema(folder)
     if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
         raise OutputError(
-            f"{folder.location}: the plan of this run is not there any more. The folder was moved "
+            f"{folder.location}: the plan of this run is missing. The folder was moved "
             "or removed, or belongs to another run. Choose another folder."
         )
     return {each.name: each.type for each in schema if each.name not in _OWN_COLUMNS}

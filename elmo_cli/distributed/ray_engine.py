@@ -166,12 +166,12 @@ def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
         except Exception as error:
             reason = first_line(error)
             if isinstance(error, TimeoutError):
-                reason = f"nothing for {_CONNECT_SECONDS:.0f} seconds"
+                reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
             elif isinstance(error, OSError):
                 reason = error.strerror or reason
             raise ElmoError(
-                f"--address {address}: expected a cluster of Ray, found {reason}. Without "
-                "--address the run starts its own."
+                f"--address {address}: cannot connect to a Ray cluster: {reason}. Without "
+                "--address, the run starts its own."
             ) from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.

@@ -165,7 +165,7 @@ def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
     """Return the status of a folder as values of JSON, and as lines of text."""
     plan = read_plan(folder)
     if plan is None:
-        raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none.")
+        raise InputError(f"{folder.location}: not an `elmo distribute` folder.")
     done, n_parts = find_done(folder, plan.sha256), len(plan.parts)
     lines, missing = [f"{len(done):,} of {counted(n_parts, 'part')}"], []
     for part in plan.parts:

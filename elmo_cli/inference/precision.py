@@ -47,19 +47,20 @@ def choose_device(device: Device) -> torch.device:
 def _explain_missing(name: str, n_gpus: int) -> str:
     """Return why a device is missing, and what to do."""
     if name == "mps":
-        return "torch finds no Apple GPU. Use cpu."
+        return "torch finds no Apple GPU. Use --device cpu."
     if not name.removeprefix("cuda:").isdecimal():
         return "unknown. Use auto, cpu, cuda, cuda:N or mps."
     if n_gpus:
         return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
     if torch.version.cuda is None and torch.version.hip is None:
-        remedy = "Install a build with CUDA from https://pytorch.org, or use cpu."
+        remedy = "Install a build with CUDA from https://pytorch.org, or use --device cpu."
         return f"torch {torch.__version__} was built without CUDA. {remedy}"
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU. Change or unset it."
     return (
         f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}. Install a newer "
-        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or use cpu."
+        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or use "
+        "--device cpu."
     )
 
 
@@ -150,12 +151,12 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise SettingsError(f"--precision int8: expected the CPU, found {device}. Use bfloat16.")
+        raise SettingsError(f"--precision int8 requires the CPU, not {device}. Use bfloat16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(
-            "--precision int8: expected a processor with AVX-512 VNNI and a torch with it, "
-            f"found {capability} and torch {torch.__version__}. Use float32."
+            "--precision int8 requires a processor and a torch with AVX-512 VNNI, not "
+            f"{capability} and torch {torch.__version__}. Use float32."
         )
     weights = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
     return ComputeTypes(device, torch.float32, weights, torch.int8)

@@ -48,7 +48,7 @@ class HubElmo(nn.Module):
         """
         super().__init__()
         if model is not None and module is not None:
-            raise ModelError("expected model or module, found both")
+            raise ModelError("Give either model or module, not both.")
         self.bilm = load_bilm(find_model(model)) if module is None else module
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -125,7 +125,7 @@ def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[li
     if batch and signature is not None and (signature == "default") != bool(strings):
         expected = "sentences" if signature == "default" else "lists of tokens"
         problem = f"expected {expected}, found {kind_of(batch[0])}"
-        remedy = "Give what it takes, or leave signature out."
+        remedy = "Give what it takes, or remove signature."
         raise InputError(f"signature {signature}: {problem}. {remedy}")
     if not strings:
         rows = list(check_sentences(batch, "inputs"))

@@ -87,7 +87,7 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
         counts[word] = counts.get(word, 0.0) + number
     total = sum(counts.values())
     if not total:
-        raise InputError(f"{path}: expected words with counts, found none")
+        raise InputError(f"{path}: no words with counts")
     return {word: math.log2(number / total) for word, number in counts.items() if number}
 
 

@@ -241,7 +241,7 @@ def sample_sentences(
     check_at_least("seed", seed, 0)
     text = model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
     if GAP in text:
-        raise InputError(f"expected a text without a gap ({GAP}) to continue")
+        raise InputError(f"a text to continue cannot have a gap ({GAP})")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in random]

@@ -247,7 +247,7 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
-        problem = f"config_path names {name!r}, which is missing in the folder"
+        problem = f"config_path is {name!r}, which is missing in the folder"
         raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []

@@ -176,7 +176,7 @@ class AllenNlpWriter(Hdf5Writer):
             # h5py raises it if a part of the name is a dataset already.
             raise InputError(
                 f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
-                "one that is there already; leave out --use-sentence-keys"
+                "an existing one. Remove --use-sentence-keys."
             ) from None
         if record.attributes:
             self._hdf5[name].attrs.update(as_text(record.attributes))

@@ -25,7 +25,7 @@ from elmo_cli.errors import OutputError, StoppedError
 PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 256 * PAGE_BYTES
 _WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)  # odd, one per word of a page
-_ADVICE: Final = "of `elmo embed`. Move it away, or choose another output."
+_ADVICE: Final = "`elmo embed` output. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
 
 # State of a complete file that still has to be renamed.
@@ -234,7 +234,7 @@ class ResumableFile(FileIO):
             self._write_log(_EMPTY)
             self.path.touch()
         elif self.path.is_symlink() or not self.log.is_file():
-            raise OutputError(f"{self.path}: not an unfinished output {_ADVICE}")
+            raise OutputError(f"{self.path}: not an unfinished {_ADVICE}")
         super().__init__(self.path, "r+b")
         try:
             self._restore(_read_log(self.log), should_stop)
@@ -301,7 +301,7 @@ def _read_log(path: Path) -> _Log:
     # Opening a named pipe would wait for its writer.
     checksum, _, content = (path.read_bytes() if path.is_file() else b"").partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
-        raise OutputError(f"{path}: not a log of an unfinished output {_ADVICE} {_START_OVER}")
+        raise OutputError(f"{path}: not a log of an unfinished {_ADVICE} {_START_OVER}")
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
     starts = range(0, len(body), PAGE_BYTES)

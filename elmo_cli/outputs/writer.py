@@ -45,6 +45,17 @@ logger = logging.getLogger(__name__)
 _FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 # Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
+_NAMES: Final = {
+    "elmo_cli_version": "version of elmo-cli",
+    "format": "input format",
+    "key_column": "--id-column",
+    "model_sha256": "weights of the model",
+    "normalization": "normalization",
+    "options": "options of the model",
+    "output format": "--format",
+    "sentence_keys": "--use-sentence-keys",
+}
+"""Names in messages of attributes that are not called like the option that they record."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
@@ -96,7 +107,9 @@ class ActivationsWriter:
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
         if self.is_complete:
-            self._resume(finished_state(self.path), f"{self.path} exists already and")
+            self._resume(
+                finished_state(self.path), f"{self.path} already exists, and was written with"
+            )
 
     @property
     def partial(self) -> Path:
@@ -169,7 +182,7 @@ class ActivationsWriter:
                 return None
             if file.state is not None:
                 try:
-                    self._resume(file.state, f"{file.path} is of an unfinished run that")
+                    self._resume(file.state, f"{file.path} is an unfinished run with")
                 except OutputError:
                     if not overwrite:
                         file.close()
@@ -203,7 +216,8 @@ class ActivationsWriter:
         differing = differences(there, here)
         if differing:
             raise OutputError(
-                f"{what} differs in {shown(', '.join(differing))}. Use --overwrite to start over."
+                f"{what} other options: {shown(', '.join(differing))}. Use --overwrite to start "
+                "over."
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -227,8 +241,8 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
     hints = {"normalization": f": use --tokenizer {recorded_tokenizer(there) or 'whitespace'}"}
     return [
-        f"{name} ({shown(there.get(name, 'none'))}, not {shown(here.get(name, 'none'))}"
-        f"{hints.get(name, '')})"
+        f"{_NAMES.get(name, '--' + name.replace('_', '-'))} ({shown(there.get(name, 'none'))}, "
+        f"not {shown(here.get(name, 'none'))}{hints.get(name, '')})"
         for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)
     ]
@@ -255,7 +269,7 @@ def finished_state(path: Path) -> dict[str, Any]:
         progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
         n_records = int(stored["records"])
         return {"settings": settings, "n_records": n_records, "run": {"place": progress}}
-    raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
+    raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
 
 
 @dataclass

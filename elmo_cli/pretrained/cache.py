@@ -103,7 +103,7 @@ def download_file(
             reason = reason.removeprefix(f"{unfinished}: ").removesuffix(".")
             errors.append(f"{reason.removeprefix(f'{destination.name}: ')} ({host})")
     advice = advice or "If you can get the file elsewhere, give its path in place of the URL."
-    raise ModelError(f"cannot download {destination.name}: {'; '.join(errors)}. {advice}")
+    raise ModelError(f"cannot download {destination.name}: {errors[-1]}. {advice}")
 
 
 def not_written(path: Path, error: OSError) -> ModelError:

@@ -96,15 +96,15 @@ def _id_error(
     remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
     if ids != "any" and numbers and (identifier is None) != (None in numbers):
         if identifier is None:
-            return f"expected an id, as before, found none.{remedy}"
-        return f"expected no id, as before, found {identifier[:60]!r}"
+            return f"no id, but earlier records have one.{remedy}"
+        return f"the id {identifier[:60]!r}, but earlier records have none"
     if ids != "any" and identifier == "":
-        return f"expected an id, found an empty cell.{remedy}"
+        return f"the id is empty.{remedy}"
     first = numbers.setdefault(identifier, number)
     if ids == "datasets" and identifier is not None and first != number:
         name = f"the id {identifier[:60]!r}"
         return (
-            f"{name} is that of {number_unit} {first} already, and ids name the datasets of HDF5 "
-            f"and npz. Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
+            f"{name} is also in {number_unit} {first}, but ids name the datasets of HDF5 and npz. "
+            f"Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
         )
     return None

@@ -400,7 +400,7 @@ def not_utf8(name: str, error: UnicodeDecodeError, number: int = 1) -> InputErro
     # Windows-1252 is Latin-1 with letters and quotes in place of control characters.
     advice = "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
-        advice = "It has control characters, so it seems to be no text."
+        advice = "It contains control characters, so it is probably not a text."
     return InputError(
         f"{name}, line {line}, column {column}: not valid UTF-8 (byte "
         f"0x{content[error.start]:02x}). {advice}"

@@ -273,8 +273,8 @@ def is_finished(description: Description) -> bool:
     before = _read_signature(folder)
     if before is None:
         raise ModelError(
-            f"{folder}: {weights[0].name} is there, but no {CHECKPOINT_FILE}. Choose another "
-            f"folder, and --init-from {folder} to start from that model."
+            f"{folder}: the folder contains {weights[0].name}, but no {CHECKPOINT_FILE}. Choose "
+            f"another folder, and --init-from {folder} to start from that model."
         )
     check_same_run(before, description)
     if before.options != signature.options:

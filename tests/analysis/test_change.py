@@ -166,7 +166,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             {},
             r"old\.hdf5 and .*new\.hdf5 cannot be read together: state",
         ),
-        (npz, other, {}, r"expected vectors of one width, found 4 and 5"),
+        (npz, other, {}, r"the vectors have the widths 4 and 5\."),
         (npz, all_layers, {}, r"all\.npz: expected one matrix per word .* shape \(3, 2, 4\)"),
         (npz, missing, {}, r"no\.npz: no such file"),
         (

@@ -90,7 +90,7 @@ def test_the_command_draws_its_list() -> None:
     result = elmo(*command)
     assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
     assert len(result.stdout.splitlines()) == 3
-    assert_fails(elmo(*command), "c.svg: exists already. Use --overwrite to replace it.")
+    assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
     assert elmo(*command, "--overwrite").exit_code == 0
     wrong = elmo("change", "old.npz", "new.npz", "--plot", "c.gif")
-    assert_misused(wrong, "c.gif: expected a name that ends in .svg, .png, .pdf, .html")
+    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")

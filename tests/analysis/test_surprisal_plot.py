@@ -86,5 +86,5 @@ def test_sentences_after_the_maximum_are_skipped(monkeypatch: pytest.MonkeyPatch
 def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
     with pytest.raises(InputError, match=r"^s\.svg: no sentence has tokens to draw"):
         plot_surprisals([sentence_of(None)], "s.svg")
-    with pytest.raises(OutputError, match=r"^s\.txt: expected a name that ends in \.svg"):
+    with pytest.raises(OutputError, match=r"^s\.txt: unknown suffix '\.txt'"):
         plot_surprisals([GARDEN_PATH], "s.txt")

@@ -251,9 +251,9 @@ def test_overwriting_the_run_of_another_text_counts_once() -> None:
 
 def test_a_file_of_other_words_is_refused() -> None:
     usages("text.txt", "usages.hdf5")
-    with pytest.raises(ElmoError, match=r"differs in words \("):
+    with pytest.raises(ElmoError, match=r"other options: --words \("):
         usages("text.txt", "usages.hdf5", {"bank": "bank"})
-    with pytest.raises(ElmoError, match=r"differs in match \(none, not form, ignore case\)"):
+    with pytest.raises(ElmoError, match=r"other options: --match \(none, not form, ignore case\)"):
         usages("text.txt", "usages.hdf5", ignore_case=True)
 
 

@@ -137,7 +137,7 @@ def test_errors_are_one_line(folder: Path) -> None:
     )
     Path("out.vec").touch()
     there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
-    assert_fails(there, "out.vec: exists already. Use --overwrite to replace it.")
+    assert_fails(there, "out.vec: already exists. Use --overwrite to replace it.")
     with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
@@ -197,7 +197,7 @@ def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
     assert write_average_vectors(embedder, "corpus.jsonl", "out.hdf5") == len(TOKENS)
     write_average_vectors(embedder, "corpus.jsonl", name)
     joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
-    message = f"Warning: {name}: white space in 5 words is written as _, the first in 'New York'."
+    message = f"Warning: {name}: white space in 5 words becomes _, for example in 'New York'."
     if name.endswith(".npz"):
         with np.load(name) as arrays:
             assert arrays["words"].tolist() == TOKENS
@@ -207,7 +207,7 @@ def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
         joined[1] = "New York"
         rows = Path("out.metadata.tsv").read_text(encoding="utf-8").split("\n")
         assert [row.split("\t")[0] for row in rows[1:-1]] == joined
-        message = f"Warning: {name}: white space in 4 words is written as _, the first in 'a\\tb'."
+        message = f"Warning: {name}: white space in 4 words becomes _, for example in 'a\\tb'."
     else:
         words, values = read_word2vec(Path(name))
         assert words == joined
@@ -239,7 +239,7 @@ def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
     assert Path("out.metadata.tsv").read_text(encoding="utf-8") == "the\nnaïve\n東京\n"
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), vectors, rtol=1e-5)
     Path("out.tsv").unlink()
-    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: exists already"):
+    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
         write_token_vectors("words.txt", "out.tsv", model="model")
 
 

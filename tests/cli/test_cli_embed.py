@@ -203,7 +203,7 @@ def test_an_empty_text_gives_a_file_without_sentences() -> None:
 def test_an_output_is_replaced_with_overwrite_only() -> None:
     Path("out.hdf5").write_bytes(b"old")
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert_fails(result, "out.hdf5: exists already. Use --overwrite to replace it.", loads=True)
+    assert_fails(result, "out.hdf5: already exists. Use --overwrite to replace it.", loads=True)
     assert Path("out.hdf5").read_bytes() == b"old"
     assert elmo("embed", "text", "out.hdf5", "--overwrite", *TINY_MODEL).exit_code == 0
     assert len(datasets("out.hdf5")) == 4
@@ -340,7 +340,7 @@ def test_a_device_that_is_not_there_is_an_error(
     if option[1] != "tpu":
         message = (
             f"--device 'cuda:0': torch {torch.__version__} was built without CUDA. Install a build "
-            "with CUDA from https://pytorch.org, or use cpu."
+            "with CUDA from https://pytorch.org, or use --device cpu."
         )
     assert_fails(result, message, loads=True)
     assert_no_output()

@@ -110,6 +110,6 @@ def test_a_mix_requires_numbers(mix: str) -> None:
 
 def test_a_mix_that_does_not_fit_the_model_is_an_error() -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", "1,2", *TINY_MODEL)
-    message = "mix: expected 3 numbers, one per layer from the token layer up, found 2"
+    message = "--mix: expected 3 numbers, one per layer from the token layer up, found 2"
     assert_misused(result, message)
     assert os.listdir() == ["text"]

@@ -234,13 +234,12 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
     assert_fails(
         elmo("neighbours", "bank", NEW, "pooled.hdf5"),
-        "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling mean. "
+        "pooled.hdf5: the file has one vector per sentence (--pooling mean). "
         "Use `elmo neighbours --sentence`, or embed without.",
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),
-        "v.hdf5: expected one vector per sentence, found one per token. `elmo embed --pooling "
-        "mean` writes the former.",
+        "v.hdf5: the file has one vector per token. `elmo embed --pooling mean` writes the former.",
     )
     other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
     assert_fails(

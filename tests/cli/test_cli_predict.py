@@ -122,7 +122,7 @@ def test_a_file_is_not_taken_for_the_text() -> None:
     [
         ("a ___ b ___", [], "expected one gap (___), found 2, in: a ___ b ___"),
         ("a ___", ["--each"], "--each cannot be used with a gap (___)"),
-        ("a ___", ["--sample", "1"], "expected a text without a gap (___) to continue"),
+        ("a ___", ["--sample", "1"], "a text to continue cannot have a gap (___)"),
     ],
 )
 def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:

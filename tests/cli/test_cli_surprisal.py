@@ -237,4 +237,4 @@ def test_a_plot_is_drawn_and_never_replaced_unasked() -> None:
     )
     assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(encoding="utf-8")
     again = elmo("surprisal", "items.csv", "--plot", "s.html", "-q")
-    assert_fails(again, "s.html: exists already. Use --overwrite to replace it.")
+    assert_fails(again, "s.html: already exists. Use --overwrite to replace it.")

@@ -137,7 +137,8 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     elmo(*arguments, "--tokenizer", "moses")
     result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
     message = (
-        "out.hdf5 exists already and differs in tokenizer (moses:en, not moses:fr). "
+        "out.hdf5 already exists, and was written with other options: --tokenizer (moses:en, not "
+        "moses:fr). "
         "Use --overwrite to start over."
     )
     assert_fails(result, message)
@@ -155,7 +156,7 @@ def test_marks_that_were_kept_do_not_resume_a_run() -> None:
         assert (file.attrs["tokenizer"], "normalization" in file.attrs) == ("moses:en", False)
         assert json.loads(file["0"].attrs["tokens"])[-4:] == ["“", "open", "”", "!"]
     assert (
-        "differs in normalization (none, not moses: use --tokenizer moses:en:verbatim)"
+        "other options: normalization (none, not moses: use --tokenizer moses:en:verbatim)"
         in elmo(*arguments, "moses").stderr
     )
     assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
@@ -287,4 +288,4 @@ def test_vectors_may_be_scaled_to_length_one(pooling: tuple[str, ...]) -> None:
         for values, scaled in zip(plain, normalized, strict=True):
             lengths = np.linalg.norm(values, axis=-1, keepdims=True)
             np.testing.assert_allclose(scaled, values / np.maximum(lengths, 1e-12), atol=1e-6)
-    assert "differs in normalize" in elmo(*arguments, "out.hdf5").stderr
+    assert "other options: --normalize" in elmo(*arguments, "out.hdf5").stderr

@@ -44,7 +44,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--layers 9": (2, "layers? '9'"),
     "--layer 9": (2, "layers? '9'"),
     "--mean-layers 9": (2, "layers '9'"),
-    "--mix 1,2": (2, "mix: expected 3 numbers"),
+    "--mix 1,2": (2, "--mix: expected 3 numbers"),
     "--mix 1,x,3": (2, "expected numbers separated by commas"),
     "--mix nan,1,2": (2, "expected finite float32 numbers"),
     "--pooling average": (2, "'average' is not one of"),
@@ -85,7 +85,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
         2,
         "choose one of --format|requires --p",
     ),
-    "--plot out.gif": (2, "expected a name that ends in .svg"),
+    "--plot out.gif": (2, "unknown suffix '.gif'. Choose .svg"),
     "--occurrence 3": (2, "occurs once"),
     # What fails in a run
     "--model nothing": (1, "nothing: no such model"),

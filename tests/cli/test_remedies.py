@@ -177,11 +177,11 @@ $ elmo embed repeated.csv o.jsonl
 $ elmo embed repeated.csv o.h5 --id-column ""
 2 rows, 4 tokens
 ! elmo embed empty-id.csv o.h5
-expected an id, found an empty cell. To number the records instead, use --id-column "".
+the id is empty. To number the records instead, use --id-column "".
 $ elmo embed empty-id.csv o.h5 --id-column ""
 2 rows, 4 tokens
 ! elmo embed ids.conllu o.h5
-expected an id, as before, found none. To number the records instead, use --id-column "".
+no id, but earlier records have one. To number the records instead, use --id-column "".
 $ elmo embed ids.conllu o.h5 --id-column ""
 2 sentences, 2 tokens
 ! elmo embed slash.jsonl o.h5
@@ -239,7 +239,8 @@ $ printf 'x,count,word\na,3,cat\n' > counts.csv; elmo surprisal the.txt --freque
 
 # Outputs
 ! elmo embed text.txt v.h5 --layers top
-v.h5 exists already and differs in layers (all, not top). Use --overwrite to start over.
+v.h5 already exists, and was written with other options: --layers (all, not top). Use
+--overwrite to start over.
 $ elmo embed text.txt v.h5 --layers top --overwrite
 5 sentences, 13 tokens
 ! elmo embed the.txt v.h5
@@ -247,7 +248,7 @@ was written for a different input: its first 5 lines differ. Use --overwrite to 
 $ elmo embed the.txt v.h5 --overwrite
 1 sentence, 2 tokens
 ! elmo embed text.txt old.h5 --tokenizer moses
-differs in normalization (none, not moses: use --tokenizer moses:en:verbatim). Use --overwrite
+other options: normalization (none, not moses: use --tokenizer moses:en:verbatim). Use --overwrite
 $ elmo embed text.txt old.h5 --tokenizer moses:en:verbatim
 old.h5 is complete already
 ! elmo change old.h5 new.h5 --words words.txt
@@ -291,11 +292,11 @@ the folder new does not exist. Create it first.
 $ mkdir new; elmo embed text.txt new/o.h5
 5 sentences, 13 tokens
 ! elmo surprisal text.txt --plot v.h5.svg
-exists already. Use --overwrite to replace it.
+already exists. Use --overwrite to replace it.
 $ elmo surprisal text.txt --plot v.h5.svg --overwrite
 5 sentences
 ! elmo distribute text.txt model --engine none
-or an empty one, found other files in it. Choose another folder.
+not an `elmo distribute` folder, and not empty. Choose another folder.
 $ elmo distribute text.txt parts --engine none
 1 of 1 part
 ! elmo convert model o.safetensors

@@ -162,7 +162,7 @@ def test_an_empty_id_is_missing(command: list[str]) -> None:
     path = write("a", "", "a")
     result = elmo(name, path, *output, *MODEL)
     assert result.stderr.splitlines()[-1] == (
-        f"Error: {path}, line 3: expected an id, found an empty cell. To number the records "
+        f"Error: {path}, line 3: the id is empty. To number the records "
         'instead, use --id-column "".'
     )
 

@@ -197,7 +197,7 @@ def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
     write_rows(paths[1], [{"text": "a", "id": "1"}])
     paths[2].touch()
     inputs = [*map(str, paths)]
-    with pytest.raises(InputError, match=r"a.jsonl: expected records with ids, as in .*b.jsonl"):
+    with pytest.raises(InputError, match=r"a.jsonl: no ids, but the records of .*b.jsonl have ids"):
         split_inputs(inputs, TextSettings(), 100)
     assert "id" in split_inputs(inputs[1:], TextSettings(), 100)[1]
     assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
@@ -278,6 +278,6 @@ def test_files_of_the_output_folder_are_left_out(
     folder = Folder(f"{scheme}{tmp_path}/link")
     found = find_inputs((f"{tmp_path}/**/*.txt", f"{tmp_path}/[ao]*"), folder)
     assert [path for path, _ in found] == [f"{tmp_path}/a.txt"] * 2
-    assert "*.txt: left out 4 files of the output folder" in caplog.text
+    assert "*.txt: skipped 4 files in the output folder" in caplog.text
     with pytest.raises(InputError, match=r"b.txt: the input is in the output folder. Choose"):
         find_inputs((f"{tmp_path}/out/b.txt",), folder)

@@ -125,7 +125,7 @@ def test_other_columns_are_refused_by_name() -> None:
     for options, here in (((), "none"), (("--keep-columns", "y,x"), '["y", "x"]')):
         result = elmo(*command, *options)
         assert result.exit_code == 1
-        assert f'differs in keep_columns (["x"], not {here})' in result.stderr
+        assert f'These differ: --keep-columns (["x"], not {here})' in result.stderr
     others = ("distribute", "in.jsonl", "others", *RUN, "--keep-columns", "y,x")
     assert elmo(*others).exit_code == 0
     assert parquet.read_schema("others/part-00000000.parquet").names[-3:] == [

@@ -63,7 +63,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     distribute(ZERO, lambda part: done.append(part.number))
     assert done == [4, 5, 6, 7, 8, 9]
     assert_has("zero")
-    with pytest.raises(OutputError, match=r"differs in state \(zero, not warm\)"):
+    with pytest.raises(OutputError, match=r"These differ: --state \(zero, not warm\)"):
         distribute(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
     assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]
@@ -84,7 +84,7 @@ def test_of_two_plans_on_a_store_the_last_one_holds(monkeypatch: pytest.MonkeyPa
                 patch.setattr(Folder, "names", lambda self, name="": [])
                 open_plan(Folder(OUT), ("text.txt",), WARM, part_mb=0.002)
 
-    with pytest.raises(OutputError, match="the plan of this run is not there any more"):
+    with pytest.raises(OutputError, match="the plan of this run is missing"):
         distribute(ZERO, create_another)
     distribute(WARM)
     assert_has("warm")

@@ -68,7 +68,7 @@ def refusal_of(*options: str) -> str:
 def test_another_run_is_refused_and_changes_nothing(folder: Path, is_complete: bool) -> None:
     assert elmo(*RUN, *(() if is_complete else ("--shard", "1/2"))).exit_code == 0
     before = parts_there()
-    start = f"Error: {folder}/out belongs to a run that differs in"
+    start = f"Error: {folder}/out belongs to another run. These differ:"
     differences = "dtype (float32, not float16), layers (all, not top)"
     assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
     assert "part_size (0.002, not 1.0)" in refusal_of("--part-size", "1")
@@ -89,7 +89,9 @@ def test_an_input_of_equal_size_and_time_is_another_input(n_parts: int) -> None:
     for part in plan.parts[:n_parts]:
         embed_part("out", key_of(plan), ZERO, part)
     change_input(keeps_time=True)
-    with pytest.raises(OutputError, match=r"differs in the content of .*/text.txt. Choose another"):
+    with pytest.raises(
+        OutputError, match=r"These differ: the content of .*/text.txt. Choose another"
+    ):
         distribute()
     Path("text.txt").write_text(LINES)
     os.utime("text.txt", (0, 0))
@@ -141,7 +143,7 @@ def test_a_pattern_that_matches_the_folder_resumes(caplog: pytest.LogCaptureFixt
     assert elmo(*command, "--shard", "1/2").exit_code == 0
     result = elmo(*command)
     assert result.exit_code == 0
-    assert "data/**/*: left out 24 files of the output folder" in caplog.text
+    assert "data/**/*: skipped 24 files in the output folder" in caplog.text
     with open_activations("data/out") as activations:
         assert len(activations) == 40
     result = elmo(*command)
@@ -182,7 +184,7 @@ def test_equal_runs_that_start_together_both_end_well(forks: Any) -> None:
 def test_of_other_runs_that_start_together_one_creates_the_plan(forks: Any) -> None:
     results = race(forks, "zero", "warm")
     winner = "zero" if "zero" in results else "warm"
-    assert f"differs in state ({winner}, not" in next(each for each in results if each != winner)
+    assert f"differ: --state ({winner}, not" in next(each for each in results if each != winner)
     assert_equal_to_embed("--state", winner)
 
 
@@ -195,7 +197,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         create(self, name, content)
 
     monkeypatch.setattr(Folder, "create", lose)
-    with pytest.raises(OutputError, match=r"differs in state \(warm, not zero\)"):
+    with pytest.raises(OutputError, match=r"These differ: --state \(warm, not zero\)"):
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
@@ -219,7 +221,7 @@ def test_a_run_that_completes_first_does_not_stop_its_twin(
 
 
 def test_a_folder_that_is_moved_during_the_run_is_said() -> None:
-    with pytest.raises(OutputError, match="the plan of this run is not there any more"):
+    with pytest.raises(OutputError, match="the plan of this run is missing"):
         distribute(before_part=at_part(3, lambda: Path("out").rename("moved")))
     assert not Path("out").exists()
 
@@ -236,7 +238,7 @@ def test_other_files_and_parts_without_a_plan_are_refused() -> None:
     distribute()
     Path("out", PLAN).unlink()
     error = refusal_of()
-    assert "expected a folder of `elmo distribute`, or an empty one, found other files" in error
+    assert "not an `elmo distribute` folder, and not empty" in error
     assert error.endswith(REMEDY)
 
 
@@ -298,7 +300,7 @@ def test_another_plan_is_refused_by_a_uri(folder: Path) -> None:
     uri = f"file://{folder}/out"
     command = (*RUN[:2], uri, *RUN[3:])
     assert elmo(*command, "--shard", "1/2").exit_code == 0
-    assert "differs in state (zero, not warm)" in elmo(*command, "--state", "warm").stderr
+    assert "These differ: --state (zero, not warm)" in elmo(*command, "--state", "warm").stderr
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     assert_equal_to_embed()
 

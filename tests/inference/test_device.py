@@ -61,7 +61,7 @@ def test_the_cpu_is_chosen_without_asking_cuda(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("name", "n_gpus", "problem"),
     [
-        ("mps", 1, "torch finds no Apple GPU. Use cpu."),
+        ("mps", 1, "torch finds no Apple GPU. Use --device cpu."),
         *((name, 1, "unknown. Use auto, cpu, cuda, cuda:N or mps.") for name in ("gpu", "", -2)),
         ("cuda:x", 1, "unknown. Use auto, cpu, cuda, cuda:N or mps."),
         ("cuda:1", 1, "torch finds 1 GPU, and numbers start at 0. Use a lower number."),
@@ -84,7 +84,7 @@ def test_a_missing_device_raises_an_error_with_the_reason(
             None,
             None,
             f"torch {torch.__version__} was built without CUDA. Install a build with CUDA from "
-            "https://pytorch.org, or use cpu.",
+            "https://pytorch.org, or use --device cpu.",
         ),
         ("13.0", "", "CUDA_VISIBLE_DEVICES is '', which leaves no GPU. Change or unset it."),
         ("13.0", "7", "CUDA_VISIBLE_DEVICES is '7', which leaves no GPU. Change or unset it."),
@@ -92,7 +92,7 @@ def test_a_missing_device_raises_an_error_with_the_reason(
             "13.0",
             None,
             "the NVIDIA driver is missing, or too old for CUDA 13.0. Install a newer driver or an "
-            "older torch (`nvidia-smi` shows the CUDA version of the driver), or use cpu.",
+            "older torch (`nvidia-smi` shows the CUDA version of the driver), or use --device cpu.",
         ),
     ],
 )

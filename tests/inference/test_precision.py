@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 
 NO_VNNI = (
-    "^(--)?precision int8: expected a processor with AVX-512 VNNI and a torch with it, "
+    "^(--)?precision int8 requires a processor and a torch with AVX-512 VNNI, "
     r"found AVX2 and torch .*\. Use float32\.$"
 )
 
@@ -44,7 +44,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 
 def test_int8_is_for_the_cpu() -> None:
-    message = "--precision int8: expected the CPU, found cuda:1. Use bfloat16."
+    message = "--precision int8 requires the CPU, not cuda:1. Use bfloat16."
     with pytest.raises(InputError, match=f"^{message}$"):
         compute_types("int8", torch.device("cuda", 1))
 

@@ -162,11 +162,11 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
         ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},
-            "--layers 'top': expected none with a mix, which is of all layers",
+            "--layers has no effect with --mix, which is of all layers.",
         ),
         (
             {"mix": [1.0, 2.0]},
-            "mix: expected 3 numbers, one per layer from the token layer up, found 2",
+            "--mix: expected 3 numbers, one per layer from the token layer up, found 2",
         ),
         ({"mix": [0.0, 1e39, 0.0]}, "mix: expected finite float32 numbers, found 1e+39"),
         ({"mix": MIX, "gamma": np.nan}, "gamma: expected finite float32 numbers, found nan"),

@@ -258,5 +258,5 @@ def test_inputs_that_do_not_fit_are_an_error(
 
 
 def test_model_and_module_exclude_each_other(hub: HubElmo) -> None:
-    with pytest.raises(ModelError, match=r"^expected model or module, found both$"):
+    with pytest.raises(ModelError, match=r"^Give either model or module, not both.$"):
         HubElmo(TINY, module=hub.bilm)

@@ -43,7 +43,7 @@ def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
     [
         ("the\t7\ncat\tmany\n", "line 2: expected a word and its count, found 'cat\\\\tmany'"),
         ("word\tcount\nthe\t-1\n", "line 2: expected a word and its count, found 'the\\\\t-1'"),
-        ("word\tcount\n", "expected words with counts, found none"),
+        ("word\tcount\n", "no words with counts"),
     ],
 )
 def test_a_file_without_counts_is_an_error(content: str, message: str, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_wrong_texts_and_numbers_are_reported(model_folder: Path, model: Languag
         predict_words(model, [["a"]], top=0)
     with pytest.raises(InputError, match=r"^temperature 0: expected a number above 0$"):
         sample_sentences(model, ["a"], temperature=0)
-    with pytest.raises(InputError, match=r"^expected a text without a gap"):
+    with pytest.raises(InputError, match=r"^a text to continue cannot have a gap"):
         sample_sentences(model, ["a", GAP])
     carrying = LanguageModel(model=model_folder, state="carry")
     with pytest.raises(InputError, match=r"^state 'carry': predictions start from zero or warm$"):

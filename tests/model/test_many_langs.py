@@ -150,7 +150,7 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         ("word.dic", r"word.dic: cannot read the vocabulary: No such file"),
         (
             "tiny.json",
-            r"config.json: config_path names 'tiny.json', which is missing in the folder",
+            r"config.json: config_path is 'tiny.json', which is missing in the folder",
         ),
     ],
 )

@@ -154,6 +154,6 @@ def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
             assert ids.read_text() == ("old\n" if n_rows == 1 else "a\nb\n")
     assert len(kept) == 2
     output.unlink()
-    message = r"pooled\.npy\.ids\.txt: exists already\. Use --overwrite to replace it\.$"
+    message = r"pooled\.npy\.ids\.txt: already exists\. Use --overwrite to replace it\.$"
     with pytest.raises(OutputError, match=message):
         run(source, output)

@@ -173,7 +173,7 @@ def test_shards_of_a_stream_are_read_as_one() -> None:
         (
             ("1/2", "--state", "carry"),
             "--shard requires --state zero or warm: carried states need all lines in their order; "
-            "leave out --shard",
+            "Remove --shard",
         ),
     ):
         result = elmo("embed", "text", "new", "--model", TINY, "--shard", *options)

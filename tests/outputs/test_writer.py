@@ -85,8 +85,8 @@ def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
     with pytest.raises(InputError) as caught:
         write(tmp_path / "out", first, "", second, **settings)
     assert str(caught.value) == (
-        f"line 3: the sentence {second!r} cannot name a dataset, or names one that is there "
-        "already; leave out --use-sentence-keys"
+        f"line 3: the sentence {second!r} cannot name a dataset, or names an existing one. "
+        "Remove --use-sentence-keys."
     )
     assert list(tmp_path.iterdir()) == []
 

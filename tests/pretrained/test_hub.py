@@ -112,7 +112,7 @@ def test_a_failing_hub_is_a_one_line_error(site: Site) -> None:
 
 
 def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:
-    with pytest.raises(ElmoError, match=r"config.json: exists already"):
+    with pytest.raises(ElmoError, match=r"config.json: already exists"):
         ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
     with pytest.raises(ElmoError, match=r"config.json: cannot write the output: File exists$"):
         ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved" / "config.json")

@@ -104,7 +104,7 @@ def test_fasta_that_is_written_is_read(
 # What is refused
 
 UNIQUE = (
-    ", and ids name the datasets of HDF5 and npz. Make them unique, or use --layout packed, "
+    ", but ids name the datasets of HDF5 and npz. Make them unique, or use --layout packed, "
     "Parquet or JSON lines."
 )
 
@@ -134,10 +134,14 @@ UNIQUE = (
         (
             "conllu",
             "# sent_id = a\n1\ta\n\n1\tb\n",
-            "line 4: expected an id, as before, found none. To number the records instead, use "
+            "line 4: no id, but earlier records have one. To number the records instead, use "
             '--id-column "".',
         ),
-        ("conllu", "1\ta\n\n# sent_id = b\n1\tb\n", "line 3: expected no id, as before, found 'b'"),
+        (
+            "conllu",
+            "1\ta\n\n# sent_id = b\n1\tb\n",
+            "the id 'b', but earlier records have none",
+        ),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
         ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
         ("jsonl", "[" * 100_000, f"line 1: expected a JSON object, found {'[' * 60}"),
@@ -174,7 +178,7 @@ UNIQUE = (
         (
             "jsonl",
             rows({"text": "", "id": "7"}, {"text": "", "id": 7}),
-            f"line 2: the id '7' is that of line 1 already{UNIQUE}"
+            f"line 2: the id '7' is also in line 1{UNIQUE}"
             ' To number the records instead, use --id-column "".',
         ),
         (
@@ -199,7 +203,7 @@ UNIQUE = (
         (
             "fasta",
             ">a b\nM\n>a c\nK\n",
-            f"line 3: the id 'a' is that of line 1 already{UNIQUE}",
+            f"line 3: the id 'a' is also in line 1{UNIQUE}",
         ),
         ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
     ],

@@ -357,7 +357,7 @@ def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
     lines = activations_of("lines.txt", *carry, "--batch-size", "1")
     assert_allclose(np.concatenate(passages, axis=1), np.concatenate(lines, axis=1), atol=1e-6)
     result = elmo("embed", table, "p.h5", "--model", TINY, *carry)
-    error = "--state carry with the sentences of a table: expected --batch-size 1, found 64"
+    error = "--state carry with --split-sentences of a table requires --batch-size 1, not 64."
     assert_fails(result, error, loads=True)
 
 

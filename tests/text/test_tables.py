@@ -364,15 +364,14 @@ def test_the_fields_of_json_are_listed_with_their_paths(tmp_path: Path) -> None:
         (
             "a.tsv",
             "text\tid\na\t1\nb\t1\n",
-            ", line 3: the id '1' is that of line 2 already, and ids name the datasets of HDF5 "
+            ", line 3: the id '1' is also in line 2, but ids name the datasets of HDF5 "
             "and npz. Make them unique, or use --layout packed, Parquet or JSON lines. To number "
             'the records instead, use --id-column "".',
         ),
         (
             "a.tsv",
             "text\tid\na\t1\nb\t\n",
-            ", line 3: expected an id, found an empty cell. To number the records instead, use "
-            '--id-column "".',
+            ', line 3: the id is empty. To number the records instead, use --id-column "".',
         ),
         ("a.json", '{"item": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
         (

@@ -51,7 +51,7 @@ def test_finished_training_refuses_another_run(other: dict[str, Any], message: s
 def test_folder_with_another_record_is_refused(damage: str) -> None:
     train("model", steps=3, keep_checkpoint=False)
     Path("model/training.json").write_text(damage)
-    with pytest.raises(ModelError, match=r"^model: weights.hdf5 is there, but no checkpoint.pt\. "):
+    with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
         train("model", steps=3)
 
 
@@ -94,7 +94,7 @@ def test_training_refuses_the_folder_of_another_model() -> None:
     for name in ("checkpoint.pt", "training.json"):
         Path("model", name).unlink()
     before = content("model")
-    with pytest.raises(ModelError, match=r"^model: weights\.hdf5 is there, but no checkpoint\.pt"):
+    with pytest.raises(ModelError, match=r"contains weights\.hdf5, but no checkpoint\.pt"):
         train("model", steps=1, vocabulary_size=9)
     assert content("model") == before
 
