@@ -70,10 +70,12 @@ def seconds(run: Callable[[], Tensor]) -> float:
 def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Compute the log probabilities of targets by torch, shape (N,), in pieces of memory."""
     results = []
-    for rows, columns in zip(contexts.split(PREDICTIONS), targets.split(PREDICTIONS), strict=True):
+    for rows, columns in zip(
+        torch.split(contexts, PREDICTIONS), torch.split(targets, PREDICTIONS), strict=True
+    ):
         sums = [
             functional.linear(rows, part, some).logsumexp(dim=1)
-            for part, some in zip(weight.split(ROWS), bias.split(ROWS), strict=True)
+            for part, some in zip(torch.split(weight, ROWS), torch.split(bias, ROWS), strict=True)
         ]
         logits = (rows * weight[columns]).sum(dim=1) + bias[columns]
         results.append(logits - torch.stack(sums).logsumexp(dim=0))
