@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_fails(
         elmo("neighbours", "bank", NEW, "pooled.hdf5"),
         "pooled.hdf5: the file has one vector per sentence (--pooling mean). "
-        "Use `elmo neighbours --sentence`, or embed without.",
+        "Use `elmo neighbours --sentence`, or embed without --pooling.",
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),
