@@ -378,7 +378,7 @@ $ elmo embed text.txt NEW.hdf5
 $ elmo neighbours cat 'the cat' NEW.hdf5
 a [cat]
 ! elmo neighbours cat 'the cat' pooled.h5
-Use `elmo neighbours --sentence`, or embed without.
+Use `elmo neighbours --sentence`, or embed without --pooling.
 $ elmo neighbours --sentence 'the cat' pooled.h5
 a cat
 ! elmo neighbours --sentence 'the cat' v.h5

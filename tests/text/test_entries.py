@@ -140,7 +140,7 @@ UNIQUE = (
         (
             "conllu",
             "1\ta\n\n# sent_id = b\n1\tb\n",
-            "the id 'b', but earlier records have none",
+            "line 3: the id 'b', but earlier records have none",
         ),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
         ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
