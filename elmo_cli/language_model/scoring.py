@@ -82,7 +82,7 @@ class LanguageModel:
             options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
             vocabulary_file, softmax_file: As in `choose_model`.
-            precision: Precision of the biLM, and bfloat16 with AMX that of the softmax too.
+            precision: Precision of the biLM. The softmax is float32, or bfloat16 too with AMX.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
