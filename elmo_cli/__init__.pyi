@@ -6,11 +6,11 @@ from elmo_cli.analysis.neighbours import neighbours as neighbours
 from elmo_cli.analysis.neighbours import similarities as similarities
 from elmo_cli.analysis.neighbours import word_neighbours as word_neighbours
 from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
-from elmo_cli.analysis.occurrences import open_vectors as open_vectors
+from elmo_cli.analysis.occurrences import open_occurrences as open_occurrences
 from elmo_cli.analysis.pictures import plot_changes as plot_changes
 from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
-from elmo_cli.analysis.usages import write_usages as write_usages
+from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.word_vectors import Averaging as Averaging
 from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
 from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
@@ -18,9 +18,16 @@ from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_ve
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
+from elmo_cli.errors import ComputationError as ComputationError
+from elmo_cli.errors import DeviceError as DeviceError
 from elmo_cli.errors import ElmoError as ElmoError
 from elmo_cli.errors import InputError as InputError
+from elmo_cli.errors import ModelError as ModelError
+from elmo_cli.errors import OptionsError as OptionsError
+from elmo_cli.errors import OutputError as OutputError
+from elmo_cli.errors import SettingsError as SettingsError
 from elmo_cli.errors import StoppedError as StoppedError
+from elmo_cli.errors import WeightsError as WeightsError
 from elmo_cli.integrations.torch_modules import ActivationsDataset as ActivationsDataset
 from elmo_cli.integrations.torch_modules import HubElmo as HubElmo
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
@@ -40,3 +47,7 @@ from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 
 __all__: list[str]
+
+# Older names of functions
+open_vectors = open_occurrences
+write_usages = write_occurrences

@@ -1,4 +1,7 @@
-"""Atomic writes and locks. A file is written as `NAME.partial`, synced, then renamed."""
+"""Atomic writes and locks. A file is written as `NAME.elmo-partial`, synced, then renamed.
+
+No other program makes files of this name, so that one which a killed run has left can be removed.
+"""
 
 import errno
 import logging
@@ -69,8 +72,8 @@ def output_error(path: Path, error: OSError) -> ElmoError:
 
 @contextmanager
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Write `NAME.partial` in this context. At its end, sync and rename it, unless it fails."""
-    partial = partial or path.with_name(f"{path.name}.partial")
+    """Write `NAME.elmo-partial` in this context. Sync and rename it at the end, unless it fails."""
+    partial = partial or path.with_name(f"{path.name}.elmo-partial")
     try:
         partial.unlink(missing_ok=True)  # It may be a link.
         yield partial

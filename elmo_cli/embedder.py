@@ -26,15 +26,24 @@ from elmo_cli.pretrained.find import find_pretrained, load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
+    Layers,
     ModelSettings,
     Precision,
     Selection,
     TextSettings,
+    layers_text,
     mix_of,
     plan_file,
 )
 from elmo_cli.text.input_formats import open_input
-from elmo_cli.text.records import Sentence, check_batch, check_sentence, check_sentences
+from elmo_cli.text.records import (
+    Sentence,
+    Text,
+    check_batch,
+    check_sentence,
+    check_sentences,
+    tokenize_texts,
+)
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -43,7 +52,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
-Text = str | Sentence
 
 
 class ElmoEmbedder:
@@ -249,7 +257,7 @@ class ElmoEmbedder:
         sentences: Iterable[Sentence],
         batch_size: int = DEFAULT_BATCH_SIZE,
         *,
-        layers: str = "all",
+        layers: Layers = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
@@ -260,8 +268,8 @@ class ElmoEmbedder:
         Args:
             sentences: Lists of tokens; read one window at a time.
             batch_size: Sentences per batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, numbers such as `0,2`, `word_emb` (the
-                token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
+                `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
             mix: In place of `layers`, the scalar parameters of a trained mix of all layers,
                 before the softmax.
             gamma: Scale of the mix. None is 1.
@@ -287,16 +295,16 @@ class ElmoEmbedder:
         return (result_or_raise(result) for _, results in windows for result in results)
 
     @staticmethod
-    def _selection(engine: Engine, *choices: Any) -> Selection:
+    def _selection(engine: Engine, layers: Layers = "all", *choices: Any) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
-        return Selection(*choices).for_model(engine.options.n_layers)
+        return Selection(layers_text(layers), *choices).for_model(engine.options.n_layers)
 
     def encode(
         self,
         texts: Text | Sequence[Text],
         batch_size: int = DEFAULT_BATCH_SIZE,
         *,
-        layers: str | None = None,
+        layers: Layers | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = "mean",
@@ -335,18 +343,13 @@ class ElmoEmbedder:
         settings = TextSettings(tokenizer=tokenizer or files.tokenizer, language=language)
         chosen = settings.make_tokenizer(files.language, "moses")
         self._warn_about_tokenizer(chosen, files.tokenizer)
-        listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
-        sentences = [
-            chosen.tokenize(text)
-            if isinstance(text, str)
-            else check_sentence(text, f"texts[{index}]", "a string or a list of tokens")
-            for index, text in enumerate(listed)
-        ]
+        listed = [texts] if isinstance(texts, str) else texts
+        sentences = list(tokenize_texts(listed, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
-            layers=layers or ("average" if mix is None else "all"),
+            layers=layers if layers is not None else "average" if mix is None else "all",
             mix=mix,
             gamma=gamma,
             pooling=pooling,
@@ -368,7 +371,7 @@ class ElmoEmbedder:
         self,
         input_file: IO[str] | str | Path,
         output_file_path: str | Path,
-        output_format: str = "all",
+        output_format: Layers = "all",
         batch_size: int = DEFAULT_BATCH_SIZE,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
@@ -465,7 +468,7 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
+        selection = Selection(layers_text(output_format), mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
             file_format,
             layout,

@@ -18,7 +18,7 @@ _FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "u
 _OTHER_NAMES: Final = {"format": "file_format", "mean-layers": "layers"}
 _OPTION: Final = re.compile(
     r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|float16|"
-    r"float32|jsonl|mean|packed|parquet|pca|spacy:\w+|text|tokens|top|tsne|zero)\b)?"
+    r"float32|form|jsonl|lemma|mean|packed|parquet|pca|spacy:\w+|text|tokens|top|tsne|zero)\b)?"
 )
 """Option in a message, with a value that may follow. Commands in backticks stay as they are."""
 _names_options = False

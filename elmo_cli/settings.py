@@ -35,6 +35,8 @@ Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
 POOLINGS: Final = ("mean", "max", "first", "last")
+Layers = str | int | Sequence[int]
+"""Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 DEFAULT_BATCH_SIZE: Final = 64  # sentences per batch; it changes results of carried state only
@@ -163,23 +165,32 @@ class Selection:
         return cls("all", numbers, float(attributes["gamma"]), pooling, normalize)
 
 
-def parse_layers(layers: object, available: Sequence[int]) -> list[int] | None:
-    """Return the numbers in a choice such as `0,2`, or None if it is not of available layers."""
+def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
+    """Return the numbers in a choice such as `0,2`, or None if it is not of available layers.
+
+    Negative numbers count from the last available layer, which is -1.
+    """
     numbers = {str(number): number for number in available}
-    parts = [part.strip() for part in str(layers).split(",")]  # Python users may give an int.
+    numbers |= {str(place - len(available)): layer for place, layer in enumerate(available)}
+    parts = [part.strip() for part in layers_text(layers).split(",")]
     return [numbers[part] for part in parts] if set(parts) <= set(numbers) else None
 
 
-def _check_layers(layers: object, n_layers: int) -> str:
-    """Return a choice of layers without white space; raise an `InputError` for any other text."""
-    name = str(layers).strip()
+def layers_text(layers: Layers) -> str:
+    """Return a choice of layers as text: `0,2` for [0, 2]."""
+    listed = [layers] if isinstance(layers, (str, int)) else layers
+    return ",".join(str(layer).strip() for layer in listed)
+
+
+def _check_layers(name: str, n_layers: int) -> str:
+    """Return a choice of layers with numbers from 0; raise an `InputError` for any other text."""
     names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
     if name in names:
         return name
-    numbers = parse_layers(layers, range(n_layers))
+    numbers = parse_layers(name, range(n_layers))
     if numbers is None:
         raise SettingsError(
-            f"--layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
+            f"--layers {shown(name)!r}: expected {', '.join(names)}, or numbers "
             f"from 0 to {n_layers - 1}, separated by commas"
         )
     return ",".join(map(str, numbers))

@@ -16,11 +16,28 @@ build() {
 }
 
 cd "$folder"
+# Build the native wheel in a folder: build_native NAME
+build_native() {
+    build require "$1"
+    "$python" -m auditwheel repair --wheel-dir "$1" "$1"/*-linux_*.whl
+    cmp "$1"/*.tar.gz dist/*.tar.gz
+}
+
+# Install the pure wheel, with what it requires.
+install_pure() {
+    "$python" -m venv fresh
+    fresh/bin/pip install --quiet -c "$checkout/constraints.txt" dist/*-any.whl
+}
+
 build none dist
+install_pure &
+jobs=($!)
 for name in first second; do
-    build require "$name"
-    "$python" -m auditwheel repair --wheel-dir "$name" "$name"/*-linux_*.whl
-    cmp "$name"/*.tar.gz dist/*.tar.gz
+    build_native "$name" > "$name.log" 2>&1 &
+    jobs+=($!)
+done
+for job in "${jobs[@]}"; do
+    wait "$job" || { cat ./*.log; exit 1; }
 done
 cmp first/*-manylinux*.whl second/*-manylinux*.whl
 echo "Both builds have the same bytes."
@@ -29,9 +46,8 @@ cp first/*-manylinux*.whl dist
 "$python" -m twine check --strict dist/*
 "$python" "$checkout/packaging/check_files.py" dist
 
-"$python" -m venv fresh
-fresh/bin/pip install --quiet -c "$checkout/constraints.txt" dist/*-manylinux*.whl
 # Without any other folder in PATH there is no compiler.
-PATH="$folder/fresh/bin" fresh/bin/python "$checkout/packaging/check_wheel.py"
-fresh/bin/pip install --quiet --no-deps --force-reinstall dist/*-any.whl
 PATH="$folder/fresh/bin" fresh/bin/python "$checkout/packaging/check_wheel.py" --without-kernels
+fresh/bin/pip install --quiet --force-reinstall --no-deps dist/*-manylinux*.whl
+fresh/bin/pip check
+PATH="$folder/fresh/bin" fresh/bin/python "$checkout/packaging/check_wheel.py"

@@ -1,10 +1,16 @@
 """The command `elmo` as the tests run it: in this process, or in one of its own."""
 
+import atexit
 import io
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +53,65 @@ def run_r(code: str) -> str:
     ).stdout
 
 
-def start_elmo(*arguments: str | Path, **settings: Any) -> subprocess.Popen[bytes]:
+TESTS = Path(__file__).parent
+
+
+@cache
+def python() -> tuple[str, ...]:
+    """Return the beginning of a command that runs `python ARGUMENTS`.
+
+    On Linux it is forked from a process that has imported torch; see `fork_server.py`. A test
+    whose subject is the start of Python takes `sys.executable`.
+    """
+    if sys.platform != "linux":
+        return (sys.executable,)
+    folder = tempfile.mkdtemp()
+    address = f"{folder}/server"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        server = subprocess.Popen(
+            [sys.executable, TESTS / "fork_server.py", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # Idle threads of many processes spin.
+            pass_fds=[listener.fileno()],
+        )
+
+    def stop() -> None:
+        server.communicate()
+        shutil.rmtree(folder)
+
+    atexit.register(stop)
+    return (sys.executable, "-I", "-S", str(TESTS / "fork_client.py"), address)
+
+
+class Forked(subprocess.Popen[bytes]):
+    """`python ARGUMENTS`, forked: signals reach the process itself."""
+
+    def __init__(self, *arguments: str | Path, **settings: Any) -> None:
+        super().__init__([*python(), *map(str, arguments)], **settings)
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, once the process is there."""
+        if len(python()) == 1 or self.poll() is not None:
+            super().send_signal(sig)
+            return
+        file = Path(f"{python()[-1]}.{self.pid}")
+        while not (file.exists() and file.read_text().endswith("\n")):
+            time.sleep(0.001)
+        os.kill(int(file.read_text()), sig)
+
+
+def run_python(*arguments: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGUMENTS`, forked, with its output as text."""
+    settings = {"capture_output": True, "text": True, "check": False, "timeout": 300, **settings}
+    return subprocess.run([*python(), *map(str, arguments)], **settings)
+
+
+def start_elmo(*arguments: str | Path, **settings: Any) -> Forked:
     """Start `python -m elmo_cli ARGUMENTS`, its standard error in a pipe."""
-    command = [sys.executable, "-m", "elmo_cli", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, **settings)
+    return Forked("-m", "elmo_cli", *arguments, stderr=subprocess.PIPE, **settings)
 
 
 def without_size(errors: str) -> str:

@@ -4,7 +4,11 @@ import copy
 import gc
 import json
 import logging
+import math
+import multiprocessing
+import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ import torch
 from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
 from strategies import make_language_model, small_architecture
+from trials import BUDGET, SECONDS, SEED, STARTED
 from website import Site
 
 from elmo_cli import ElmoEmbedder
@@ -72,6 +77,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def forks() -> Any:
+    """Return a context whose processes are forked from one that has imported the commands."""
+    context = multiprocessing.get_context("forkserver")
+    # It imports and computes nothing else, so that its children can.
+    commands = ("distributed.workers", "cli.distribute_command", "embedder", "outputs.writer")
+    others = ("h5py", "numpy", "pyarrow.parquet", "torch", "tqdm")
+    context.set_forkserver_preload([*(f"elmo_cli.{name}" for name in commands), *others])
+    return context
 
 
 @pytest.fixture
@@ -209,8 +225,23 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     server.close()
 
 
+def pytest_report_header() -> str:
+    """Say how random moments are chosen."""
+    return f"random moments: ELMO_TEST_SEED={SEED} ELMO_TEST_SECONDS={SECONDS:g}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a long test when the budget is spent."""
+    if item.get_closest_marker("long") and time.monotonic() - STARTED > BUDGET:
+        pytest.skip(f"the budget of {BUDGET:g} seconds is spent; see trials.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need a GPU on a machine without one."""
+    """Skip tests that need a GPU on a machine without one. Let chance order files if time ends."""
+    if math.isfinite(BUDGET):
+        files = list(dict.fromkeys(item.path for item in items))
+        random.Random(SEED).shuffle(files)
+        items.sort(key=lambda item: files.index(item.path))
     are_available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     for item in items:
         for kind, is_available in are_available.items():

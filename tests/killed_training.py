@@ -1,7 +1,5 @@
 """Train small models, kill the processes at random moments, and compare the weights.
 
-    python killed_training.py KILLS [SEED]
-
 It works in the current folder, which `training_runs.prepare_folder` has prepared. Half of the kills
 come after a random time, and half just before or after a random call that changes a file. The last
 line of standard output has counts, as JSON.
@@ -22,6 +20,7 @@ from typing import Any
 
 import torch
 from training_runs import assert_same_weights, train
+from trials import trials
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "zero": {"eval_steps": 3, "steps": 9, "validation_share": 0.1, "validation_file": None},
@@ -32,10 +31,9 @@ _CALLS = ("replace", "fsync", "unlink", "close")
 _MAX_CALLS = 25
 
 
-def main(n_kills: int, seed: int) -> None:
-    """Kill runs and finish them, until there were `n_kills` kills."""
+def main() -> None:
+    """Kill runs and finish them, while there is time."""
     torch.set_num_threads(1)
-    chosen = random.Random(seed)
     seconds = {}
     for name, settings in CONFIGURATIONS.items():
         started = time.monotonic()
@@ -43,14 +41,12 @@ def main(n_kills: int, seed: int) -> None:
             raise SystemExit(f"{name}: the run that nobody kills has failed")
         seconds[name] = time.monotonic() - started
     counts = {"kills": 0, "before_first_checkpoint": 0, "finished_runs": 0}
-    while counts["kills"] < n_kills or Path("parts").exists():
-        if not Path("parts").exists():
-            name = chosen.choice(list(CONFIGURATIONS))
-        if run_once(name, chosen, seconds[name], kills=counts["kills"] < n_kills):
+    for chosen in trials("kills of training", 3):
+        name = chosen.choice(list(CONFIGURATIONS))
+        while run_once(name, chosen, seconds[name]):
             counts["kills"] += 1
             left = [Path("parts", name) for name in ("checkpoint.pt", "training.json")]
             counts["before_first_checkpoint"] += not any(path.exists() for path in left)
-            continue
         assert_same_weights(f"whole-{name}", "parts")
         assert not Path("parts/checkpoint.pt").exists()
         shutil.rmtree("parts")
@@ -58,7 +54,7 @@ def main(n_kills: int, seed: int) -> None:
     sys.stdout.write(json.dumps(counts) + "\n")
 
 
-def run_once(name: str, chosen: random.Random, seconds: float, *, kills: bool) -> bool:
+def run_once(name: str, chosen: random.Random, seconds: float) -> bool:
     """Begin or resume a run. Return whether it was killed; stop the program if it failed."""
     interval = chosen.choice([0.0, 0.05, 1000.0])
     by_time = chosen.random() < 0.5
@@ -68,13 +64,13 @@ def run_once(name: str, chosen: random.Random, seconds: float, *, kills: bool) -
         by_time, call = False, chosen.randint(1, 4)
 
     def work() -> None:
-        if kills and not by_time:
+        if not by_time:
             kill_at_call(call, after=after)
         settings = {"checkpoint_seconds": interval, "keep_checkpoint": False}
         train("parts", **settings, **CONFIGURATIONS[name])
 
     process = start(work)
-    if kills and by_time:
+    if by_time:
         time.sleep(chosen.uniform(0, seconds))
         os.kill(process, signal.SIGKILL)
     status = wait(process)
@@ -126,4 +122,4 @@ def wait(process: int) -> int:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main()

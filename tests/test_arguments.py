@@ -21,7 +21,7 @@ from elmo_cli import (
     measure_surprisal,
     neighbours,
     open_activations,
-    open_vectors,
+    open_occurrences,
     plot_changes,
     plot_occurrences,
     predict_words,
@@ -30,7 +30,7 @@ from elmo_cli import (
     sample_sentences,
     substitute_words,
     tokenize,
-    write_usages,
+    write_occurrences,
 )
 from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, option_names
 
@@ -86,6 +86,10 @@ def no_sentences() -> Values:
     return {**no_batch(), "strings": ["the cat", "sat"], "series": table()["a"]}
 
 
+def no_texts() -> Values:
+    return {**no_batch(), "with a number": ["the cat", 3]}
+
+
 def no_mapping() -> Values:
     return {"string": "cat", "list": ["cat"], "array": np.zeros(2), "series": table()["a"]}
 
@@ -100,9 +104,9 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]]
         "word",
     ),
     "read_targets": (not_a_string, lambda m, x: read_targets(x), "the input"),
-    "write_usages, corpus": (
+    "write_occurrences, corpus": (
         not_a_string,
-        lambda m, x: write_usages(m.embedder, x, m.folder / "u.jsonl", {"cat": "cat"}),
+        lambda m, x: write_occurrences(m.embedder, x, m.folder / "u.jsonl", {"cat": "cat"}),
         "the input",
     ),
     "embed_file": (
@@ -111,7 +115,7 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]]
         "the input",
     ),
     "open_activations": (not_a_string, lambda m, x: open_activations(x), "path"),
-    "open_vectors": (not_a_string, lambda m, x: open_vectors(x), "path"),
+    "open_occurrences": (not_a_string, lambda m, x: open_occurrences(x), "path"),
     "read_occurrences, old": (
         not_a_string,
         lambda m, x: read_occurrences(x, m.folder / "out.hdf5"),
@@ -119,7 +123,7 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]]
     ),
     "embed_sentence": (not_a_sentence, lambda m, x: m.embedder.embed_sentence(x), "sentence"),
     "sample_sentences": (
-        not_a_sentence,
+        lambda: {name: x for name, x in not_a_sentence().items() if name != "string"},
         lambda m, x: sample_sentences(m.language_model, x),
         "text",
     ),
@@ -157,21 +161,21 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]]
     "sentence_ids": (no_sentences, lambda m, x: m.elmo.bilm.sentence_ids(x), "batch"),
     "HubElmo": (no_batch, lambda m, x: m.hub(x), "inputs"),
     "Elmo.forward": (lambda: {"lists": [["a"]], "None": None}, lambda m, x: m.elmo(x), "inputs"),
-    "score": (no_sentences, lambda m, x: m.language_model.score(x), "sentences"),
+    "score": (no_texts, lambda m, x: m.language_model.score(x), "sentences"),
     "read": (no_sentences, lambda m, x: m.language_model.read(x, backward=False), "texts"),
     "measure_perplexity": (
-        no_sentences,
+        no_texts,
         lambda m, x: measure_perplexity(m.language_model, x),
         "sentences",
     ),
     "measure_surprisal": (
-        no_sentences,
+        no_texts,
         lambda m, x: measure_surprisal(m.language_model, x),
         "sentences",
     ),
-    "predict_words": (no_sentences, lambda m, x: predict_words(m.language_model, x), "texts"),
+    "predict_words": (no_texts, lambda m, x: predict_words(m.language_model, x), "texts"),
     "substitute_words": (
-        no_sentences,
+        no_texts,
         lambda m, x: substitute_words(m.language_model, x),
         "sentences",
     ),
@@ -182,9 +186,9 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]]
         lambda m, x: plot_occurrences(x, "cat", m.folder / "out.svg"),
         "files",
     ),
-    "write_usages": (
+    "write_occurrences": (
         no_mapping,
-        lambda m, x: write_usages(m.embedder, m.folder / "in.txt", m.folder / "u.jsonl", x),
+        lambda m, x: write_occurrences(m.embedder, m.folder / "in.txt", m.folder / "u.jsonl", x),
         "words",
     ),
     "read_occurrences": (
@@ -223,6 +227,66 @@ def test_words_to_cache_may_be_an_array(models: Models) -> None:
     assert Elmo(models.folder, vocab_to_cache=[]).token_table is None
 
 
+def test_language_models_take_raw_texts(models: Models) -> None:
+    model, text, tokens = (
+        models.language_model,
+        "The cat, it sat.",
+        ["The", "cat", ",", "it", "sat", "."],
+    )
+    assert model.tokenize(text) == tokens
+    calls: list[Callable[[Any], Any]] = [
+        lambda x: next(iter(model.score([x]))).forward.tolist(),
+        lambda x: next(iter(measure_surprisal(model, [x]))).surprisal.tolist(),
+        lambda x: measure_perplexity(model, [x]),
+        lambda x: predict_words(model, [x]),
+        lambda x: [*substitute_words(model, [x])],
+        lambda x: sample_sentences(model, x, seed=3),
+    ]
+    for call in calls:
+        assert call(text) == call(tokens)
+    (gap,) = predict_words(model, ["The _____ sat."])
+    assert (gap.place, gap.tokens) == ("gap", ["The", "___", "sat", "."])
+
+
+def test_every_class_says_what_it_has_loaded(models: Models) -> None:
+    name = str(models.folder / "out.hdf5")
+    with open_occurrences(name) as files:
+        assert repr(files) == f"VectorFiles({name!r})"
+    dataset = elmo_cli.ActivationsDataset(name)
+    assert repr(dataset) == f"ActivationsDataset({dataset.activations!r})"
+    assert name in repr(dataset)
+    for model in models[1:]:
+        assert repr(model).startswith(type(model).__name__)
+
+
+# Layers
+
+
+@pytest.mark.parametrize(
+    ("layers", "name"), [([0, 2], "0,2"), (2, "2"), (-1, "2"), ((-1, 0), "2,0"), ("-2, -1", "1,2")]
+)
+def test_layers_are_named_by_numbers(layers: Any, name: str, models: Models) -> None:
+    sentence = [["the", "cat"]]
+    (chosen,) = models.embedder.embed_sentences(sentence, layers=layers)
+    assert np.array_equal(chosen, next(models.embedder.embed_sentences(sentence, layers=name)))
+    encoded = models.embedder.encode(sentence, layers=layers)
+    assert np.array_equal(encoded, models.embedder.encode(sentence, layers=name))
+    with open_occurrences(models.folder / "out.hdf5") as files:
+        vectors = next(files.read(layers)).vectors
+        assert np.array_equal(vectors, next(files.read(name)).vectors)
+    models.embedder.embed_file(
+        models.folder / "in.txt", models.folder / f"{name}.hdf5", layers, overwrite=True
+    )
+    with open_activations(models.folder / f"{name}.hdf5") as file:
+        assert file.attributes["layers"] == name
+
+
+@pytest.mark.parametrize("layers", [-4, [0, 3], [], [[0]], "0,-9"])
+def test_missing_layers_are_an_error(layers: Any, models: Models) -> None:
+    with pytest.raises(InputError, match=r"^layers '.*': expected all, .* from 0 to 2"):
+        list(models.embedder.embed_sentences([["the"]], layers=layers))
+
+
 # Models
 
 
@@ -258,7 +322,7 @@ def test_two_arguments_are_the_files_of_a_model(models: Models) -> None:
 def test_messages_name_arguments_and_on_the_command_line_options(models: Models) -> None:
     text, output = models.folder / "in.txt", models.folder / "out.hdf5"
     calls: dict[str, Callable[[], Any]] = {
-        "Use overwrite=True to start over.": lambda: write_usages(
+        "Use overwrite=True to start over.": lambda: write_occurrences(
             models.embedder, text, output, {"cat": "cat"}
         ),
         "format npy requires pooling:": lambda: models.embedder.embed_file(

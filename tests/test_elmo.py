@@ -318,7 +318,6 @@ def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[s
     assert_allclose(first(output).float().detach(), first(elmo(IDS)).detach(), atol=0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
 def test_compiled_it_gives_equal_results(files: ModelFiles) -> None:
     pytest.importorskip("torch._dynamo")

@@ -353,7 +353,7 @@ def test_a_text_file_may_be_given_in_many_ways(
     output = tmp_path / "out.hdf5"
     tiny.embed_file(sources[kind], str(output) if kind == "str" else output)
     assert_holds(output, tiny)
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*partial"))
 
 
 @pytest.mark.parametrize("layers", SHAPES)

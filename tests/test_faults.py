@@ -4,18 +4,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import TINY, elmo, start_elmo
+from commands import TINY, Forked, elmo, python, start_elmo
 from runs import assert_same_file
 
 from elmo_cli import open_activations
-
-pytestmark = pytest.mark.slow
 
 COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
@@ -36,10 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start_often(*arguments: str | Path) -> subprocess.Popen[bytes]:
+def start_often(*arguments: str | Path) -> Forked:
     """Start `OFTEN` with arguments, its standard input and error in pipes."""
-    command = [sys.executable, "-c", OFTEN, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    return Forked("-c", OFTEN, *arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def n_lines_computed(stderr: str) -> int:
@@ -111,7 +107,7 @@ def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, kind: s
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
-    ignoring = f"trap '' INT; exec {sys.executable} -m elmo_cli embed - out.hdf5 --model {TINY}"
+    ignoring = f"trap '' INT; exec {' '.join(python())} -m elmo_cli embed - out.hdf5 --model {TINY}"
     with subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         until(Path("out.hdf5.partial").exists)
@@ -139,7 +135,7 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     limited = (
         f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n{OFTEN}"
     )
-    command = [sys.executable, "-c", limited, *COMMAND]
+    command = [*python(), "-c", limited, *COMMAND]
     full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [

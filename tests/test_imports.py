@@ -186,6 +186,13 @@ def test_help_lists_names_that_users_call() -> None:
     main_names = {name for line in names for name in line.split(", ")}
     assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= main_names
     assert main_names <= {*elmo_cli.__all__, "ElmoVectorizer"}
+    assert len(main_names) <= 15
+
+
+def test_older_names_are_kept() -> None:
+    assert elmo_cli.open_vectors is elmo_cli.open_occurrences
+    assert elmo_cli.write_usages is elmo_cli.write_occurrences
+    assert not {"open_vectors", "write_usages"} & {*elmo_cli.__all__}
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:

@@ -1,4 +1,4 @@
-"""Rules of docs/writing.md that a machine can check: docstrings, comments, phrases, test names."""
+"""Rules of CONTRIBUTING.md that a machine can check: docstrings, comments, phrases, test names."""
 
 import ast
 import io
@@ -36,7 +36,7 @@ PHRASES = (
     r"\b(a|one) (vector|line|dataset|word|sentence|file|row|token) an? "
     r"(vector|line|dataset|word|sentence|file|row|token)\b",
 )
-"""Phrases that a reader has to read twice; docs/writing.md has the alternatives."""
+"""Phrases that a reader has to read twice; CONTRIBUTING.md has the alternatives."""
 MAX_TEST_NAME = 60
 """Characters in the name of a test, at most."""
 

@@ -32,16 +32,15 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_every_module_and_command_is_there_without_posix() -> None:
     process = run("-c", EVERYTHING)
     assert (process.returncode, process.stdout) == (0, ""), process.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed_layers")
     paths = [str(TESTS / f"{name}.py") for name in core]
     links = ("-k", "not planted_link")  # Windows cannot refuse to follow one
-    process = run("-m", "pytest", "-q", "-p", "no_posix", "-m", "not slow", *links, *paths)
+    process = run("-m", "pytest", "-n", "0", "-q", "-p", "no_posix", *links, *paths)
     assert process.returncode == 0, process.stdout[-5000:]

@@ -10,7 +10,7 @@ silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too 
 does not converge.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,10 +19,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import OnProgress, VectorFiles, find_occurrences, open_vectors
-from elmo_cli.analysis.targets import check_words
+from elmo_cli.analysis.occurrences import (
+    OnProgress,
+    VectorFiles,
+    find_occurrences,
+    open_occurrences,
+)
+from elmo_cli.analysis.targets import MATCHES, check_words
+from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
 from elmo_cli.outputs.reader import check_same
+from elmo_cli.settings import Layers
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = (
@@ -70,8 +77,9 @@ def read_occurrences(
     old: str | Path,
     new: str | Path,
     words: Mapping[str, str] | None = None,
-    layers: str | None = None,
+    layers: Layers | None = None,
     *,
+    match: str | None = None,
     ignore_case: bool = False,
     on_progress: OnProgress = lambda n_records: None,
 ) -> tuple[Occurrences, Occurrences]:
@@ -83,6 +91,7 @@ def read_occurrences(
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.
+        match: `form` or `lemma`: the `match` that `elmo usages` made the files with. None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last call.
 
@@ -91,10 +100,13 @@ def read_occurrences(
     """
     if words is not None:
         check_words(words)
+    if match is not None:
+        check_choice("match", match, MATCHES)
     with (
-        open_vectors(old, on_progress=on_progress) as old_files,
-        open_vectors(new, on_progress=on_progress) as new_files,
+        open_occurrences(old, on_progress=on_progress) as old_files,
+        open_occurrences(new, on_progress=on_progress) as new_files,
     ):
+        _check_match([*old_files.sources, *new_files.sources], match)
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
                 check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
@@ -112,8 +124,24 @@ def read_occurrences(
     return first, second
 
 
+def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
+    """Raise a `SettingsError` unless the words of all files were found by forms, or by lemmas."""
+    others = [
+        str(each.path)
+        for each in sources
+        if match and str(each.attributes.get("match", "form")).partition(",")[0] != match
+    ]
+    if others:
+        command = f"elmo usages TEXT OUT --words FILE --match {match}"
+        problem = f"not made with --match {match}, or without a record of it"
+        raise SettingsError(
+            f"{' and '.join(others)}: {problem}. Make each of the files with `{command}`, where "
+            "OUT is HDF5 or Parquet."
+        )
+
+
 def _read_matrices(
-    files: VectorFiles, words: Mapping[str, str] | None, layers: str | None, *, ignore_case: bool
+    files: VectorFiles, words: Mapping[str, str] | None, layers: Layers | None, *, ignore_case: bool
 ) -> Occurrences:
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):

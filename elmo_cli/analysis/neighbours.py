@@ -16,7 +16,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, SettingsError
 from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Selection
+from elmo_cli.settings import Layers, Selection, layers_text
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
@@ -103,7 +103,7 @@ def neighbours(
     vectors: NDArray[np.floating],
     top: int = 10,
     *,
-    layers: str | None = None,
+    layers: Layers | None = None,
     device: Device = "cpu",
     is_excluded: Callable[[int, Neighbour], bool] = lambda query, candidate: False,
 ) -> Neighbours:
@@ -112,7 +112,7 @@ def neighbours(
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
-        files: Files of `open_vectors` or `open_activations`.
+        files: Files of `open_occurrences` or `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
         layers: Numbers of the layers whose mean is compared, separated by commas. None is all
@@ -155,7 +155,7 @@ def neighbours(
     return Neighbours(nearest, float(mean))
 
 
-def _blocks(files: VectorFiles, layers: str | None, width: int) -> Iterator[list[Vectors]]:
+def _blocks(files: VectorFiles, layers: Layers | None, width: int) -> Iterator[list[Vectors]]:
     """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of a width."""
     block: list[Vectors] = []
     n_vectors = 0
@@ -196,14 +196,14 @@ def word_neighbours(
     queries: Sequence[Occurrence],
     top: int = 10,
     *,
-    layers: str | None = None,
+    layers: Layers | None = None,
     other_words: bool = False,
 ) -> Neighbours:
     """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
 
     Args:
         embedder: Model of the files, from the same initial state.
-        files: Files of `open_vectors` or `open_activations`.
+        files: Files of `open_occurrences` or `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
             Any word of a sentence represents it where tokens are pooled.
         top, layers: As in `neighbours`. JSON lines and npz do not say which layer they have.
@@ -233,7 +233,7 @@ def word_neighbours(
 
 
 def _embed(
-    embedder: ElmoEmbedder, files: VectorFiles, queries: Sequence[Occurrence], layers: str | None
+    embedder: ElmoEmbedder, files: VectorFiles, queries: Sequence[Occurrence], layers: Layers | None
 ) -> NDArray[np.floating]:
     """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
     source = next((each for each in files.sources if each.stored_layers is not None), None)
@@ -241,7 +241,7 @@ def _embed(
         selection = Selection.from_attributes(source.attributes | {"layers": source.stored_layers})
         rows = source.layer_rows(layers)
     elif layers is not None:
-        selection, rows = Selection(layers), None
+        selection, rows = Selection(layers_text(layers)), None
     else:
         raise SettingsError(f"{files.paths[0]}: unknown layer. Name it with --mean-layers.")
     options: dict[str, Any] = asdict(selection)

@@ -20,6 +20,7 @@ from elmo_cli.analysis.vector_sources import (
 )
 from elmo_cli.errors import InputError, SettingsError, check_type
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
+from elmo_cli.settings import Layers
 from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import normalize, tokenize
 
@@ -92,12 +93,15 @@ def find_occurrence(
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class VectorFiles(AbstractContextManager["VectorFiles"]):
-    """Open files with vectors of tokens, from `open_vectors`, in their order."""
+    """Open files with vectors of tokens, from `open_occurrences`, in their order."""
 
     sources: list[VectorSource]
     on_progress: OnProgress = lambda n_records: None
+
+    def __repr__(self) -> str:
+        return f"VectorFiles({', '.join(repr(str(path)) for path in self.paths)})"
 
     @property
     def paths(self) -> list[Path | str]:
@@ -114,14 +118,14 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         """Target words that the files name before they are read."""
         return list(dict.fromkeys(word for source in self.sources for word in source.words))
 
-    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records of all files; see `VectorSource.read`."""
         for source in self.sources:
             for vectors in source.read(layers):
                 self.on_progress(1)
                 yield vectors
 
-    def has_token_layer(self, layers: str | None = None) -> bool:
+    def has_token_layer(self, layers: Layers | None = None) -> bool:
         """Return whether a file has vectors with the token layer, which finds similar spelling."""
         return any(source.has_token_layer(layers) for source in self.sources)
 
@@ -148,12 +152,12 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         self.close()
 
 
-def open_vectors(
+def open_occurrences(
     *paths: str | Path, on_progress: OnProgress = lambda n_records: None
 ) -> VectorFiles:
     """Open files with vectors of tokens. The result is a context manager.
 
-        with open_vectors("old.parquet", "new.hdf5") as files:
+        with open_occurrences("old.parquet", "new.hdf5") as files:
             for vectors in files.read(): ...
 
     Args:
@@ -178,7 +182,7 @@ def open_vectors(
 
 def as_files(files: VectorFiles | Activations) -> VectorFiles:
     """Return open activations as `VectorFiles`."""
-    opened = "the result of open_vectors or open_activations"
+    opened = "the result of open_occurrences or open_activations"
     check_type("files", files, (VectorFiles, Activations), opened)
     return files if isinstance(files, VectorFiles) else VectorFiles([ActivationsSource(files)])
 
@@ -197,7 +201,7 @@ def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
 def find_occurrences(
     files: VectorFiles | Activations,
     words: Mapping[str, str] | None = None,
-    layers: str | None = None,
+    layers: Layers | None = None,
     *,
     ignore_case: bool = False,
 ) -> dict[str, list[EmbeddedOccurrence]]:
@@ -223,7 +227,9 @@ def find_occurrences(
     return occurrences
 
 
-def find_word(files: VectorFiles, word: str, layers: str | None = None) -> list[EmbeddedOccurrence]:
+def find_word(
+    files: VectorFiles, word: str, layers: Layers | None = None
+) -> list[EmbeddedOccurrence]:
     """Find a target word of the files in all its forms, or another word as it is written."""
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []

@@ -11,6 +11,7 @@ from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, prin
 from elmo_cli.analysis.vector_sources import Array
 from elmo_cli.errors import InputError, check_choice, check_type, counted, load_extra
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.settings import Layers
 
 METHODS: Final = ("pca", "tsne")
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
@@ -37,7 +38,7 @@ def plot_occurrences(
     *,
     method: str = "pca",
     clusters: int | None = None,
-    layers: str | None = None,
+    layers: Layers | None = None,
     overwrite: bool = False,
     on_step: Callable[[str], object] = lambda step: None,
 ) -> Picture:
@@ -46,7 +47,7 @@ def plot_occurrences(
     Equal occurrences always give equal files.
 
     Args:
-        files: Files of `open_vectors` or `open_activations`. Each has a colour.
+        files: Files of `open_occurrences` or `open_activations`. Each has a colour.
         word: Target word of the files, with all its forms, or any other word as it is written.
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In SVG and
             HTML the tooltip of each point is its sentence.

@@ -20,6 +20,9 @@ is also an attribute of a record, with the target word at each position, if not 
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
+MATCHES: Final = ("form", "lemma")
+"""Texts that are compared with target words: tokens, or the lemmas of CoNLL-U."""
+
 _WORD: Final = "word"
 _FORM: Final = "form"
 """Columns of a table of target words, as `elmo usages` writes them."""

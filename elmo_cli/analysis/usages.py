@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import (
+    MATCHES,
     POSITIONS,
     WORDS,
     TargetFinder,
@@ -42,7 +43,15 @@ from elmo_cli.outputs.output_formats import (
     has_own_tokens,
 )
 from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
-from elmo_cli.settings import FilePlan, InitialState, Selection, TextSettings, plan_file
+from elmo_cli.settings import (
+    FilePlan,
+    InitialState,
+    Layers,
+    Selection,
+    TextSettings,
+    layers_text,
+    plan_file,
+)
 from elmo_cli.text.input_formats import CONLLU, FASTA, TextInput, open_input
 from elmo_cli.text.records import Record
 
@@ -192,7 +201,7 @@ def plan_usages(
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
-    check_choice("match", match, ("form", "lemma"))
+    check_choice("match", match, MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
         raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan
@@ -216,13 +225,13 @@ def embed_usages(
     return Usages(dict(target_filter.counts), summary)
 
 
-def write_usages(
+def write_occurrences(
     embedder: ElmoEmbedder,
     corpus: IO[str] | str | Path,
     output: str | Path,
     words: Mapping[str, str],
     *,
-    layers: str = DEFAULT_LAYERS,
+    layers: Layers = DEFAULT_LAYERS,
     tokenizer: str | None = None,
     match: str = "form",
     ignore_case: bool = False,
@@ -250,5 +259,7 @@ def write_usages(
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)
-    plan = plan_usages(text, output, Selection(layers), written, state=embedder.state, match=match)
+    plan = plan_usages(
+        text, output, Selection(layers_text(layers)), written, state=embedder.state, match=match
+    )
     return embed_usages(embedder.engine, plan, words, match=match, ignore_case=ignore_case)

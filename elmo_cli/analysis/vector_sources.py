@@ -35,7 +35,7 @@ from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
-from elmo_cli.settings import parse_layers
+from elmo_cli.settings import Layers, layers_text, parse_layers
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import Source
 
@@ -108,7 +108,7 @@ class VectorSource:
         """First path, for messages."""
         return self.paths[0]
 
-    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens, in the order of the file.
 
         In AllenNLP's layout, only the last of equal sentences has its text, so that the others are
@@ -123,11 +123,11 @@ class VectorSource:
     def close(self) -> None:
         """Close the file."""
 
-    def layer_rows(self, layers: str | None = None) -> list[int] | None:
+    def layer_rows(self, layers: Layers | None = None) -> list[int] | None:
         """Return the indices of the layers whose mean is taken; None without an axis of layers."""
         stored, name = self.layer_numbers, self.stored_layers
         if not stored:
-            if layers not in (None, name):
+            if layers is not None and layers_text(layers) != name:
                 has = "one vector per occurrence" if name is None else f"only {name}"
                 raise SettingsError(f"{self.path}: layers {shown(layers)!r}: the file has {has}")
             return None
@@ -140,13 +140,15 @@ class VectorSource:
             raise SettingsError(f"{self.path}: layers {shown(layers)!r}: {problem}")
         return [stored.index(number) for number in chosen]
 
-    def has_token_layer(self, layers: str | None = None) -> bool:
+    def has_token_layer(self, layers: Layers | None = None) -> bool:
         """Return whether the vectors contain the token layer, which depends on spelling only."""
         if self.stored_layers is not None:
             self.layer_rows(layers)  # Raise an error for layers that are missing.
         if layers is None and len(self.layer_numbers) > 1:  # The mean excludes it.
             return False
-        names = (layers or self.stored_layers or "").split(",")
+        if layers is not None and self.layer_numbers:
+            return 0 in (parse_layers(layers, self.layer_numbers) or ())
+        names = layers_text(layers if layers is not None else self.stored_layers or "").split(",")
         return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
 
 
@@ -185,7 +187,7 @@ class ActivationsSource(VectorSource):
         """Close the file."""
         self._activations.close()
 
-    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens; see `VectorSource.read`."""
         rows, n_layers = self.layer_rows(layers), len(self.layer_numbers)
         is_pooled = "pooling" in self.attributes
@@ -232,7 +234,7 @@ class _UsagesFile(VectorSource):
         numbers = ",".join(map(str, self.layer_numbers))
         self.stored_layers = self.attributes.get("layers", numbers or None)
 
-    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield one record per occurrence; see `VectorSource.read`."""
         rows = self.layer_rows(layers)
         with self._reporting_damage():

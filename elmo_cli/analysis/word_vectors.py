@@ -39,7 +39,7 @@ from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.settings import Selection, TextSettings
+from elmo_cli.settings import Layers, Selection, TextSettings, layers_text
 from elmo_cli.text.input_formats import TextInput, open_input, open_records
 from elmo_cli.text.records import Sentence, check_sentence, check_sentences
 
@@ -59,7 +59,7 @@ OnProgress = Callable[[int], object]
 class Averaging:
     """Occurrences and layers whose vectors are averaged."""
 
-    layers: str | None = None
+    layers: Layers | None = None
     """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is all layers
     but the token layer."""
     min_count: int = 1
@@ -223,7 +223,7 @@ def average_vectors(
     sentences: Iterable[Sentence],
     words: Sequence[str] | None = None,
     *,
-    layers: str | None = None,
+    layers: Layers | None = None,
     min_count: int = 1,
     at_most: int | None = None,
 ) -> AverageVectors:
@@ -244,7 +244,9 @@ def average_vectors(
     Averaging(layers, min_count, at_most)  # Raise an error for numbers that contradict each other.
     engine, n_layers = embedder.engine, embedder.options.n_layers
     lstm_layers = ",".join(map(str, range(1, n_layers)))
-    selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
+    selection = Selection(lstm_layers if layers is None else layers_text(layers)).for_model(
+        n_layers
+    )
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
     wanted = None if words is None else set(check_sentence(words, "words", "a list of words"))
@@ -352,9 +354,11 @@ def _write_npz(path: Path, words: Sequence[str], vectors: Array, counts: Counts)
 def _write_tsv(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
     # The Projector expects a header only if there is more than one column.
     rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
-    with replaced(path) as tensors, replaced(path.with_suffix(_METADATA)) as metadata:
+    names = path.with_suffix(_METADATA)
+    with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
         metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        names.unlink(missing_ok=True)  # Even a kill never leaves words next to other vectors.
 
 
 _WRITERS: Final[dict[str, Callable[..., None]]] = {

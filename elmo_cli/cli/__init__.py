@@ -9,7 +9,7 @@ import io
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -28,10 +28,7 @@ COMMAND_GROUPS = {
     "Analysis": {
         "cosine": ("similarity_commands", "Compare the vectors of a word in two sentences."),
         "usages": ("embed_commands", "Write the occurrences of target words in a text."),
-        "neighbours": (
-            "similarity_commands",
-            "Find the occurrences nearest to a word in a sentence.",
-        ),
+        "neighbours": ("similarity_commands", "Find similar occurrences of words."),
         "plot": ("word_commands", "Draw the occurrences of a word as points."),
         "word-vectors": ("word_commands", "Write one vector per word."),
         "change": ("word_commands", "Measure how much words changed between corpora."),
@@ -44,11 +41,14 @@ COMMAND_GROUPS = {
     },
     "Models": {
         "models": ("model_commands", "List the pretrained models."),
-        "info": ("model_commands", "Show a model's size, files and card."),
+        "info": ("model_commands", "Show a model, or your installation."),
         "download": ("model_commands", "Download a published model."),
         "convert": ("model_commands", "Convert weights to another format."),
     },
-    "Shell": {"completion": ("model_commands", "Print a script for completion with TAB.")},
+    "Help": {
+        "help": ("help_commands", "Show the help of a command, or of the formats."),
+        "completion": ("help_commands", "Print a script for completion with TAB."),
+    },
 }
 """Module and description of each command, by heading, common ones first.
 
@@ -81,12 +81,6 @@ class ElmoGroup(click.Group):
         name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
         return find_command(name) if name in COMMANDS else None
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments: `elmo help COMMAND` is `elmo COMMAND --help`."""
-        if args[:1] == ["help"]:
-            args = [*args[1:], "--help"]
-        return super().parse_args(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the description of each command, group by group."""
         width = max(map(len, COMMANDS))
@@ -94,6 +88,11 @@ class ElmoGroup(click.Group):
             with formatter.section(heading):
                 rows = [(f"{name:<{width}}", text) for name, (_, text) in commands.items()]
                 formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, variables, and where the documentation is."""
+        self.epilog = f"{_EPILOG}\n{_documentation()}"
+        super().format_epilog(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands with their descriptions, which click would shorten, and options."""
@@ -164,6 +163,18 @@ def _one_line(message: str) -> str:
     return "".join(char if char.isprintable() else " " for char in message.strip())
 
 
+def _documentation() -> str:
+    """Return where the documentation is: at an address, if the package has one."""
+    from importlib import metadata  # It takes as long as all of `elmo --help`.
+
+    with suppress(metadata.PackageNotFoundError):
+        for url in metadata.metadata("elmo-cli").get_all("Project-URL") or ():
+            name, _, address = url.partition(", ")
+            if name in ("Documentation", "Repository"):
+                return f"Documentation: {address}"
+    return "Documentation: `elmo help COMMAND`, and `pydoc elmo_cli` for Python."
+
+
 _EPILOG = """\b
 Examples:
   $ elmo embed sentences.txt vectors.hdf5
@@ -172,14 +183,12 @@ Examples:
 
 \b
 Environment:
-  ELMO_MODEL       Model of commands without --model.  [default: the bundled model]
-  ELMO_CACHE       Folder of downloaded models.  [default: ~/.cache/elmo-cli]
-  ELMO_MIRROR      URL or folder of a mirror of models, which is tried first.
-  ELMO_ALLOW_HTTP  1 allows downloads by http from hosts without https.
+  ELMO_MODEL       Default model.  [default: the bundled model]
+  ELMO_CACHE       Folder for downloaded models.  [default: ~/.cache/elmo-cli]
+  ELMO_MIRROR      URL or folder of a model mirror, which is tried first.
+  ELMO_ALLOW_HTTP  Set to 1 to allow downloads over http.
   ELMO_COMMAND_OPTION
-                   Any option: ELMO_EMBED_PRECISION is --precision of `elmo embed`.
-
-The documentation is in the folder docs of the source.
+                   Any option: ELMO_EMBED_PRECISION sets `elmo embed --precision`.
 """
 
 
@@ -187,7 +196,6 @@ The documentation is in the folder docs of the source.
     "elmo",
     cls=ElmoGroup,
     commands=dict.fromkeys(COMMANDS),  # `get_command` imports the command.
-    epilog=_EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 90,
@@ -201,6 +209,6 @@ The documentation is in the folder docs of the source.
 def main() -> None:
     """Contextual word vectors from ELMo.
 
-    A bundled English model makes every command work at once, offline;
-    --model names another.
+    Every command works at once and offline, with a bundled English model. To use
+    another model, give --model.
     """

@@ -5,8 +5,8 @@ with a quote, a tab, a comma or a line end is quoted, and quotes are doubled: th
 pandas (`read_csv`) and R (`read.csv`, `read.delim`) find every row. A missing value is an empty
 cell. An empty text is `""`.
 
-No quoting helps with texts such as `NA`, `null` and `None`: pandas and R read the former as missing
-by default, and pandas the latter ones too. `RowWriter.like_missing` counts them.
+Quoting does not help for `NA`, `null` and `None`: pandas reads all three as missing values, and R
+reads `NA` as missing. `RowWriter.like_missing` counts such texts.
 """
 
 import re
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 _Query = TypeVar("_Query")
 
-ROW_FORMATS: Final = ("tsv", "csv", "json")
+ROW_FORMATS: Final = ("tsv", "csv", "jsonl")
 MAX_CHUNK: Final = 64  # queries that are answered together
 LIKE_MISSING: Final = frozenset(
     [
@@ -44,7 +44,7 @@ LIKE_MISSING: Final = frozenset(
         *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     ]
 )
-"""Texts that pandas reads as missing, quoted or not. R reads `NA` so."""
+"""Texts that pandas reads as missing, quoted or not. R reads only `NA` as missing."""
 _QUOTED: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
 _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -54,16 +54,13 @@ def print_rows(
     row_format: str | None,
     columns: Sequence[str],
     input_columns: Mapping[str, object] = _NO_COLUMNS,
-    *,
-    as_json: bool = False,
 ) -> Iterator["RowWriter"]:
-    """Open a writer of rows to standard output, by the options --format and --json; TSV by default.
+    """Open a writer of rows to standard output, by the option --format; TSV by default.
 
     The header has `input_columns` if there are no rows. At the end, warn about texts that pandas or
     R would read as missing.
     """
-    row_format = "json" if as_json else row_format or "tsv"
-    rows = RowWriter(partial(click.echo, nl=False), row_format, columns)
+    rows = RowWriter(partial(click.echo, nl=False), row_format or "tsv", columns)
     yield rows
     if rows.input_names is None:  # There were no rows.
         rows.write([], input_columns)
@@ -72,7 +69,7 @@ def print_rows(
         messages.say(
             f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as {examples} as "
             'missing. Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
-            'na.strings="" in R, or --format json.'
+            'na.strings="" in R, or --format jsonl.'
         )
 
 
@@ -84,7 +81,7 @@ class RowWriter:
     ) -> None:
         """Make a writer, which calls `write` with the lines of rows that are written together."""
         self._write, self._columns = write, columns
-        self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
+        self._delimiter = {"tsv": "\t", "csv": ",", "jsonl": None}[row_format]
         self.input_names: list[str] | None = None
         """Columns of the input in the header of CSV and TSV, once it is written."""
         self.like_missing: Counter[str] = Counter()
@@ -118,7 +115,7 @@ class RowWriter:
             names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
             yield delimiter.join(map(_quoted, names)) + "\n"
         if other := input_columns.keys() - set(self.input_names):
-            remedy = "Use --format json, or name the columns with --keep-columns."
+            remedy = "Use --format jsonl, or name the columns with --keep-columns."
             raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:

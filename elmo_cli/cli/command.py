@@ -1,6 +1,8 @@
 """Classes of commands and options, with conditions, headings in the help, and variables."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
@@ -16,6 +18,8 @@ from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
 
+OUTPUT = "output"
+"""Name of the option -o, which gives the last argument."""
 OTHER_OPTIONS = "Other options"
 """Heading of -q, -v and --help; it comes last."""
 
@@ -30,10 +34,15 @@ class Option(click.Option):
     heading = "Options"
 
     def __init__(
-        self, declarations: Sequence[str], requires: str = "", excludes: str = "", **settings: Any
+        self,
+        declarations: Sequence[str],
+        requires: str = "",
+        excludes: str = "",
+        aliases: Sequence[str] = (),
+        **settings: Any,
     ) -> None:
-        super().__init__(declarations, **settings)
-        self.requires, self.excludes = requires, excludes
+        super().__init__([*declarations, *aliases], **settings)
+        self.requires, self.excludes, self.aliases = requires, excludes, aliases
         self.value_if_absent = settings.get("default")
 
     def is_typed(self, ctx: click.Context) -> bool:
@@ -62,8 +71,13 @@ class Option(click.Option):
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Return the name of the option, with its variable, for errors; see `click.Option`."""
-        hint = super().get_error_hint(ctx)
-        return hint if ctx is None else hint.replace(self.opts[0], self._shown(ctx))
+        return super().get_error_hint(ctx) if ctx is None else f"'{self._shown(ctx)}'"
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help of the option, without its aliases."""
+        shown = copy(self)
+        shown.opts = [name for name in self.opts if name not in self.aliases]
+        return click.Option.get_help_record(shown, ctx)
 
     def _fulfilled(self, ctx: click.Context, conditions: str) -> Iterator[str]:
         """Yield the conditions that the command line fulfils, as messages show them."""
@@ -71,22 +85,23 @@ class Option(click.Option):
             name, _, value = condition.partition(" ")
             [option] = find_options(ctx, name)
             holds = ctx.params[str(option.name)] == value if value else option.is_set(ctx)
-            if holds and option is not self:
+            if holds and (value or option is not self):
                 yield f"{option._shown(ctx)} {value}".rstrip()
 
     def _shown(self, ctx: click.Context) -> str:
         """Return the name of the option, with the variable that it comes from."""
-        return f"{self.opts[0]} ({self.envvar})" if self.is_variable(ctx) else self.opts[0]
+        variable = next((each for each in self.envvar or () if os.environ.get(each)), "")
+        return f"{self.opts[0]} ({variable})" if self.is_variable(ctx) else self.opts[0]
 
 
 def _check_output(ctx: click.Context) -> None:
-    """Raise an `OutputError` if the file to write, called OUT or OUTPUT, is also one to read."""
+    """Raise an `OutputError` if the file to write, called OUTPUT, is also one to read."""
     written, read = list[str](), list[str]()
     for parameter in ctx.command.params:
         if isinstance(parameter.type, click.Path):
             value = ctx.params.get(str(parameter.name)) or ()
             paths = [*value] if isinstance(value, tuple) else [str(value)]
-            if paths and (parameter.metavar or "").endswith(("OUT", "OUTPUT")):
+            if paths and (parameter.metavar or "").endswith("OUTPUT"):
                 written.append(paths.pop())
             read += paths
     for path in written:
@@ -115,23 +130,38 @@ def is_set(*names: str) -> bool:
 class Command(click.Command):
     """Command that checks its options, and shows them by their headings.
 
-    Each option has a variable of the environment: `elmo embed --layers`, ELMO_EMBED_LAYERS.
+    Each long name of an option has a variable of the environment: `elmo embed --layers`,
+    ELMO_EMBED_LAYERS.
     """
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
         for option in self.params:
             if isinstance(option, Option):
-                option.envvar = f"elmo_{name}_{option.opts[0][2:]}".replace("-", "_").upper()
+                names = [each[2:] for each in option.opts if each.startswith("--")]
+                option.envvar = [f"elmo_{name}_{each}".replace("-", "_").upper() for each in names]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command.parse_args`."""
-        rest = super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, self._with_output(ctx, args))
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
+
+    def _with_output(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments with the value of -o at their end, where a command expects it."""
+        if ctx.resilient_parsing or not any(each.name == OUTPUT for each in self.params):
+            return args
+        values, *_ = self.make_parser(ctx).parse_args([*args])
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
+        is_given = isinstance(values.get(str(arguments[-1].name)), str)
+        if not isinstance(output := values.get(OUTPUT), str):
+            return args
+        if is_given and all(each.nargs == 1 for each in arguments):
+            raise click.UsageError(f"choose one of {arguments[-1].metavar} and --output", ctx)
+        return [*args, *([] if "--" in args else ["--"]), output]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
@@ -157,7 +187,8 @@ def command(name: str | None = None) -> Decorator:
     """Make a function a command, with -q and -v, which receives its options as dataclasses.
 
     An option with the name of a field of a dataclass among the annotations of the function becomes
-    its value. The field keeps its default if the option is not set.
+    its value. The field keeps its default if the option is not set. For rows, --json is another
+    spelling of --format jsonl.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -167,6 +198,8 @@ def command(name: str | None = None) -> Decorator:
 
         @wraps(function)
         def call(**values: object) -> Any:
+            if "row_format" in values and values.pop("as_json", False):
+                values["row_format"] = "jsonl"
             set_values = {key: value for key, value in values.items() if value is not None}
             settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
             rest = {key: value for key, value in values.items() if key not in taken}

@@ -30,39 +30,38 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         "--engine",
         ["ray", "none"],
         default="ray",
-        help="What runs the workers: Ray, or none, which is this process.",
+        help="Run the workers with Ray, or compute in this process (none).",
     ),
     _ray_option(
         "--address",
         metavar="HOST:PORT",
-        help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
+        help="Address of a Ray cluster, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
     _ray_count(
-        "--workers",
-        help="Maximum number of workers. [default: as many as the cluster has room for]",
+        "--workers", help="Maximum number of workers. [default: as many as fit into the cluster]"
     ),
     _ray_option(
         "--cpus-per-worker",
         type=_POSITIVE,
         default=1,
         metavar="C",
-        help="CPUs of a worker, which are its threads.",
+        help="CPUs and threads per worker.",
     ),
     _ray_option(
         "--gpus-per-worker",
         type=click.FloatRange(min=0),
         default=0,
         metavar="G",
-        help="GPUs of a worker: 1, or 0.5 for two workers per GPU; 0 runs on the CPU.",
+        help="GPUs per worker; 0.5 runs two workers on each GPU.",
     ),
-    _ray_count("--attempts", default=5, help="Number of worker deaths before a part is given up."),
+    _ray_count("--attempts", default=5, help="Give up a part after N worker deaths."),
     option(
         "--shard",
         metavar="I/N",
         requires="--engine none",
-        help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
+        help="With --engine none, embed every N-th part, beginning with the I-th.",
     ),
-    flag("--status", help="Print the missing and failed parts of FOLDER, and change nothing."),
+    flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires="--status", help="Print the status as JSON."),
 )
 @option_group(
@@ -70,15 +69,15 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     choice(
         "--input-format",
         ["text", "fasta", "jsonl", "parquet"],
-        help="Format of every INPUT. [default: by its suffix, else text]",
+        metavar="FORMAT",
+        help="text, fasta, jsonl or parquet. [default: by suffix]",
     ),
     options.text_column_option(),
     options.splitting_options(options.BY_INPUT),
-    options.id_column_option("--key-column"),
+    options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
     flag(
-        "--skip-errors",
-        help="Give a record that cannot be read, or is too long for memory, no tokens.",
+        "--skip-errors", help="Leave a record empty if it cannot be read or is too long for memory."
     ),
 )
 @options.model_options
@@ -89,9 +88,10 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         "--part-size",
         type=_POSITIVE,
         metavar="MB",
-        help="Approximate size of a part before compression. [default: 1000, or a million "
-        "tokens if that is less]",
+        help="Approximate size of a part before compression. [default: 1000 MB or a million "
+        "tokens, whichever is smaller]",
     ),
+    options.output_option("FOLDER"),
 )
 @option_group(
     "Speed",
@@ -112,15 +112,15 @@ def distribute(
     text_settings: TextSettings,
     selection: Selection,
 ) -> None:
-    """Embed every INPUT to FOLDER, Parquet in parts, with many workers.
+    """Embed every INPUT with many workers, and write Parquet files to FOLDER.
 
-    INPUT is text (one sentence per line), FASTA, JSON lines or Parquet: a path, a
-    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all
-    inputs. FOLDER is a path that all workers see, or a URI. The same command resumes
-    after any interruption, and any other command needs another FOLDER. A complete FOLDER
-    contains the file _SUCCESS. The exit status is 1 if parts are missing at the end.
-    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed
-    every 30 seconds.
+    INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
+    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all inputs.
+    FOLDER is a path that all workers can access, or a URI. To resume after an interruption,
+    give the same command again; other options need another FOLDER. When FOLDER is complete,
+    it contains the file _SUCCESS. If parts are missing at the end, the exit status is 1.
+    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed every
+    30 seconds.
 
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
@@ -182,7 +182,8 @@ def _workers(engine: str, resources: Resources) -> "Workers | None":
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     speed = f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
-    messages.say(f"{folder}: {counts.n_done:,} of {counted(counts.n_parts, 'part')}, {speed}")
+    done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
+    messages.say(f"Wrote {folder}: {done}, {speed}")
     if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
         missing = f"{counted(counts.n_parts - counts.n_done, 'part')} missing"
-        raise click.ClickException(f"{folder}: {missing}. The same command tries again.")
+        raise click.ClickException(f"{folder}: {missing}. Give the same command to try again.")

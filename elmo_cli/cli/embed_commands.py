@@ -31,8 +31,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         "--rows",
         output_formats.ROWS,
         default="sentences",
-        help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
-        "layer.",
+        help="Rows of Parquet and jsonl: one per sentence, or one per token.",
     ),
 )
 @option_group("Speed", options.speed_options, options.batch_tokens_option)
@@ -61,15 +60,17 @@ def embed(
     selection: Selection,
     output_settings: OutputSettings,
 ) -> None:
-    """Embed a text file INPUT, one sentence per line, to OUTPUT, HDF5 or another format.
+    """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
 
-    White space separates the tokens of a text file, and moses splits a table, unless
-    --tokenizer names a tokenizer; in FASTA a residue is a token. INPUT may be compressed, a
-    table, or - for standard input. OUTPUT contains one dataset per line, named "0", "1", ...
-    (or by the ids of records), float32 of shape (layers, tokens, width), without the axes that
-    --layers, --mix and --pooling remove. JSON lines can go to standard output: OUTPUT -, with
-    --format jsonl. A file appears when it is complete. An interrupted run to HDF5 resumes when
-    the same command is given again; other formats start over.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    In FASTA, each residue is a token. INPUT may be compressed, a table, or - for standard
+    input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by the ids of the
+    records: float32 of shape (layers, tokens, width), without the axes that --layers, --mix
+    and --pooling remove. Another suffix or --format chooses another format. To write JSON
+    lines to standard output, use - as OUTPUT and --format jsonl.
+
+    OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the same
+    command again. Other formats start over.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
@@ -81,7 +82,7 @@ def embed(
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
     for name in typed_options("--vocab-path", "--include-package"):
-        messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
+        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
     old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
     for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
@@ -96,7 +97,7 @@ def embed(
         messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say("Warning: --batch-size requires --state carry; see --batch-tokens.")
+        messages.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
     from elmo_cli.embed_file import embed_file
 
@@ -110,20 +111,22 @@ def embed(
         unit = "sentence" if text.format.name == TEXT.name else plan.unit
         read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
         speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
-        messages.say(f"{_name_of(output_file)}: {read}, {speed}")
+        messages.say(f"Wrote {_name_of(output_file)}: {read}, {speed}")
 
 
 def _name_of(output_file: str) -> str:
-    return "standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
+    return "to standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
 
 
 @command()
-@click.argument("text", metavar="TEXT", type=options.PATH)
-@click.argument("output_file", metavar="OUT", type=options.PATH)
+@click.argument("text", metavar="INPUT", type=options.PATH)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
 @option_group(
     "Input",
     options.words_option(required=True),
-    choice("--match", ["form", "lemma"], default="form", help="Find forms, or lemmas of CoNLL-U."),
+    choice(
+        "--match", ["form", "lemma"], default="form", help="Find word forms, or lemmas in CoNLL-U."
+    ),
     options.ignore_case_option(),
     options.input_options,
 )
@@ -146,15 +149,15 @@ def usages(
     selection: Selection,
     output_settings: OutputSettings,
 ) -> None:
-    """Write the vectors of target words in TEXT, one sentence per line, to OUT.
+    """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
 
-    Only sentences with a target word are computed. OUT is by its suffix: a table with one
-    row per occurrence (.parquet, .jsonl): word, form, line (from 1), id, position (from 0),
-    sentence and vector; .npz with one matrix per word; or HDF5 with one record per line, as
-    of `elmo embed`, which resumes after an interruption. TEXT may be - for standard input,
-    and OUT - with --format jsonl. `elmo change`, `elmo plot` and `elmo neighbours` read all
-    of these. Prints the number of occurrences of each word on standard error; the exit
-    status is 1 if no word occurs.
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
+    .parquet and .jsonl contain one row per occurrence, with its word, form, line (from 1),
+    id, position (from 0), sentence and vector; .npz contains one matrix per word; and .hdf5
+    one record per line, as from `elmo embed`. Only HDF5 resumes after an interruption. You
+    can use - as INPUT for standard input, and as OUTPUT with --format jsonl. `elmo change`,
+    `elmo plot` and `elmo neighbours` read all of these formats. The number of occurrences of
+    each word is printed on standard error. If no word occurs, the exit status is 1.
 
     \b
     $ elmo usages corpus.txt usages.parquet --words targets.txt
@@ -186,4 +189,4 @@ def usages(
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
     if not summary.was_complete:  # embed_file logs it.
         found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
-        messages.say(f"{_name_of(output_file)}: {found} in {counted(read, plan.unit)}")
+        messages.say(f"Wrote {_name_of(output_file)}: {found} in {counted(read, plan.unit)}")

@@ -92,7 +92,7 @@ def _check_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSett
         name = text.tokenizer or tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
     if trained is not None and not text.chooses_tokenizer:
-        messages.say(f"Tokenizer: {trained}, as in the training of the model")
+        messages.say(f"Tokenizer: {trained}, as in the model's training")
     elif trained not in (None, tokenizer.name):
         trained_with = f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
         messages.say(f"Warning: {trained_with}.")

@@ -48,6 +48,13 @@ class _Terminal(io.TextIOWrapper):
         return len(text)
 
 
+class _RedErrors(io.TextIOWrapper):
+    def write(self, text: str, /) -> int:
+        is_error = text.startswith("Error:")
+        super().write(text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1) if is_error else text)
+        return len(text)
+
+
 class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return _shown(super().format(record))
@@ -70,7 +77,9 @@ def prepare_streams() -> None:
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
         lossy: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
         encoding, errors = sys.stderr.encoding, sys.stderr.errors
-        sys.stderr = io.TextIOWrapper(lossy, encoding, errors, write_through=True)
+        is_red = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        stream_type = _RedErrors if is_red else io.TextIOWrapper
+        sys.stderr = stream_type(lossy, encoding, errors, write_through=True)
 
 
 def escaped(text: str) -> str:
@@ -97,7 +106,7 @@ def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
     settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
     quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
-    more = "Print versions and times too; twice, also the traceback of an error."
+    more = "Print more details. Use -vv to show tracebacks."
     return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
 
 

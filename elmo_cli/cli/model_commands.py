@@ -1,35 +1,37 @@
-"""Commands about models and their files, and `elmo completion`, which a shell loads for TAB."""
+"""Commands about models and their files: `elmo models`, `info`, `download` and `convert`."""
 
 import os
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command
+from elmo_cli.cli.completions import complete_models
+from elmo_cli.cli.help_commands import describe_installation
 from elmo_cli.errors import counted, size_text
 from elmo_cli.json_form import json_text
 from elmo_cli.outputs.output_formats import DTYPES
 
 
 @command()
-@options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
-@options.option("--language CODE", help="List the models of a language, such as fr.")
-@options.flag("--downloaded", help="List the models on this disk.")
+@options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
+@options.option("--language CODE", help="List only the models for a language, such as fr.")
+@options.flag("--downloaded", help="List only the models on this disk.")
 @options.option(
     "--remove NAME",
+    shell_complete=complete_models,
     excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
-@options.json_option("a list with one object per model")
+@options.json_option("a JSON array with one object per model")
 def models(
     show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
 ) -> None:
     """List the pretrained models, English ones first.
 
-    A bundled or downloaded model works offline. An available model is downloaded on
-    first use, or with `elmo download`.
+    Bundled and downloaded models work offline. Available models are downloaded on first
+    use, or with `elmo download`.
 
     \b
     $ elmo models
@@ -39,7 +41,7 @@ def models(
         from elmo_cli.pretrained.find import remove_model
 
         folder, n_bytes = remove_model(remove)
-        messages.say(f"{folder}: removed, {size_text(n_bytes)}")
+        messages.say(f"Removed {folder}: {size_text(n_bytes)}")
         return
 
     from elmo_cli.pretrained.find import describe_models
@@ -77,74 +79,94 @@ def _table(descriptions: list[dict[str, Any]]) -> str:
 
 
 @command()
-@click.argument("model", required=False, shell_complete=options.complete_models)
-@options.json_option("an object")
+@click.argument("model", required=False, shell_complete=complete_models)
+@options.json_option("a JSON object")
 def info(model: str | None, as_json: bool) -> None:
-    """Show the size of MODEL, its files, their checksums and its card.
+    """Show the size of MODEL, its architecture, files, checksums and card.
 
-    MODEL is a name (see `elmo models`), a folder or a zip file; without it, the default
-    model. Nothing is downloaded, except for a model of the Hugging Face hub.
+    MODEL is a name listed by `elmo models`, a folder or a zip file. Nothing is downloaded,
+    except for a model of the Hugging Face hub. Without MODEL, the command shows your
+    installation, as needed for a bug report, and the default model.
 
     \b
+    $ elmo info
     $ elmo info mini
     $ elmo info ./my-model
     """
     from elmo_cli.pretrained.find import describe_model
 
+    installation = None if model else describe_installation()
     description = describe_model(model)
-    click.echo(json_text(description, indent=1) if as_json else _text(description))
+    if as_json:
+        values = {"installation": installation, **description} if installation else description
+        click.echo(json_text(values, indent=1))
+        return
+    blocks = [_text(description)]
+    if installation:
+        blocks.insert(0, "\n".join(f"{name:<12}  {value}" for name, value in installation.items()))
+    click.echo("\n\n".join(blocks))
 
 
 def _text(description: dict[str, Any]) -> str:
-    keys = ("state", "language", "trained_on", "layers", "width", "words")
-    rows = [(key, description.get(key)) for key in keys]
+    rows = [(name, description.get(name)) for name in ("state", "language", "trained_on")]
+    rows += _architecture(description) if "options" in description else []
     sizes = {"parameters": description["parameters"], **description.get("parts", {})}
     for part, number in sizes.items():
         name = part if part == "parameters" else f"  {part}"
-        rows.append((name, None if number is None else f"{number:>13,}"))
-    for section, start in (("lstm", "LSTM_"), ("char_cnn", "")):
-        values = description.get("options", {}).get(section) or {}
-        rows += [(f"{start}{key.removeprefix('use_')}", values[key]) for key in values]
+        rows.append((name, None if number is None else f"{number:>12,}"))
     for role, file in description.get("files", {}).items():
-        rows += [(role, file["path"]), ("", f"{file['bytes']:,} bytes")]
-        rows.append(("", f"sha256 {file['sha256']}"))
-    shown = [(key.replace("_", " "), _shown(value)) for key, value in rows if value is not None]
-    lines = [description["name"], *(f"  {key:<24}  {value}" for key, value in shown)]
+        rows += [(role, f"{file['path']} ({size_text(file['bytes'])})")]
+        rows += [("", f"sha256 {file['sha256']}")]
+    shown = [(name.replace("_", " "), value) for name, value in rows if value is not None]
+    lines = [description["name"], *(f"  {name:<21}  {value}" for name, value in shown)]
     if description.get("state") == "available":
-        lines.append(f"  not on this disk; get it with `elmo download {description['name']}`")
+        lines.append(f"  To download it, use `elmo download {description['name']}`.")
     if description.get("card"):
         lines += ["", *description["card"]]
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
-    """Format a value: filters as `1 x 32` (width and count), and numbers with commas."""
-    if isinstance(value, tuple):
-        return ", ".join(f"{width} x {count}" for width, count in value)
-    return f"{value:,}" if type(value) is int else str(value)
+def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Return the architecture of a model in words, with units."""
+    lstm, characters = description["options"]["lstm"], description["options"]["char_cnn"]
+    n_words, clip = description["words"], lstm["cell_clip"]
+    lstm_layer = f"{lstm['dim']:,} cells and {lstm['projection_dim']:,} outputs per direction"
+    rows = [
+        ("layers", f"{description['layers']}: the token layer and {lstm['n_layers']} LSTM layers"),
+        ("width", f"{description['width']:,} values per token and layer"),
+        ("words", n_words and f"{n_words:,}"),
+        ("LSTM layer", lstm_layer + (f", clipped at {clip:g}" if clip else "")),
+        ("residual connections", "yes" if lstm["use_skip_connections"] else "no"),
+    ]
+    if characters:
+        widths, counts = zip(*characters["filters"], strict=True)
+        limit = characters["max_characters_per_token"]
+        filters = f"{sum(counts):,} filters for {min(widths)} to {max(widths)} characters"
+        rows += [("character CNN", filters), ("token length", f"at most {limit} characters")]
+    return rows
 
 
 @command()
-@click.argument("name", shell_complete=options.complete_models)
+@click.argument("name", shell_complete=complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 @options.path_option(
     "--from FILE|FOLDER",
     "sources",
     multiple=True,
     excludes="--with-softmax",
-    help="Take the files from a folder, a zip file or single files instead of downloading them. "
-    "May be given several times.",
+    help="Take the files from here instead of downloading them: a folder, a zip file or files. "
+    "Can be repeated.",
 )
 def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     """Download the model NAME, and print its folder.
 
-    Existing files are not downloaded again. `elmo models` lists the names; hf:OWNER/NAME is a
-    model of the Hugging Face hub. The environment variable ELMO_CACHE names another folder
-    for models, HF_HOME another one for models of the hub. ELMO_MIRROR names a mirror, which
-    is tried first.
+    NAME is listed by `elmo models`, or is hf:OWNER/NAME for a model of the Hugging Face hub.
+    Existing files are not downloaded again. To store models in another folder, set the
+    environment variable ELMO_CACHE, or HF_HOME for the hub. If ELMO_MIRROR is set, that
+    mirror is tried first.
 
-    --from puts a model that was downloaded elsewhere into the cache folder, after checking
-    that it is complete and has the SHA-256 of the model NAME, if that is known.
+    If you have downloaded a model elsewhere, --from copies it into the cache folder. It must
+    be complete and have the SHA-256 of NAME, if that is known.
 
     \b
     $ elmo download original
@@ -162,19 +184,20 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
 
 
 @command()
-@click.argument("source", metavar="IN", type=options.PATH)
-@click.argument("target", metavar="OUT", type=options.PATH)
+@click.argument("source", metavar="INPUT", type=options.PATH)
+@click.argument("target", metavar="OUTPUT", type=options.PATH)
 @options.choice(
     "--dtype",
     DTYPES,
-    help="Data type of the values in OUT. [default: float16 if all of IN is, else float32]",
+    help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
 )
+@options.output_option()
 @options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert the weights of a biLM or of a softmax from IN to OUT.
+    """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.
 
-    The suffixes choose HDF5 or safetensors. float16 halves the size; the weights are still
-    loaded as float32. OUT appears when it is complete.
+    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights are
+    still loaded as float32. OUTPUT appears when it is complete.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors
@@ -184,27 +207,4 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
 
     n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
     n_bytes = os.stat(target).st_size
-    messages.say(f"{target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes")
-
-
-@command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete `elmo` with TAB.
-
-    Commands, options, files, models, formats, layers and devices. Where the script goes:
-
-    \b
-    bash  ~/.local/share/bash-completion/completions/elmo
-    zsh   a file _elmo in a folder of $fpath
-    fish  ~/.config/fish/completions/elmo.fish
-
-    \b
-    $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo
-    $ elmo completion zsh > ~/.zfunc/_elmo
-    $ elmo completion fish > ~/.config/fish/completions/elmo.fish
-    """
-    shell_class = get_completion_class(shell)
-    assert shell_class is not None
-    click.echo(shell_class(ctx.find_root().command, {}, "elmo", "_ELMO_COMPLETE").source())
+    messages.say(f"Wrote {target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes")

@@ -1,16 +1,15 @@
 """Options that several commands share."""
 
 import csv
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.answers import ROW_FORMATS
-from elmo_cli.cli.command import Decorator, Option, option_group
+from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
+from elmo_cli.cli.completions import complete_columns, complete_models, complete_values
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
 from elmo_cli.text.input_formats import FORMATS
@@ -31,9 +30,18 @@ flag = partial(option, is_flag=True)
 path_option = partial(option, type=PATH)
 
 
+class _Choice(click.Choice):  # type: ignore[type-arg]  # It is not generic before click 8.2.
+    """Fixed set of values. `json` is the old name of `jsonl`."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the choice with a name; see `click.Choice`."""
+        is_old_name = value == "json" and "json" not in self.choices and "jsonl" in self.choices
+        return str(super().convert("jsonl" if is_old_name else value, param, ctx))
+
+
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return option(name, *names, type=click.Choice(values), **settings)
+    return option(name, *names, type=_Choice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
@@ -41,82 +49,71 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     return option(*names, type=click.IntRange(least), metavar="N", **settings)
 
 
-def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionItem]:
-    """Return the models whose names begin with `start`, and let the shell add files."""
-    from elmo_cli.pretrained.registry import MODELS
-
-    names = [model.name for model in MODELS if model.name.startswith(start)]
-    return [CompletionItem(start, type="file"), *map(CompletionItem, names)]
-
-
-def complete_values(*values: str) -> Callable[..., list[str]]:
-    """Return a `shell_complete` that offers values. Users may type other values."""
-    return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
-
-
-def json_option(what: str) -> Decorator:
+def json_option(what: str, **settings: Any) -> Decorator:
     """Add --json."""
-    return flag("--json", "as_json", help=f"Print JSON, {what}.")
+    return flag("--json", "as_json", help=f"Print {what}.", **settings)
 
 
-format_option = partial(
-    choice,
-    "--format",
-    ROW_FORMATS,
-    "row_format",
-    excludes="--json",
-    help="Print rows with a header as tsv or csv, or an object per row as json.",
-)
-overwrite_option = partial(flag, "--overwrite", help="Replace OUT if it exists.")
-ignore_case_option = partial(flag, "--ignore-case", help="Find words in any case.")
+def row_options(**settings: Any) -> Decorator:
+    """Add --format, and --json, which is --format jsonl."""
+    formats = choice(
+        "--format",
+        ROW_FORMATS,
+        "-f",
+        "row_format",
+        excludes="--json",
+        help="Print a table: tsv or csv with a header, or jsonl, one JSON object per row.",
+        **settings,
+    )
+    as_json = flag("--json", "as_json", help="Same as --format jsonl.")
+    return option_group("Options", formats, as_json)
+
+
+overwrite_option = partial(flag, "--overwrite", help="Replace OUTPUT if it exists.")
+ignore_case_option = partial(flag, "--ignore-case", help="Ignore the case of words.")
+
+
+def output_option(name: str = "OUTPUT") -> Decorator:
+    """Add -o, which gives the last argument of a command; see `Command.parse_args`."""
+    text = f"Give {name} as an option, not as the last argument."
+    settings: dict[str, Any] = {"type": PATH, "metavar": name, "expose_value": False, "help": text}
+    return option_group("Options", click.option("--output", "-o", OUTPUT, **settings))
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:
     """Add --words, a file of target words."""
-    lines = "one per line, or with their forms: lemma,form,form"
+    lines = "one per line, optionally with its forms: lemma,form,form"
     text = f"Target words, {lines}; or a table with the columns word and form.{default}"
     return path_option("--words FILE", help=text, **settings)
 
 
 def figure_options(what: str, **settings: Any) -> Decorator:
     """Add --plot and --overwrite."""
-    text = f"Draw {what} to OUT: .svg, .png, .pdf or .html."
-    figure = path_option("--plot OUT", help=text, **settings)
+    text = f"Draw {what} to OUTPUT: .svg, .png, .pdf or .html."
+    figure = path_option("--plot OUTPUT", help=text, **settings)
     return option_group("Options", figure, overwrite_option(requires="--plot"))
-
-
-class _MeanLayers(Option):
-    """--mean-layers, which was called --layers. Both names and their variables count."""
-
-    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Return the value of the variable, or else of the variable of the old name."""
-        value = super().resolve_envvar_value(ctx)
-        old_name = str(self.envvar).replace("MEAN_LAYERS", "LAYERS")
-        return value or os.environ.get(old_name) or None
 
 
 mean_layers_option = partial(
     option,
     "--mean-layers N,...",
-    "--layers",
     "layers",
-    cls=_MeanLayers,
-    help="Layers whose mean is taken. [default: all but layer 0, which knows spelling only]",
+    aliases=("--layers", "--layer"),
+    shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
+    help="Use the mean of these layers. [default: all but layer 0, which reflects spelling only]",
 )
 softmax_option = partial(
     path_option,
     "--softmax-file FILE|URL",
-    help="softmax.hdf5 of a model. [default: softmax.hdf5 next to the weights]",
+    help="softmax.hdf5 of the model. [default: next to the weights]",
 )
 device_option = partial(
     option,
     "--device DEVICE",
-    "--cuda",
-    "--cuda-device",
+    aliases=("--cuda", "--cuda-device"),
     default="cpu",
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
-    help="Device: cpu, cuda:N or N, mps, or auto (a CUDA GPU if there is one). So far, GPUs were "
-    "tested by emulation only.",
+    help="Device: cpu, cuda, cuda:N or N, mps, or auto (a CUDA GPU if there is one).",
 )
 
 
@@ -131,9 +128,10 @@ file_options = option_group(
     "Model",
     option(
         "--model NAME|FOLDER",
+        "-m",
         shell_complete=complete_models,
         excludes="--options-file",
-        help="Model of `elmo models`, hf:OWNER/NAME, or the folder or zip file of a model. "
+        help="A model listed by `elmo models`, hf:OWNER/NAME, or a folder or zip file. "
         "[default: ELMO_MODEL, else the bundled model]",
     ),
     path_option(
@@ -144,11 +142,11 @@ file_options = option_group(
     path_option(
         "--weight-file FILE|URL",
         requires="--options-file",
-        help="weights.hdf5 or weights.safetensors of a model; requires --options-file.",
+        help="weights.hdf5 or weights.safetensors; requires --options-file.",
     ),
     path_option(
         "--vocabulary-file FILE",
-        help="Words of a word-level model or of a softmax. [default: vocab.txt next to the "
+        help="Vocabulary of a word-level model or a softmax. [default: vocab.txt next to the "
         "weights]",
     ),
 )
@@ -159,15 +157,15 @@ model_options = option_group(
         "--state",
         INITIAL_STATES,
         help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carry (from "
-        "the batch before, as in AllenNLP). [default: zero; warm for a model of "
-        "`elmo train --state carry`]",
+        "the previous batch, as in AllenNLP). [default: zero, or warm for a model trained with "
+        "--state carry]",
     ),
 )
 precision_option = choice(
     "--precision",
     PRECISIONS,
     default="float32",
-    help="Precision of the computation. int8 requires AVX-512 VNNI, tf32 an NVIDIA GPU.",
+    help="Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA GPU.",
 )
 speed_options = option_group("Speed", device_option(), precision_option)
 dtype_option = choice("--dtype", DTYPES, default="float32", help="Data type of the stored values.")
@@ -179,6 +177,7 @@ def layer_options(default: str) -> Decorator:
         "Output",
         option(
             "--layers CHOICE",
+            aliases=("--layer",),
             shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
             help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
             f"such as 0,2. [default: {default}]",
@@ -187,8 +186,8 @@ def layer_options(default: str) -> Decorator:
             "--mix S0,S1,...",
             type=_numbers,
             excludes="--layers",
-            help="Weighted sum of all layers: the scalar parameters that a task has learned, "
-            "before the softmax.",
+            help="Mix all layers with the scalar parameters that a task has learned, before their "
+            "softmax.",
         ),
         option("--gamma G", type=float, requires="--mix", help="Scale of --mix. [default: 1]"),
     )
@@ -200,7 +199,7 @@ selection_options = option_group(
     choice(
         "--pooling",
         POOLINGS,
-        help="One vector per sentence from its tokens; zeros for a blank line. [default: one "
+        help="Combine the vectors of a sentence into one; zeros for a blank line. [default: one "
         "vector per token]",
     ),
     dtype_option,
@@ -218,12 +217,11 @@ batch_tokens_option = count(
 
 
 def text_column_option(
-    content: str = "text, or with a list of tokens",
-    default: str = "text, or tokens if it has lists",
-    **settings: Any,
+    content: str = "text, or a list of tokens", default: str = "text or tokens", **settings: Any
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
-    text = f"Column or field with the {content}; data.text is a nested field. [default: {default}]"
+    text = f"Column or field with the {content}. [default: {default}]"
+    settings = {"shell_complete": complete_columns, **settings}
     return option("--text-column NAME", help=text, **settings)
 
 
@@ -238,22 +236,20 @@ def split_names(text: str) -> tuple[str, ...]:
 keep_columns_option = option(
     "--keep-columns NAME,...|all",
     type=split_names,
-    help="Other columns of the input that the rows of the output repeat. [default: none]",
+    shell_complete=complete_columns,
+    help="Copy these columns of the input to the output. [default: none]",
 )
 
 
-def input_format_options(source: str = "the text", *column: str, **settings: Any) -> Decorator:
-    """Add --input-format, of a source, and --text-column, with the content of the column."""
-    suffixes = [
-        f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
-    ]
+def input_format_options(*column: str, **settings: Any) -> Decorator:
+    """Add --input-format, and --text-column, with the content and the default of the column."""
     return option_group(
         "Text",
         choice(
             "--input-format",
             tuple(FORMATS),
-            help=f"Format of {source}. [default: by its content, or by its suffix: "
-            f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
+            metavar="FORMAT",
+            help="Format of the input: see `elmo help formats`.",
             **settings,
         ),
         text_column_option(*column, **settings),
@@ -274,14 +270,13 @@ def cell_options(**settings: Any) -> Decorator:
         option(
             "--delimiter CHARACTER",
             type=_delimiter,
-            help="Character between the cells of csv or tsv, or tab. [default: by the header]",
+            help="Delimiter of csv or tsv: one character, or tab. [default: by the header]",
             **settings,
         ),
         choice(
             "--quotes",
             ("csv", "none"),
-            help="Quotes in csv or tsv: they enclose cells, or none, they are text. [default: "
-            "csv, but a cell of tsv ends in its line]",
+            help="Meaning of quotes in csv or tsv: they enclose cells (csv), or are text (none).",
             **settings,
         ),
     )
@@ -290,11 +285,12 @@ def cell_options(**settings: Any) -> Decorator:
 id_column_option = partial(
     option,
     "--id-column NAME",
-    help="Column or field with the id of each record. [default: id, if there is one]",
+    shell_complete=complete_columns,
+    help="Column or field with the id of each record. [default: id, if it exists]",
 )
 
 
-BY_INPUT: Final = "moses for tables, whitespace for other input"  # default of --tokenizer
+BY_INPUT: Final = "by format"  # default of --tokenizer
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:
@@ -304,15 +300,13 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
         option(
             "--tokenizer NAME",
             shell_complete=complete_values(*TOKENIZERS),
-            show_default=False,
-            help="Tokenizer: whitespace, moses, spacy, or residues (every letter is a token). "
-            "Append a language code to moses or spacy, as in spacy:de. [default: the tokenizer of "
-            f"the model's training, else {default}]",
+            help="whitespace, moses, spacy (spacy:de) or residues. [default: the model's, else "
+            f"{default}]",
             **settings,
         ),
         option(
             "--language CODE",
-            help="Language of the text, such as fr. [default: the model's language, else en]",
+            help="Language of the text, such as fr. [default: the model's, else en]",
             **settings,
         ),
     )
@@ -325,14 +319,13 @@ def splitting_options(default: str, **settings: Any) -> Decorator:
         tokenizer_options(default, **settings),
         flag(
             "--split-sentences",
-            help="Compute each sentence of a text by itself. The sentences of a text file are "
-            "records of their own; those of a row of a table remain one record.",
+            help="Split each text into sentences, and compute each sentence by itself.",
             **settings,
         ),
     )
 
 
-def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Decorator:
+def text_options(default: str, **settings: Any) -> Decorator:
     """Add all options for how a text is read; `default` is its tokenizer."""
     return option_group(
         "Text",
@@ -340,16 +333,13 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
         option(
             "--word-column NAME",
             excludes="--text-column",
-            help="Column with one word per row. Consecutive rows with the same id are one text.",
+            shell_complete=complete_columns,
+            help="Column with one word per row. Rows with the same id form one text.",
             **settings,
         ),
         cell_options(**settings),
-        *([id_column_option(**settings)] if with_ids else []),
-        flag(
-            "--paragraphs",
-            help="Join the lines of a text until a blank line: for hard-wrapped text.",
-            **settings,
-        ),
+        id_column_option(**settings),
+        flag("--paragraphs", help="Join hard-wrapped lines up to the next blank line.", **settings),
         splitting_options(default, **settings),
     )
 
@@ -358,13 +348,9 @@ input_options = option_group(
     "Input",
     text_options(BY_INPUT),
     flag(
-        "--skip-errors",
-        help="Give a line that cannot be read, or is too long for memory, no tokens.",
+        "--skip-errors", help="Leave a line empty if it cannot be read or is too long for memory."
     ),
-    option(
-        "--shard I/N",
-        help="Embed every N-th line from the I-th. A pattern of the N outputs is read as one file.",
-    ),
+    option("--shard I/N", help="Embed every N-th line, beginning with the I-th."),
 )
 
 
@@ -376,18 +362,20 @@ def output_options(formats: Sequence[str]) -> Decorator:
         choice(
             "--format",
             formats,
+            "-f",
             "file_format",
-            help="Format of the output. [default: by its suffix, else hdf5]",
+            help="Format of OUTPUT. [default: by its suffix, else hdf5]",
         ),
         choice(
             "--layout",
             LAYOUTS,
-            help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, "
-            "for large corpora. [default: allennlp]",
+            help="Layout of HDF5: allennlp (one dataset per line) or packed (one dataset, for "
+            "large corpora). [default: allennlp]",
         ),
         keep_columns_option,
         choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-        flag("--overwrite", help="Replace an output, or an unfinished run that differs."),
+        flag("--overwrite", help="Replace OUTPUT, or an unfinished run with other options."),
+        output_option(),
     )
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import in_chunks, print_rows, with_columns
+from elmo_cli.cli.answers import in_chunks, print_rows
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors import InputError
-from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
 from elmo_cli.text.records import Record
@@ -48,20 +47,20 @@ class _Choices:
     max_words: int = 50
     seed: int = 0
     row_format: str | None = None
-    as_json: bool = False
 
 
 @command()
 @click.argument("text", required=False)
 @options.path_option(
-    "--file FILE", help="File with one text per line, or - for standard input, in place of TEXT."
+    "--file FILE",
+    help="Read texts from a file, one per line, or another format; - is standard input.",
 )
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
-@options.flag("--backward", help="Predict the word before TEXT.")
+@options.flag("--backward", help="Predict the words before TEXT.")
 @options.flag(
     "--with-unknown",
     excludes="--sample or --each",
-    help="Show <UNK>, which covers all words outside the vocabulary.",
+    help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
 @options.flag(
     "--each", excludes="--backward or --sample", help="Predict substitutes for each token."
@@ -72,16 +71,11 @@ class _Choices:
     type=click.FloatRange(min=0, min_open=True),
     default=1,
     requires="--sample",
-    help="Temperature of --sample: below 1, probable words become more probable.",
+    help="Temperature: values below 1 make probable words more probable.",
 )
 @options.count("--max-words", default=50, requires="--sample", help="Maximum number of new words.")
 @options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
-@option_group(
-    "Output",
-    options.format_option(),
-    options.json_option("an object per text"),
-    options.keep_columns_option,
-)
+@option_group("Output", options.row_options(), options.keep_columns_option)
 @options.text_options("moses")
 @options.language_model_options
 def predict(
@@ -94,18 +88,17 @@ def predict(
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
     Prints the most probable words of the vocabulary with their probabilities; </S> is the end
-    of the sentence. Both directions together fill a gap. With --each they predict substitutes
-    for each token. With --file FILE, or - in place of TEXT for standard input, reads one text
-    per line, or another input format. It prints a table with a header and a row per word: the
-    id of the text, or the number of its line from 1; with --each the position of the token,
-    from 0, the token, and whether the vocabulary contains it; the rank of the word, the word
-    and its probability.
+    of the sentence. A gap, and each token with --each, is predicted in both directions. To
+    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
+    table with one row per word: the id of the text, or its line number from 1; the rank of
+    the word, the word and its probability. With --each, it also contains the position of the
+    token, from 0, the token, and whether it is in the vocabulary.
 
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river ."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
-    $ elmo predict - --each --top 3 --json < texts.txt
+    $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
     path = _find_texts(text, file)
@@ -127,10 +120,10 @@ def predict(
 def _find_texts(text: str | None, file: str | None) -> str | None:
     """Return the file of the texts, or None if the argument is the text."""
     if (text is None) == (file is None):
-        raise click.UsageError("expected TEXT or --file FILE")
+        raise click.UsageError("give TEXT or --file FILE")
     if text is not None and os.path.isfile(text):
-        problem = "TEXT is the text itself, but there is a file of this name"
-        remedy = f"Use `elmo predict --file {shlex.quote(text)}` to read the texts in it."
+        problem = "TEXT is the text itself, but a file with this name exists"
+        remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."
         raise click.UsageError(f"{text}: {problem}. {remedy}")
     if text is not None and text != STANDARD_INPUT and typed_options(*_READING):
         raise click.UsageError(f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT")
@@ -221,11 +214,11 @@ def _finder(
 
 
 def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print the answer to each text: lines for people, rows or JSON."""
+    """Print the answer to each text: lines for people, or rows."""
     from elmo_cli.language_model.prediction import Prediction, rows_of
 
     find, columns = _finder(model, choices)
-    is_table = texts.are_from_file and choices.n_samples is None and not choices.as_json
+    is_table = texts.are_from_file and choices.n_samples is None
     as_rows = choices.row_format is not None or is_table
     printer = print_rows(choices.row_format, [*texts.columns, *columns], texts.kept_columns)
     shares = []
@@ -235,13 +228,13 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
             if rows is not None:
                 rows.write(rows_of(answer, model.vocabulary), scored.record.columns, scored.names)
             else:
-                for line in _json_lines(texts, scored) if choices.as_json else _lines(answer):
+                for line in _lines(answer):
                     click.echo(line)
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares.append(answer.unknown)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
-        name = "<UNK>, all words outside the vocabulary,"
+        name = "<UNK>, which represents all words outside the vocabulary,"
         messages.say(f"{name} has {share}. Use --with-unknown to show it.")
 
 
@@ -258,26 +251,3 @@ def _lines(answer: "Answer") -> Iterator[str]:
             yield answer.tokens[index]
         for word, probability in candidates:
             yield f"{probability:8.4f}  {word}"
-
-
-def _json_lines(texts: _Texts, scored: "ScoredRecord[Answer]") -> Iterator[str]:
-    """Yield an answer as JSON, with the name of a text from a file and its other columns."""
-    for values in _objects(scored.result):
-        if texts.are_from_file:
-            names = dict(zip(texts.columns, scored.names, strict=True))
-            values = with_columns(names | values, scored.record.columns)
-        yield json_text(values)
-
-
-def _objects(answer: "Answer") -> list[dict[str, Any]]:
-    """Return an answer as JSON values."""
-    from elmo_cli.language_model.prediction import Prediction, Samples
-
-    if isinstance(answer, Samples):
-        return [{"tokens": answer.tokens, "sample": sample} for sample in answer.samples]
-    if isinstance(answer, Prediction):
-        words = [candidate._asdict() for candidate in answer.candidates]
-        values = {"tokens": answer.tokens, "place": answer.place}
-        return [{**values, "words": words, "unknown": answer.unknown}]
-    substitutes = [[candidate._asdict() for candidate in each] for each in answer.candidates]
-    return [{"tokens": answer.tokens, "words": substitutes}]

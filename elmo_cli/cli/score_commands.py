@@ -11,6 +11,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.completions import complete_columns
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
@@ -51,24 +52,17 @@ def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> 
 def _score_options(function: Any) -> Any:
     """Add the options of a text and of a language model that scores it, in batches."""
     batch_size = options.batch_size_option(requires="--state carry")
-    speed = options.batch_tokens_option(batch_size(function))
-    return options.text_options(options.BY_INPUT)(options.language_model_options(speed))
-
-
-def _no_rows_of_tokens(ctx: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
-    if is_set:
-        message = "--per-token has gone. Use `elmo surprisal`, which prints a row per token."
-        raise click.UsageError(message, ctx)
+    speed = option_group("Speed", options.batch_tokens_option, batch_size)
+    function = options.language_model_options(speed(function))
+    return options.text_options(options.BY_INPUT)(function)
 
 
 @command()
-@click.argument("text", metavar="FILE", type=PATH)
+@click.argument("text", metavar="INPUT", type=PATH)
 @option_group(
     "Output",
-    flag("--per-sentence", help="Print a row per sentence."),
-    flag("--per-token", hidden=True, expose_value=False, callback=_no_rows_of_tokens),
-    options.format_option(requires="--per-sentence"),
-    options.json_option("an object, or one per row"),
+    flag("--per-sentence", help="Print one row per sentence."),
+    options.row_options(requires="--per-sentence or --format jsonl"),
     options.keep_columns_option,
 )
 @_score_options
@@ -76,24 +70,20 @@ def perplexity(
     text: str,
     per_sentence: bool,
     row_format: str | None,
-    as_json: bool,
     batch_size: int,
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Measure the perplexity of FILE: text, one sentence per line.
+    """Measure the perplexity of INPUT, a text with one sentence per line.
 
-    White space separates the tokens of a text file, and moses splits a table, unless
-    --tokenizer names another tokenizer.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT may be compressed, a table, or - for standard input. The forward direction predicts
+    every token and the end of the sentence, and the backward direction every token and the
+    start of the sentence. The average is the mean of both log probabilities. Tokens outside
+    the vocabulary count as the word <UNK>. Blank lines are not predicted.
 
-    FILE may be compressed, a table, or - for standard input. The forward direction predicts
-    every token and the end of the sentence. The backward direction predicts every token and
-    the start of the sentence. Both predict over the whole vocabulary. The average is over both log
-    probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank lines are not
-    predicted.
-
-    Log probabilities are natural. Rows begin with the id of the record, or with its line
-    number from 1. For a row per token, use `elmo surprisal`.
+    With --per-sentence, each row begins with the id of the record, or its line number from 1.
+    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
 
     \b
     $ elmo perplexity test.txt
@@ -122,14 +112,14 @@ def perplexity(
 
     with _open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
         columns, kept = [*opened.columns, *scoring.SENTENCE_COLUMNS], opened.read.example.columns
-        printer = print_rows(row_format, columns, kept, as_json=as_json)
+        printer = print_rows(row_format, columns, kept)
         with printer if per_sentence else nullcontext() as rows:
             result = scoring.perplexity_of_scores(score(), source.name)
     if per_sentence:
         average = f"{result.all_words.average:,.2f} (average of directions)"
         messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
     else:
-        click.echo(json_text(asdict(result)) if as_json else _table(result))
+        click.echo(json_text(asdict(result)) if row_format == "jsonl" else _table(result))
 
 
 def _table(text_perplexity: "Perplexity") -> str:
@@ -161,7 +151,6 @@ class _Choices:
     plot: str | None = None
     overwrite: bool = False
     row_format: str | None = None
-    as_json: bool = False
     batch_size: int = DEFAULT_BATCH_SIZE
 
     def print_rows(
@@ -170,54 +159,55 @@ class _Choices:
         columns, kept = [*opened.columns, *columns], dict(opened.read.example.columns)
         for name in self.pairs or ():
             kept.pop(name, None)
-        return print_rows(self.row_format, columns, kept, as_json=self.as_json)
+        return print_rows(self.row_format, columns, kept)
 
 
 @command()
-@click.argument("text", metavar="FILE", type=PATH)
+@click.argument("text", metavar="INPUT", type=PATH)
 @option_group(
     "Rows",
     choice(
         "--direction",
         DIRECTIONS,
         default="forward",
-        help="Predict each token from the tokens before it, or after it, or in both ways.",
+        help="Predict each token from the tokens before it, after it, or both in turn.",
     ),
-    flag("--entropy", excludes="--pairs", help="Print the entropy of each prediction too."),
+    flag("--entropy", excludes="--pairs", help="Also print the entropy of each prediction."),
     choice(
         "--words-by",
         ["space"],
         excludes="--pairs",
-        help="Add the surprisals of the tokens of each word, between spaces: a row per word. With "
-        "--regions, the rows have the region of the word too.",
+        help="Print one row per word, where words are separated by spaces. The surprisals of its "
+        "tokens are added.",
     ),
     option(
         "--regions COLUMN",
         excludes="--pairs or --text-column or --word-column",
-        help="Add the surprisals of the tokens of each region. COLUMN has the text, with `|` "
-        "between regions.",
+        shell_complete=complete_columns,
+        help="Print one row per region. In COLUMN, `|` separates the regions of each text.",
     ),
     path_option(
         "--frequencies FILE",
         excludes="--pairs",
-        help="Counts for the log frequencies: a word and its count per line. [default: estimates "
-        "from the ranks in the vocabulary]",
+        help="Word counts for the log frequencies: one word and its count per line. [default: "
+        "estimated from the ranks in the vocabulary]",
     ),
     option(
         "--pairs GOOD,BAD",
         type=options.split_names,
-        help="Compare pairs of sentences, which are in the columns GOOD and BAD of each row.",
+        shell_complete=complete_columns,
+        help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
     option(
         "--group-by COLUMN",
         requires="--pairs",
-        help="Print the accuracy of --pairs for each value of COLUMN too.",
+        shell_complete=complete_columns,
+        help="Also print the accuracy of --pairs for each value of COLUMN.",
     ),
 )
 @option_group(
     "Output",
-    options.format_option(),
-    options.json_option("an object per row"),
+    options.row_options(),
     options.keep_columns_option,
     options.figure_options("the surprisals of the first 50 sentences as bars", excludes="--pairs"),
 )
@@ -225,21 +215,20 @@ class _Choices:
 def surprisal(
     text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
 ) -> None:
-    """Print the surprisal of each token of FILE: text, one sentence per line.
+    """Print the surprisal of each token of INPUT, a text with one sentence per line.
 
-    White space separates the tokens of a text file, and moses splits a table, unless
-    --tokenizer names another tokenizer. FILE may be compressed, a table such as CSV, or - for
-    standard input. The output is a table with a header: the id of the record, or the number of
-    its line from 1; the position of the token, from 0; the token, its surprisal in bits, its
-    log frequency in bits, its length in characters, and whether the vocabulary contains it (1)
-    or not (0). An unknown token has the surprisal of <UNK>, which covers all unknown words and
-    says little about this one.
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT may be compressed, a table such as CSV, or - for standard input. The output is a
+    table: the id of the record, or its line number from 1; the position of the token, from 0;
+    the token; its surprisal and its log frequency in bits; its length in characters; and 1 if
+    it is in the vocabulary, else 0. An unknown token gets the surprisal of <UNK>, which
+    represents all unknown words, so you should normally exclude it.
 
-    --words-by and --regions print a row per word or region, numbered from 1, with the sums of
-    its tokens. --word-column reads a table with one word per row, and prints a row for each.
-    --entropy adds the expected surprisal at each position, in bits. --pairs prints a row per
-    pair of sentences: their surprisals, and 1 if the good one is more probable. The accuracy
-    is printed on standard error. The default tokenizer of words, regions and pairs is moses.
+    With --words-by or --regions, each row is a word or region, numbered from 1, with the sums
+    of its tokens. If your table has one word per row, use --word-column. --entropy adds the
+    expected surprisal at each position, in bits. With --pairs, each row is a pair of sentences
+    with their surprisals, and 1 if the good one is more probable. The default tokenizer of
+    words, regions and pairs is moses.
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv
@@ -307,7 +296,7 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
     if choices.plot is not None:
         overwrite = choices.overwrite
         n_drawn = plot_surprisals(drawn, choices.plot, choices.direction, overwrite=overwrite)
-        messages.say(f"{choices.plot}: {counted(n_drawn, 'sentence')}")
+        messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
 def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:

@@ -1,7 +1,6 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -19,14 +18,14 @@ from elmo_cli.cli.answers import (
     read_query_table,
 )
 from elmo_cli.cli.command import command, option_group, typed_options
+from elmo_cli.cli.completions import complete_values
 from elmo_cli.errors import InputError, ModelError, counted
-from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour, Neighbours, Similarity
-    from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles
+    from elmo_cli.analysis.occurrences import Occurrence, VectorFiles
     from elmo_cli.cli.answers import PairRow
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.text.tokenizers import Tokenizer
@@ -35,27 +34,24 @@ if TYPE_CHECKING:
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
-@options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
-@options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
+@options.count("--occurrence1", help="Which occurrence in SENTENCE1, from 1.")
+@options.count("--occurrence2", help="Which occurrence in SENTENCE2, from 1.")
 @options.path_option(
-    "--pairs TABLE",
+    "--pairs FILE",
     excludes="--word2 or --occurrence1 or --occurrence2",
-    help="Table of pairs in place of the arguments, with the columns word (or word1 and word2), "
-    "sentence1 and sentence2. Optional columns: occurrence1 and occurrence2, or start1, end1, "
-    "start2 and end2, the characters of the word from 0. Prints all columns and the cosines.",
+    help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
+    "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
+    "0: start1, end1, start2 and end2.",
 )
-@options.input_format_options(
-    "TABLE", "sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs"
-)
+@options.input_format_options("sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs")
 @options.tokenizer_options("moses")
 @options.option(
     "--layer N|average",
-    shell_complete=options.complete_values("average"),
-    excludes="--json",
+    aliases=("--layers",),
+    shell_complete=complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
-@options.format_option(requires="--pairs")
-@options.json_option("one object per pair")
+@options.row_options()
 @options.model_options
 @options.speed_options
 def cosine(
@@ -66,17 +62,16 @@ def cosine(
     pairs: str | None,
     layer: str | None,
     row_format: str | None,
-    as_json: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine similarity for each layer (0 is the token layer, which does not depend
-    on the sentence) and for the average of all layers. With - in place of the sentences,
-    reads pairs from standard input, two sentences per line separated by a tab, and prints
-    one line per pair: the cosine of each layer and of the average, separated by tabs.
-    --pairs reads a table such as WiC's, and prints a table.
+    Prints the cosine similarity for each layer and for the average of all layers. Layer 0
+    does not depend on the sentence. To compare a word in many pairs of sentences, give -
+    instead of the sentences, and two sentences separated by a tab per line of standard input.
+    Each line of the output is then the cosines, separated by tabs. To compare many words, use
+    --pairs with a table such as WiC, whose columns the output repeats.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
@@ -85,23 +80,26 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        raise click.UsageError("expected WORD SENTENCE1 SENTENCE2, or WORD -, or --pairs TABLE")
+        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs FILE")
 
-    from elmo_cli.analysis.neighbours import similarities
-    from elmo_cli.analysis.occurrences import find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
     tokenizer = loading.load_tokenizer(text_settings, model_settings)
 
-    def find(sentences: Sequence[str]) -> "Pair":
+    def find(sentences: Sequence[str]) -> "PairRow":
         if len(sentences) != 2:
             raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
-        (first, second), word = map(tokenizer.tokenize, sentences), arguments[0]
-        return (
-            find_occurrence(first, word, occurrence1, option="--occurrence1"),
-            find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
-        )
+        numbers = (occurrence1, occurrence2)
+        columns, pair = dict[str, object](), list[Occurrence]()
+        for side, word, text, number in zip("12", words, sentences, numbers, strict=True):
+            name = f"occurrence{side}"
+            found = find_occurrence(tokenizer.tokenize(text), word, number, option=f"--{name}")
+            columns |= {f"word{side}": word, name: number or 1, f"sentence{side}": text}
+            pair.append(found)
+        return columns, (pair[0], pair[1])
 
     # Find a wrong word on the command line before loading the model.
+    words = (arguments[0], word2 or arguments[0]) if pairs is None else ()
     pair = find(arguments[1:]) if pairs is None and is_one else None
     embedder = loading.load_embedder(model_settings)
     layers = [*map(str, range(embedder.options.n_layers)), "average"]
@@ -109,15 +107,17 @@ def cosine(
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
     if pairs is not None:
-        names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
-        with print_rows(row_format, ["line", *names], as_json=as_json) as rows:
-            chunks = read_pair_table(pairs, text_settings, tokenizer)
-            _write_pairs(embedder, chunks, layer, rows)
+        chunks = read_pair_table(pairs, text_settings, tokenizer)
+    elif pair is not None:
+        chunks = iter([[pair]])
+    else:
+        chunks = read_queries(lambda line: find(line.split("\t")))
+    if pairs is None and row_format is None:
+        _print_cosines(embedder, chunks, layer, as_table=pair is not None)
         return
-    lines = read_queries(lambda line: find(line.split("\t")))
-    for chunk in lines if pair is None else [[pair]]:
-        for similarity in similarities(embedder, chunk):
-            click.echo(_shown(similarity, layer, as_json, as_table=pair is not None))
+    names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
+    with print_rows(row_format, ["line", *names]) as rows:
+        _write_pairs(embedder, chunks, layer, rows)
 
 
 def _write_pairs(
@@ -148,20 +148,25 @@ def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
     return [cosines[-1 if layer == "average" else int(layer)]]
 
 
-def _shown(similarity: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
-    """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
-    if as_json:
-        pair = {"first": _occurrence(similarity.first), "second": _occurrence(similarity.second)}
-        return json_text({**pair, "layers": similarity.layers, "average": similarity.average})
-    if layer is not None or not as_table:
-        return "\t".join(map(cell, _cosines(similarity, layer)))
-    lines = [similarity.first.marked, similarity.second.marked, ""]
-    lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
-    return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
+def _print_cosines(
+    embedder: "ElmoEmbedder",
+    chunks: "Iterable[list[PairRow]]",
+    layer: str | None,
+    *,
+    as_table: bool,
+) -> None:
+    """Print the cosines of each pair: one cosine, a line of them, or a table for people."""
+    from elmo_cli.analysis.neighbours import similarities
 
-
-def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
-    return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
+    for chunk in chunks:
+        pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
+        for similarity in similarities(embedder, pairs):
+            if layer is not None or not as_table:
+                click.echo("\t".join(map(cell, _cosines(similarity, layer))))
+                continue
+            lines = [similarity.first.marked, similarity.second.marked, ""]
+            lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
+            click.echo("\n".join([*lines, f"average  {similarity.average:8.4f}"]))
 
 
 @command()
@@ -169,30 +174,24 @@ def _occurrence(occurrence: "Occurrence") -> dict[str, Any]:
     "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
 )
 @options.count("--top", default=10, help="Number of neighbours.")
-@options.flag(
-    "--other-words", excludes="--sentence", help="Exclude other occurrences of WORD itself."
-)
+@options.flag("--other-words", excludes="--sentence", help="Exclude occurrences of WORD itself.")
 @options.count(
-    "--occurrence",
-    excludes="--sentence",
-    help="Number of the occurrence of WORD in SENTENCE, from 1.",
+    "--occurrence", excludes="--sentence", help="Which occurrence of WORD in SENTENCE, from 1."
 )
 @options.option(
-    "--sentence TEXT",
-    help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
+    "--sentence TEXT", help="Find the sentences nearest to TEXT, in files written with --pooling."
 )
 @options.path_option(
     "--queries TABLE",
     excludes="--sentence or --occurrence",
-    help="Table of queries in place of WORD and SENTENCE, with the columns word and text, and "
-    "optionally occurrence (from 1); with only text, if FILE has one vector per sentence.",
+    help="Table of queries with the columns word, text and optionally occurrence (from 1). For "
+    "files written with --pooling, only text.",
 )
-@options.input_format_options("TABLE", requires="--queries")
+@options.input_format_options(requires="--queries")
 @options.cell_options(requires="--queries")
 @options.mean_layers_option()
 @options.tokenizer_options("moses")
-@options.format_option()
-@options.json_option("one object per query")
+@options.row_options()
 @options.file_options
 @option_group("Speed", options.device_option())
 def neighbours(
@@ -204,29 +203,27 @@ def neighbours(
     queries: str | None,
     layers: str | None,
     row_format: str | None,
-    as_json: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Find the occurrences in FILEs nearest to WORD in SENTENCE.
+    """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
-    distribute`, or a pattern of such names. Several files are searched as one. SENTENCE is
-    tokenized as FILE was, and embedded by its model. Files of npz and JSON lines do not name
-    their model and layers: use --model and --mean-layers. Prints the cosine of each occurrence, its
-    line number or id, and its sentence with the word marked. SENTENCE itself is excluded.
+    FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
+    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
+    is tokenized like FILE and embedded with the same model, which you have to give, with its
+    --mean-layers, for npz and JSON lines. Prints the cosine of each occurrence, its line
+    number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
+    a cosine, compare it with the average for two random tokens on standard error.
 
-    With - in place of WORD and SENTENCE, reads one query per line from standard input: a word, a
-    tab and a sentence. Prints a table then, as with --format. Its columns are query_number, rank,
-    cosine, file, line, id, position, token and sentence. Positions count from 0, all other numbers
-    from 1. To judge a cosine, compare it with the average for two random tokens, which is printed
-    on standard error.
+    To search for many words, use --queries, or give - instead of WORD and SENTENCE, and a
+    word, a tab and a sentence per line of standard input. The output is then a table with
+    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
     $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
-    $ elmo neighbours - corpus.hdf5 --json < queries.tsv
-    $ elmo neighbours --queries queries.csv corpus.hdf5 --json
+    $ elmo neighbours - corpus.hdf5 < queries.tsv
+    $ elmo neighbours --queries queries.csv corpus.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
     is_option = sentence is not None or queries is not None
@@ -234,12 +231,12 @@ def neighbours(
     paths = arguments[n_before:]
     if not paths:
         others = "- FILE..., --sentence TEXT FILE... or --queries TABLE FILE..."
-        raise click.UsageError(f"expected WORD SENTENCE FILE..., {others}")
+        raise click.UsageError(f"give WORD SENTENCE FILE..., {others}")
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
-    from elmo_cli.analysis.occurrences import open_vectors
+    from elmo_cli.analysis.occurrences import open_occurrences
 
-    with open_vectors(*paths) as files:
+    with open_occurrences(*paths) as files:
         pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
@@ -254,23 +251,20 @@ def neighbours(
         settings: dict[str, Any] = {"top": top, "layers": layers, "other_words": other_words}
         find = partial(word_neighbours, embedder, files, **settings)
         is_one = n_before == 2 or sentence is not None
-        as_rows = row_format is not None or not (is_one or as_json)
-        columns = neighbour_columns(pooled=pooled)
-        with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
-            results = enumerate(_search(files, chunks, find), start=1)
-            for number, (query, nearest, mean) in results:
-                if rows is not None:
-                    rows.write(neighbour_rows(number, nearest, pooled=pooled))
-                elif as_json:
-                    click.echo(_json_line(files, query, nearest, mean))
-                else:
-                    _print(files, nearest)
+        results = _search(files, chunks, find)
+        if is_one and row_format is None:
+            for nearest in results:
+                _print(files, nearest)
+            return
+        with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+            for number, nearest in enumerate(results, start=1):
+                rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
 
 def _search(
     files: "VectorFiles", chunks: "Iterable[list[Occurrence]]", find: "Callable[..., Neighbours]"
-) -> "Iterator[tuple[Occurrence, list[Neighbour], float | None]]":
-    """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
+) -> "Iterator[list[Neighbour]]":
+    """Yield the neighbours of each query, and print the mean cosine of the files."""
     for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
@@ -278,8 +272,7 @@ def _search(
         if number == 0 and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
             messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
-        for query, nearest in zip(chunk, found.nearest, strict=True):
-            yield query, nearest, found.mean_cosine
+        yield from found.nearest
 
 
 def _read_queries(
@@ -301,7 +294,7 @@ def _read_queries(
         from_input = arguments[0] == STANDARD_INPUT
         return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
     if not (tokens := tokenizer.tokenize(sentence)):
-        raise click.UsageError("--sentence: expected a sentence, found an empty text")
+        raise click.UsageError("--sentence must not be empty.")
     return [[Occurrence(tokens, 0)]]
 
 
@@ -346,19 +339,3 @@ def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
         name = f"{path}:{name}" if len(files.paths) > 1 else name
         text = " ".join(neighbour.sentence) if "pooling" in files.attributes else neighbour.marked
         click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
-
-
-def _json_line(
-    files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
-) -> str:
-    """Return the neighbours of a query as JSON. A pooled sentence has no word."""
-    is_pooled, hits = "pooling" in files.attributes, []
-
-    def show(occurrence: "Occurrence") -> dict[str, Any]:
-        return {"tokens": occurrence.sentence} if is_pooled else _occurrence(occurrence)
-
-    for neighbour in nearest:
-        path, number, record_id = neighbour.location
-        name = {"line": number} if record_id is None else {"id": record_id}
-        hits.append({"cosine": neighbour.cosine, "file": str(path), **name, **show(neighbour)})
-    return json_text({"query": show(query), "mean_cosine": mean, "neighbours": hits})

@@ -44,15 +44,16 @@ def _training(name: str, **settings: Any) -> Decorator:
 
 
 @command()
-@click.argument("texts", metavar="TEXT...", type=options.PATH, nargs=-1, required=True)
+@click.argument("texts", metavar="INPUT...", type=options.PATH, nargs=-1, required=True)
 @option_group(
     "Model",
     option(
         "--output FOLDER",
+        "-o",
         "folder",
         required=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder of the model. A run that was stopped there is resumed.",
+        help="Folder for the model. A run that was stopped there is resumed.",
     ),
     choice(
         "--preset",
@@ -62,51 +63,45 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
     _file(
         "--options-file FILE",
-        help="options.json: the architecture, and bilm-tf's settings if it has them.",
+        help="options.json with the architecture, and optionally bilm-tf's settings.",
     ),
     option(
         "--init-from NAME|FOLDER",
         shell_complete=options.complete_models,
-        help="Start from the weights of this model: fine-tuning. A file of weights requires "
-        "--options-file.",
+        help="Fine-tune this model. A weights file requires --options-file.",
     ),
     _file(
         "--vocabulary-file FILE",
-        help="Words to predict: <S>, </S>, <UNK>, then by falling count. [default: those of the "
-        "model of --init-from, else counted]",
+        help="Words to predict: <S>, </S>, <UNK>, then the most frequent first. [default: from "
+        "--init-from, else counted]",
     ),
     count(
         "--vocabulary-size",
         least=4,
         excludes="--vocabulary-file",
-        help="Number of words to predict, if counted. [default: 25000]",
+        help="Number of counted words to predict. [default: 25000]",
     ),
 )
-@options.input_format_options("every TEXT and of --validation-file")
+@options.input_format_options()
 @options.cell_options()
 @options.splitting_options(options.BY_INPUT)
 @option_group(
     "Validation",
-    _file("--validation-file FILE", help="Text to measure perplexity on."),
+    _file("--validation-file FILE", help="Text whose perplexity is measured."),
     option(
         "--validation-share X",
         type=_BELOW_ONE,
         default=0.0,
         show_default=False,
         excludes="--validation-file",
-        help="Share of the lines to measure perplexity on, which are not trained on: 0.01 for one "
-        "in a hundred.",
+        help="Hold out this share of the lines for validation: 0.01 is one in a hundred.",
     ),
-    count(
-        "--eval-steps",
-        default=1000,
-        help="Steps between evaluations, each of which writes the model.",
-    ),
+    count("--eval-steps", default=1000, help="Evaluate and write the model every N steps."),
 )
 @option_group(
     "Length and batches",
     _training("epochs", excludes="--steps"),
-    count("--steps", help="Steps of the optimizer, in place of --epochs."),
+    count("--steps", help="Number of optimizer steps, instead of --epochs."),
     _training("state"),
     _training("batch_tokens", excludes="--state carry"),
     _training("max_length", excludes="--state carry"),
@@ -136,8 +131,8 @@ def _training(name: str, **settings: Any) -> Decorator:
         default=300,
         help="Seconds between checkpoints.",
     ),
-    flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
-    flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
+    flag("--tensorboard", help="Also log to FOLDER/tensorboard."),
+    flag("--keep-checkpoint", help="Keep the last checkpoint, so that you can train longer."),
 )
 def train(
     texts: tuple[str, ...],
@@ -151,11 +146,11 @@ def train(
 ) -> None:
     """Train a model on text, one sentence per line, or resume a run.
 
-    TEXT are files, or patterns in quotes, in any format that `elmo embed` reads. White space
-    separates tokens, unless --tokenizer names another tokenizer. FOLDER becomes a model for
-    --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says how
-    it was trained. After Ctrl-C or anything else that ends it, the same command resumes it. The
-    perplexity of the validation text goes to standard output as JSON.
+    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
+    tokens are separated by white space. To use the model, give FOLDER to --model. It contains
+    options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes the
+    training. To resume after Ctrl-C or a crash, give the same command again. The perplexity
+    of the validation text is printed as JSON.
 
     \b
     $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output my-model
@@ -165,7 +160,7 @@ def train(
     """
     model, options_file = start_options.init_from, start_options.options_file
     if not (model or options_file or start_options.preset):
-        raise click.UsageError("expected --preset, --options-file or --init-from")
+        raise click.UsageError("give --preset, --options-file or --init-from")
     files = (model, None, None) if options_file is None else (None, options_file, model)
     model_settings, is_new = ModelSettings(*files), model is None
     tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0], is_new=is_new)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
+@click.argument(
+    "arguments", metavar="WORD FILE... OUTPUT", type=options.PATH, nargs=-1, required=True
+)
 @options.choice("--method", ["pca", "tsne"], default="pca", help="Projection of the vectors.")
 @options.count(
-    "--clusters",
-    least=2,
-    help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
+    "--clusters", least=2, help="Colour N clusters found by k-means. [default: one colour per FILE]"
 )
 @options.mean_layers_option()
+@options.output_option()
 @options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
@@ -34,14 +35,14 @@ def plot(
     layers: str | None,
     overwrite: bool,
 ) -> None:
-    """Draw the occurrences of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
+    """Draw the occurrences of WORD in FILE as points, to OUTPUT: .svg, .png, .pdf or .html.
 
-    FILE is what `elmo usages` wrote, in any format, or what `elmo embed` wrote to HDF5, a
-    folder of `elmo distribute`, or a pattern of such names. In files of `elmo usages`, WORD
-    means all its forms. Similar occurrences are close together, and different senses of
-    a word such as "bank" are apart. Some points have a label. In SVG and HTML each point
-    shows its sentence under the mouse pointer. The legend has the FILEs in their order. At
-    most 2,000 occurrences are drawn. Needs pip install "elmo-cli[plot]".
+    FILE may be any file from `elmo usages`, HDF5 from `elmo embed`, a folder from `elmo
+    distribute`, or a pattern such as '*.hdf5'. In `elmo usages` files, WORD includes all its
+    forms. Similar occurrences are close together, so that the senses of a word such as "bank"
+    form separate groups. Some points have a label, and in SVG and HTML each point shows its
+    sentence under the mouse pointer. The legend lists the files in their order. At most 2,000
+    occurrences are drawn. The command needs pip install "elmo-cli[plot]".
 
     \b
     $ elmo plot bank corpus.hdf5 bank.svg
@@ -49,16 +50,16 @@ def plot(
     $ elmo plot bank old.parquet new.parquet change.png
     """
     if len(arguments) < 3:
-        raise click.UsageError("expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg")
+        raise click.UsageError("give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg")
     word, *files, output = arguments
 
     with messages.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")
 
-        from elmo_cli.analysis.occurrences import open_vectors
+        from elmo_cli.analysis.occurrences import open_occurrences
         from elmo_cli.analysis.scatter import plot_occurrences
 
-        with open_vectors(*files, on_progress=bar.update) as opened:
+        with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
                 layer = "layer 0, which separates words by spelling"
                 messages.say(f"Warning: these vectors contain {layer}.")
@@ -68,34 +69,37 @@ def plot(
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     drawn = f"{picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
     axes = f"; the axes show {shares} of the variance" if shares else ""
-    messages.say(f"{output}: {drawn}{axes}")
+    messages.say(f"Wrote {output}: {drawn}{axes}")
 
 
 @command("word-vectors")
-@click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
+@click.argument(
+    "arguments", metavar="[VOCABULARY] OUTPUT", type=options.PATH, nargs=-1, required=True
+)
 @options.flag(
     "--softmax",
     excludes="--corpus",
     help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
+@options.output_option()
 @options.overwrite_option()
 @option_group(
     "Averaging",
     options.path_option(
-        "--corpus TEXT",
-        help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
-        "line.",
+        "--corpus FILE",
+        help="Average each word over its occurrences in a text with one sentence per line.",
     ),
     options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
-    options.count("--min-count", default=5, requires="--corpus", help="Minimum count of a word."),
+    options.count(
+        "--min-count", default=5, requires="--corpus", help="Skip words with a lower count."
+    ),
     options.count(
         "--at-most",
         requires="--corpus",
-        help="Maximum number of occurrences of a word that are averaged, the first ones. "
-        "[default: all]",
+        help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@options.text_options(options.BY_INPUT, with_ids=False, requires="--corpus")
+@options.text_options(options.BY_INPUT, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
@@ -110,17 +114,17 @@ def word_vectors(
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Write one vector per word to OUT, for the words in VOCABULARY, one per line.
+    """Write one vector per word to OUTPUT, for the words in VOCABULARY, one per line.
 
-    With --corpus, the vector of a word is the mean over its occurrences in a text, which
-    reflects its meaning there. Without VOCABULARY, OUT then has all words that are frequent
-    enough, the most frequent first. Without --corpus, the vectors come from the token
-    encoder, layer 0 of `elmo embed`, and reflect little more than the spelling of a word.
+    With --corpus, the vector of a word is the mean over its occurrences in a text, so that it
+    reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all words that
+    are frequent enough, the most frequent first. Without --corpus, the vectors come from the
+    token encoder (layer 0 of `elmo embed`) and reflect little more than the spelling.
 
-    The suffix of OUT chooses its format: word2vec's text (.txt, .vec, .w2v, optionally
-    followed by .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for
-    the Embedding Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a
-    dataset "embedding", as in bilm-tf. OUT appears when it is complete.
+    The suffix of OUTPUT chooses its format: word2vec text (.txt, .vec, .w2v, also with .gz),
+    word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for the Embedding
+    Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
+    "embedding", as in bilm-tf. OUTPUT appears when it is complete.
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
@@ -130,7 +134,7 @@ def word_vectors(
     """
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     if len(arguments) > 2 or (words_file is None and corpus is None):
-        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
+        raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
     if words_file is not None:
         Source(words_file).check()  # Loading the model can take a while.
     if corpus is not None:
@@ -152,7 +156,7 @@ def word_vectors(
         average = partial(vectors.write_average_vectors, embedder, text, averaging=averaging)
         with messages.progress_bar(" tokens") as bar:
             n_words = average(output, words_file, overwrite=overwrite, on_progress=bar.update)
-    messages.say(f"{output}: {counted(n_words, 'word')}")
+    messages.say(f"Wrote {output}: {counted(n_words, 'word')}")
 
 
 _LEVEL = 0.05
@@ -165,27 +169,31 @@ _LEVEL = 0.05
     "--measure",
     ["apd", "prt", "jsd"],
     default="apd",
-    help="Mean cosine distance of all pairs of occurrences; inverse cosine of the means; or "
+    help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
     "Jensen-Shannon divergence over clusters.",
 )
 @options.count(
     "--permutations",
-    help="Number of random divisions of the occurrences of a word, for p. [default: none]",
+    help="Test each change with N random divisions of its occurrences. [default: none]",
 )
 @options.choice(
     "--correction",
     ["bh", "bonferroni"],
     requires="--permutations",
-    help="Adjustment of p for the number of words: bh (false discovery rate) or bonferroni. "
+    help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
     "[default: none]",
 )
 @options.words_option(" [default: the target words of OLD and NEW]")
-@options.input_format_options("the words", "words", "word", requires="--words")
+@options.input_format_options("words", "word", requires="--words")
+@options.choice(
+    "--match",
+    ["form", "lemma"],
+    help="Require files of `elmo usages` with this --match. [default: any]",
+)
 @options.ignore_case_option(requires="--words")
 @options.mean_layers_option()
 @options.figure_options("the list")
-@options.format_option()
-@options.json_option("one object per word")
+@options.row_options()
 def change(
     old: str,
     new: str,
@@ -195,28 +203,29 @@ def change(
     words: str | None,
     input_format: str | None,
     text_column: str | None,
+    match: str | None,
     ignore_case: bool,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
     row_format: str | None,
-    as_json: bool,
 ) -> None:
-    """Measure the change of words from OLD to NEW, and list the most changed word first.
+    """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are what `elmo usages` wrote for two corpora, in any format, or patterns of
-    such names; or with --words, HDF5 of all tokens. Prints a table with a header and one row
-    per word: the word, its change, and the number of its occurrences in OLD and in NEW. With
-    --permutations also p, the share of random divisions of all its occurrences that change
-    as much; with --correction also the adjusted p, because among many words some have a small
-    p by chance. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+    OLD and NEW are `elmo usages` files for two corpora, in any format, or patterns of such
+    names. With --words, they can also be HDF5 files with all tokens. The output is a table
+    with one row per word: the word, its change, and how often it occurs in OLD and in NEW.
+    --permutations adds p: the occurrences are divided at random into two groups of the same
+    sizes, and p is the share of divisions with at least this much change. Because some of
+    many words have a small p by chance, --correction adds an adjusted p. Words with fewer
+    than 3 occurrences in OLD or NEW are skipped.
 
     \b
     $ elmo usages old.txt old.parquet --words targets.txt
     $ elmo usages new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
     $ elmo change old.npz new.npz --measure prt --plot change.svg
-    $ elmo change old.hdf5 new.hdf5 --words targets.txt --json
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change, read_occurrences
     from elmo_cli.analysis.targets import read_targets
@@ -227,37 +236,36 @@ def change(
         check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
-        occurrences = read_occurrences(
-            old, new, targets, layers, ignore_case=ignore_case, on_progress=bar.update
-        )
+        read = partial(read_occurrences, match=match, ignore_case=ignore_case)
+        occurrences = read(old, new, targets, layers, on_progress=bar.update)
     n = permutations or 0
     find = partial(measure_change, *occurrences, measure, permutations=n, correction=correction)
     with messages.progress_bar(" words", leave=False) as bar:
         changes = find(on_progress=bar.update)
-    _print(changes, measure, row_format, as_json=as_json)
+    _print(changes, measure, row_format)
     if old == new:
-        messages.say("Warning: OLD and NEW are the same file")
+        messages.say("Warning: OLD and NEW are the same file.")
     if correction is not None:
         _check_permutations(changes, n)
     if plot is not None:
         from elmo_cli.analysis.pictures import plot_changes
 
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
-        messages.say(f"{plot}: {counted(n_drawn, 'word')}")
+        messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
 
 
-def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_json: bool) -> None:
+def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
     """Print the words with a change, and name the others on standard error."""
     from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
-    constants = {"measure": measure} if as_json or row_format == "json" else {}
-    with print_rows(row_format, names, as_json=as_json) as rows:
+    constants = {"measure": measure} if row_format == "jsonl" else {}
+    with print_rows(row_format, names) as rows:
         rows.write(([getattr(change, name) for name in names] for change in measured), constants)
     for change in changes[len(measured) :]:
         numbers = f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
-        messages.say(f"{change.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
+        messages.say(f"Skipped {change.word}: {numbers}. Each needs {MIN_OCCURRENCES}.")
 
 
 def _check_permutations(changes: "list[Change]", permutations: int) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -45,7 +44,6 @@ class PartResult(NamedTuple):
     skipped: tuple[str, ...] = ()  # reasons of the first skipped records
     warning: str | None = None  # warning about its values
     n_empty: int = 0  # number of records without text, apart from skipped ones
-    n_repeated: int = 0  # number of records with the id of an earlier one of the part
 
 
 def key_of(plan: Plan) -> PlanKey:
@@ -127,7 +125,6 @@ def _write(
     selection, text = settings.selection.for_model(engine.options.n_layers), settings.text
     records = ShardReader(read_part(part, text, has_ids=has_ids))
     skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
-    ids = Counter[str]()
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
         engine,
@@ -142,7 +139,6 @@ def _write(
         if record.error is not None:
             skipped[str(number)] = record.error
         n_empty += record.error is None and not record.tokens
-        ids.update([] if record.id is None else [record.id])
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -154,4 +150,4 @@ def _write(
     writer.finish({**end, "tokens": str(n_tokens)})
     shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)
     there = PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)
-    return there._replace(n_empty=n_empty, n_repeated=ids.total() - len(ids))
+    return there._replace(n_empty=n_empty)

@@ -14,7 +14,7 @@ from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, r
 from elmo_cli.embed_file import log_empty
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.inference.precision import Device
-from elmo_cli.outputs.parts import SUCCESS, WORK, Folder, find_done
+from elmo_cli.outputs.parts import SUCCESS, WORK, Folder, count_repeated, find_done
 from elmo_cli.text.ids import log_repeated
 from elmo_cli.text.records import WHOLE, Shard
 
@@ -39,7 +39,6 @@ class RunCounts:
     failed: dict[int, str] = field(default_factory=dict)  # reasons of the parts that failed
     n_skipped: int = 0
     n_empty: int = 0  # number of records without text in the parts that this run has done
-    n_repeated: int = 0  # number of records with the id of an earlier one of the same part
     workers: set[str] = field(default_factory=set)
     n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False
@@ -64,7 +63,6 @@ class RunCounts:
             self.has_warned = True
         self.n_skipped += result.n_skipped
         self.n_empty += result.n_empty
-        self.n_repeated += result.n_repeated
         self.n_done += 1
         self.n_new += 1
         self.n_tokens += result.n_tokens
@@ -133,7 +131,6 @@ def run_parts(
     if counts.n_skipped > MAX_SHOWN_SKIPPED:
         logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
     log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
-    log_repeated(counts.n_repeated, "at least ")  # Parts do not see the ids of others.
     _finish(folder, plan, counts)
     return counts
 
@@ -154,7 +151,8 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
         for path, sha256 in plan.inputs:
             if sha256_of(path) != sha256:
                 raise changed_error(path)
-        read_column_types(folder, plan.sha256)
+        if "id" in read_column_types(folder, plan.sha256):
+            log_repeated(count_repeated(folder, n_done))
         folder.create(SUCCESS, b"")
     folder.remove_folder(WORK)
 

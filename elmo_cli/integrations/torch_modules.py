@@ -166,6 +166,9 @@ class ActivationsDataset(Dataset[Tensor]):
         """Open the file; see `open_activations`."""
         self.activations = open_activations(path)
 
+    def __repr__(self) -> str:
+        return f"ActivationsDataset({self.activations!r})"
+
     def __len__(self) -> int:
         return len(self.activations)
 

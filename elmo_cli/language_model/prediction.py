@@ -13,6 +13,7 @@ of training.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from elmo_cli.model.vocabulary import (
     Vocabulary,
 )
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.records import Sentence, check_sentence, check_sentences
+from elmo_cli.text.records import Sentence, Text, check_sentence, tokenize_texts
 
 GAP: Final = "___"  # token that marks the word to predict
 PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
@@ -79,7 +80,7 @@ Answer = Prediction | Substitutes | Samples
 
 def predict_words(
     model: LanguageModel,
-    texts: Sequence[Sentence],
+    texts: Sequence[Text],
     top: int = 10,
     *,
     backward: bool = False,
@@ -93,8 +94,8 @@ def predict_words(
 
     Args:
         model: Language model.
-        texts: Lists of tokens, with `___` for a word to predict; an empty list is the start (or
-            end) of a sentence.
+        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list is the
+            start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
         backward: Predict the word before each text; a gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
@@ -105,7 +106,8 @@ def predict_words(
     check_at_least("top", top, 1)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     predictions = []
-    checked = map(check_text, check_sentences(texts, "texts"))
+    tokenize = partial(cut_around_gaps, cut=model.tokenize)
+    checked = map(check_text, tokenize_texts(texts, tokenize))
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
         beside = _beside(model, [text for text in batch if GAP not in text], backward)
@@ -134,13 +136,13 @@ def _beside(model: LanguageModel, texts: list[Sentence], backward: bool) -> Iter
 
 
 def substitute_words(
-    model: LanguageModel, sentences: Iterable[Sentence], top: int = 10
+    model: LanguageModel, sentences: Iterable[Text], top: int = 10
 ) -> Iterator[Substitutes]:
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
         model: Language model.
-        sentences: Lists of tokens.
+        sentences: Raw texts or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
 
     Raises:
@@ -205,7 +207,7 @@ def _best(model: LanguageModel, log_p: Tensor, top: int) -> list[Candidate]:
 
 def sample_sentences(
     model: LanguageModel,
-    text: Sentence,
+    text: Text,
     n_samples: int = 1,
     *,
     backward: bool = False,
@@ -219,7 +221,7 @@ def sample_sentences(
 
     Args:
         model: Language model.
-        text: Tokens to continue, perhaps none.
+        text: Raw text or tokens to continue, perhaps none.
         n_samples: Number of sentences.
         backward: Put words before the text instead of after it.
         temperature: Divisor of the logits. Below 1, probable words become more probable; above 1,
@@ -237,7 +239,8 @@ def sample_sentences(
         raise SettingsError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    if GAP in check_sentence(text, "text"):
+    text = model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
+    if GAP in text:
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]

@@ -12,7 +12,7 @@ compared.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -31,10 +31,17 @@ from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+    TextSettings,
+)
 from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record, Sentence, check_sentences, id_value
+from elmo_cli.text.records import Record, Sentence, Text, check_sentences, id_value, tokenize_texts
+from elmo_cli.text.tokenizers import Tokenizer
 
 _Result = TypeVar("_Result")
 
@@ -134,16 +141,26 @@ class LanguageModel:
         """Initial state of the sentences."""
         return self.engine.state
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of raw texts: the training's if it is known, else moses."""
+        settings = TextSettings(tokenizer=self.files.tokenizer)
+        return settings.make_tokenizer(self.files.language, "moses")
+
+    def tokenize(self, text: str) -> Sentence:
+        """Split a raw text into tokens, as the methods do that take raw texts."""
+        return self.tokenizer.tokenize(text)
+
     def score(
         self,
-        sentences: Iterable[Sentence],
+        sentences: Iterable[Text],
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences, in its order.
 
         Args:
-            sentences: Lists of tokens, without boundaries; read one window at a time.
+            sentences: Raw texts or lists of tokens, without boundaries; read one window at a time.
             batch_size: Sentences per batch; it has an effect with carried state only.
             is_ready: Return whether the next sentence can be read without blocking. If not, the
                 sentences so far are scored, unless the state is carried over.
@@ -163,7 +180,7 @@ class LanguageModel:
 
     def compute_batches(
         self,
-        sentences: Iterable[Sentence],
+        sentences: Iterable[Text],
         compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
         empty: _Result,
         *,
@@ -187,7 +204,7 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            check_sentences(sentences),
+            tokenize_texts(sentences, self.tokenize, "sentences"),
             partial(self.engine.compute, compute=compute_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -283,7 +300,7 @@ class Perplexity:
 
 
 def measure_perplexity(
-    model: LanguageModel, sentences: Iterable[Sentence], batch_size: int = DEFAULT_BATCH_SIZE
+    model: LanguageModel, sentences: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
 ) -> Perplexity:
     """Measure the perplexity of a stream of sentences.
 

@@ -29,7 +29,7 @@ from elmo_cli.language_model.frequencies import estimate_frequencies, sum_freque
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.parsers import row_record
-from elmo_cli.text.records import Record, Sentence, check_batch, check_sentence
+from elmo_cli.text.records import Record, Sentence, Text, check_batch, check_sentence
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
@@ -130,7 +130,7 @@ class Surprisals(NamedTuple):
 
 def measure_surprisal(
     model: LanguageModel,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
     is_ready: Callable[[], bool] = lambda: True,
     *,
@@ -158,7 +158,7 @@ def measure_surprisal(
 
 def measure_directions(
     model: LanguageModel,
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
     is_ready: Callable[[], bool] = lambda: True,
     *,

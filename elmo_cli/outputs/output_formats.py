@@ -217,6 +217,10 @@ class FormatWriter:
     def finish(self, attributes: Attributes) -> None:
         """Complete the file, with attributes that are known only at the end."""
 
+    def publish(self, rename: Callable[[], object]) -> None:
+        """Give the finished file its name by calling `rename`."""
+        rename()
+
     def close(self) -> None:
         """Close the file."""
 

@@ -32,6 +32,7 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path, PurePath
 from typing import IO, Any, Final, NamedTuple, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import output_error, sync
@@ -255,6 +256,30 @@ def find_done(folder: Folder, plan_sha256: str) -> set[int]:
     return {number for number, each in footers if each and each[:2] == (plan_sha256, number)}
 
 
+def count_repeated(folder: Folder, n_parts: int) -> int:
+    """Count the records with the id of an earlier record. A hash of 8 bytes per id is in memory."""
+    hashes = [np.empty(0, np.int64)]
+    for number in range(n_parts):
+        with _damage_named(folder, number), folder.open_parquet(part_name(number)) as part:
+            ids = part.read(columns=["id"]).column("id").to_pylist()
+        hashes.append(np.array([hash(str(each)) for each in ids if each is not None], np.int64))
+    found = np.concatenate(hashes)
+    return len(found) - len(np.unique(found))
+
+
+@contextmanager
+def _damage_named(folder: Folder, number: int) -> Iterator[None]:
+    """Turn errors of pyarrow into an `InputError` that names the part."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        path = f"{folder.location}/{part_name(number)}"
+        reason = f"the part is damaged: {first_line(error).rstrip('.')}"
+        raise InputError(f"{path}: {reason}. Remove it. {_AGAIN}.") from None
+
+
 def is_parts_folder(location: str) -> bool:
     """Return whether there is a folder of parts, complete or not."""
     names = (PLAN, part_name(0))
@@ -309,7 +334,7 @@ class PartsFolder:
         column = "id" if self.has_keys else "sentence"
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
-            with self._damage_named(part):
+            with _damage_named(self._folder, part):
                 names = self._opened(part).read(columns=[column]).column(column).to_pylist()
             texts = enumerate(map(_text_of, names), end - len(names))
             numbers.update((name, number) for number, name in texts if name)
@@ -352,24 +377,12 @@ class PartsFolder:
         return self._group(part, group).slice(row - [0, *ends][group], stop - start)
 
     def _read_group(self, part: int, group: int) -> Any:
-        with self._damage_named(part):
+        with _damage_named(self._folder, part):
             return self._opened(part).read_row_group(group).combine_chunks()
 
     def _open_part(self, number: int) -> Any:
-        with self._damage_named(number):
+        with _damage_named(self._folder, number):
             return self._folder.open_parquet(part_name(number))
-
-    @contextmanager
-    def _damage_named(self, number: int) -> Iterator[None]:
-        """Turn errors of pyarrow into an `InputError` that names the part."""
-        import pyarrow
-
-        try:
-            yield
-        except (pyarrow.ArrowException, OSError) as error:
-            path = f"{self._folder.location}/{part_name(number)}"
-            reason = f"the part is damaged: {first_line(error).rstrip('.')}"
-            raise InputError(f"{path}: {reason}. Remove it. {_AGAIN}.") from None
 
 
 def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:

@@ -17,13 +17,15 @@ A record without tokens, or one that was skipped, has no rows of tokens.
 import json
 import re
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import write_lines
+from elmo_cli.atomic import renamed, sync
 from elmo_cli.errors import InputError
 from elmo_cli.json_form import json_text
 from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, load_pyarrow
@@ -353,17 +355,27 @@ class NpyWriter(FormatWriter):
         self._file.write(values.tobytes())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write the ids, and the header, which has the same length for any number of rows."""
-        ids = self._file.final.with_name(f"{self._file.final.name}.ids.txt")
-        if self._ids:
-            write_lines(ids, self._ids)
-        else:
-            ids.unlink(missing_ok=True)  # It may be of an output that this one replaces.
+        """Write the header, which has the same length for any number of rows."""
         descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
         shape = (self._n_rows, *self._row_shape)
         header = {"descr": descr, "fortran_order": False, "shape": shape}
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)
+
+    def publish(self, rename: Callable[[], object]) -> None:
+        """Rename the array, then the ids. Even a kill never leaves ids next to other vectors."""
+        path = ids_path(self._file.final)
+        with renamed(path) if self._ids else nullcontext() as partial:
+            if partial is not None:
+                partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
+                sync(partial)
+            path.unlink(missing_ok=True)
+            rename()
+
+
+def ids_path(path: Path) -> Path:
+    """Return the path of the ids of an array in npy."""
+    return path.with_name(f"{path.name}.ids.txt")
 
 
 def kept_names(names: Collection[str]) -> dict[str, str]:

@@ -30,7 +30,13 @@ from elmo_cli.outputs.output_formats import (
 )
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.outputs.vector_rows import JsonlWriter, NpyWriter, NpzWriter, ParquetWriter
+from elmo_cli.outputs.vector_rows import (
+    JsonlWriter,
+    NpyWriter,
+    NpzWriter,
+    ParquetWriter,
+    ids_path,
+)
 from elmo_cli.text.records import Progress, Record, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
@@ -84,6 +90,8 @@ class ActivationsWriter:
         if str(path) == STANDARD_OUTPUT:
             return
         check_output(self.path, overwrite=True)
+        if output_format.name == "npy":
+            check_output(ids_path(self.path), overwrite=overwrite or self.path.exists())
         if overwrite or not os.path.exists(self.path):
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
@@ -138,7 +146,7 @@ class ActivationsWriter:
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
-                self._file.finish()
+                self._opened().publish(self._file.finish)
 
     def __enter__(self) -> "ActivationsWriter":
         return self

@@ -39,6 +39,7 @@ from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import (
     TableError,
+    column_names,
     delimited_entries,
     is_integer,
     json_array_entries,
@@ -82,7 +83,7 @@ def _is_jsonl(lines: Sequence[str]) -> object:
         row = json.loads(lines[0])
     except (ValueError, RecursionError):  # A long line is cut off, so it is no valid JSON.
         return re.match(r'\{"(text|tokens|id)":', lines[0])
-    return isinstance(row, dict) and ("text" in row or "tokens" in row)
+    return isinstance(row, dict) and not row.keys().isdisjoint(("text", "tokens", "token"))
 
 
 def _is_conllu(lines: Sequence[str]) -> object:
@@ -176,6 +177,8 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
         return FORMATS[name]
     if source.path is None:
         return replace(TEXT, is_guess=True)
+    if _recognize(source.first_line.decode("utf-8-sig", "replace")) is JSON_LINES:
+        return JSON_LINES
     content = _recognize(source.head.decode("utf-8-sig", "replace"))
     if content is not PARQUET and (error := binary_error(source.name, source.head)):
         raise error
@@ -183,6 +186,8 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     for suffix in _COMPRESSED_SUFFIXES:
         path = path.removesuffix(suffix)
     by_suffix = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), None)
+    if by_suffix is JSON_ARRAY and content is JSON_LINES:
+        return content
     if found := by_suffix or content:
         return found
     if unread := _UNREAD_SUFFIXES.get(PurePath(path).suffix):
@@ -236,6 +241,8 @@ def open_input(
     source = source if isinstance(source, Source) else Source(source)
     input_format = find_format(source, settings.input_format)
     trained = None if input_format.has_tokens else trained
+    with_rows = _with_token_rows(settings, source, input_format)
+    settings, trained = with_rows, trained if with_rows == settings else None
     if tokenizer is None:
         default = default_tokenizer(input_format, default)
         tokenizer = settings.make_tokenizer(language, default, trained)
@@ -250,6 +257,33 @@ def open_input(
     if tokenizer.splits_by is not None and input_format.name == TEXT.name:
         input_format = replace(input_format, unit="sentence")
     return TextInput(source, settings, input_format, tokenizer, trained)
+
+
+def names_in_head(
+    source: Source, input_format: InputFormat, settings: TextSettings = DEFAULT_SETTINGS
+) -> list[str]:
+    """Return the columns of a table, or the fields of its first object; none if it has no head."""
+    head = (source.head or source.first_line).decode("utf-8-sig", "replace")
+    if input_format.delimiter is not None:
+        return column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
+    with suppress(ValueError, RecursionError):  # Errors are reported later.
+        if input_format in (JSON_LINES, JSON_ARRAY):
+            return [*json.JSONDecoder().raw_decode(head.lstrip("[ \r\n"))[0]]
+    return []
+
+
+def _with_token_rows(
+    settings: TextSettings, source: Source, input_format: InputFormat
+) -> TextSettings:
+    """Return settings that join the rows of `elmo surprisal`, one per token, to their texts."""
+    if settings.text_column is not None or settings.word_column is not None:
+        return settings
+    names = names_in_head(source, input_format, settings)
+    if "token" not in names or not any(name.startswith("surprisal") for name in names):
+        return settings
+    id_column = settings.id_column or ("line" if "line" in names else None)
+    tokenizer = settings.tokenizer or WHITESPACE.name
+    return replace(settings, word_column="token", id_column=id_column, tokenizer=tokenizer)
 
 
 def default_tokenizer(input_format: InputFormat, default: str = WHITESPACE.name) -> str:
@@ -365,7 +399,10 @@ def _survey_ids(
     text = replace(text, settings=settings, tokenizer=tokenizer)
     seen, may_repeat = set[str | None](), False
     with suppress(InputError, TableError):  # Errors are reported later.
-        entries, _ = _open_entries(text, lambda _: None, should_stop)
+        if text.format.name == PARQUET.name:
+            entries = parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
+        else:
+            entries, _ = _open_entries(text, lambda _: None, should_stop)
         entries = group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
         for number, identifier in enumerate(ids):

@@ -14,6 +14,8 @@ from elmo_cli.errors import InputError, SettingsError, kind_of
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
+Text = str | Sentence
+"""Raw text, or a list of tokens."""
 _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")
@@ -107,6 +109,19 @@ def check_sentences(batch: Iterable[object], name: str = "sentences") -> Iterato
     """Yield the tokens of each sentence of a batch or stream."""
     for index, sentence in enumerate(check_batch(batch, name)):
         yield check_sentence(sentence, f"{name}[{index}]")
+
+
+def tokenize_texts(
+    texts: Iterable[object], tokenize: Callable[[str], Sentence], name: str = "texts"
+) -> Iterator[Sentence]:
+    """Yield the tokens of each text of a batch or stream: a raw text or a list of tokens."""
+    for index, text in enumerate(check_batch(texts, name)):
+        expected = "a string or a list of tokens"
+        yield (
+            tokenize(text)
+            if isinstance(text, str)
+            else check_sentence(text, f"{name}[{index}]", expected)
+        )
 
 
 def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:

@@ -335,11 +335,11 @@ def typographic_marks() -> Tally:
 
 
 _MISREAD: Final = {
-    "[\x80-\x9f]": "the text has {:,} control characters (U+0080 to U+009F), the first in {}. They "
-    "are probably quotes and dashes of Windows-1252 that were read as Latin-1. Repair them with "
+    "[\x80-\x9f]": "control characters (U+0080 to U+009F): {:,}, the first in {}. They are "
+    "probably quotes and dashes of Windows-1252 that were read as Latin-1. Repair them with "
     """`perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge' FILE`.""",
-    BYTE_ORDER_MARK: "the text has {:,} byte order marks (U+FEFF) within lines, the first in {}. "
-    "They become part of words. Remove them with `perl -pe 's/\\xef\\xbb\\xbf//g' FILE`.",
+    BYTE_ORDER_MARK: "byte order marks (U+FEFF) within lines: {:,}, the first in {}. They "
+    "become part of words. Remove them with `perl -pe 's/\\xef\\xbb\\xbf//g' FILE`.",
 }
 """Characters that no text has, with the warning for their number and the place of the first."""
 

@@ -54,7 +54,7 @@ class Pipe(io.FileIO):
     ) -> None:
         """Read from a descriptor. Call `should_stop` repeatedly while waiting for a line."""
         super().__init__(descriptor, closefd=closefd)
-        self._should_stop = should_stop
+        self.should_stop = should_stop
         self._lines: deque[bytes] = deque()
         self._rest = b""  # bytes read after the last line end
         self._is_at_end = False  # A terminal reports its end only once.
@@ -64,10 +64,15 @@ class Pipe(io.FileIO):
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """Return the next whole line with its end, or raise a `StoppedError` before."""
+        line = self.peek_line()
+        return self._lines.popleft() if line else line
+
+    def peek_line(self) -> bytes:
+        """Return the next whole line without reading it; see `readline`."""
         while not self._wait(_POLL_SECONDS):
-            if self._should_stop():
+            if self.should_stop():
                 raise StoppedError("stopped while waiting for more input")
-        return self._lines.popleft() if self._lines else b""
+        return self._lines[0] if self._lines else b""
 
     def has_line(self) -> bool:
         """Return whether a line, or the end, can be read without a long wait."""
@@ -166,11 +171,26 @@ class Source:
             self.rewind()
         return content
 
+    @cached_property
+    def first_line(self) -> bytes:
+        """First line of standard input, which stays readable; empty for a terminal."""
+        if self.path != STANDARD_INPUT or sys.stdin is None or sys.stdin.isatty():
+            return b""
+        file = self.open()
+        if isinstance(file, Pipe) or not file.seekable():
+            return file.peek_line() if isinstance(file, Pipe) else b""
+        start = file.tell()
+        line = file.readline()
+        file.seek(start)
+        return line
+
     def open(self, should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
             is_dash = self.path == STANDARD_INPUT
             self._file = (_open_standard_input if is_dash else self._open_path)(should_stop)
+        elif isinstance(self._file, Pipe):
+            self._file.should_stop = should_stop
         return self._file
 
     def _open_path(self, should_stop: Callable[[], bool]) -> BinaryIO:

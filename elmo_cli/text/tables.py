@@ -199,21 +199,24 @@ def parquet_entries(
     rows: range | None = None,
     size: int = 0,
     on_bytes: Callable[[int], object] = lambda count: None,
+    only_ids: bool = False,
 ) -> Iterator[Entry]:
     """Yield the rows of an open Parquet file, or a range of them, numbered from 0, in batches.
 
-    After each batch, `on_bytes` is called with its share of the size of the file.
+    After each batch, `on_bytes` is called with its share of the size of the file. With `only_ids`,
+    texts are not read, and all are empty.
     """
     with _opened(file) as table:
         settings = _choose_fields(table.schema_arrow, settings)
         id_names = [] if settings.id_name is None else [settings.id_name]
         # A column may be chosen several times.
         names = dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns])
+        names, no_text = (id_names, {settings.text_columns[0]: ""}) if only_ids else (names, {})
         rows = range(table.metadata.num_rows) if rows is None else rows
         n_read = n_told = 0
         for first, batch in _batches(table, list(names), rows):
             for number, row in enumerate(batch, first + 1):
-                yield Entry(number, *row_record(row, settings, tokenizer))
+                yield Entry(number, *row_record({**no_text, **row}, settings, tokenizer))
             n_read += len(batch)
             on_bytes(size * n_read // len(rows) - n_told)
             n_told = size * n_read // len(rows)

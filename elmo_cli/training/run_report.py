@@ -85,7 +85,7 @@ class Report:
             self._last_message = now
             time_left = timedelta(seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1)))
             logger.info(
-                f"step {run.step}, {100 * run.share_done:.1f} %, {run.n_tokens / 1e6:.2f}M tokens, "
+                f"Step {run.step}, {100 * run.share_done:.1f} %, {run.n_tokens / 1e6:.2f}M tokens, "
                 f"training loss {loss:.3f}, {speed:,.0f} tokens/s, {time_left} left"
             )
 
@@ -96,7 +96,7 @@ class Report:
         figures = measure(description, run.processes.device, max_tokens) if max_tokens else None
         if figures is not None:
             logger.info(
-                f"step {run.step}, validation perplexity {figures['average']:.2f} (forward "
+                f"Step {run.step}, validation perplexity {figures['average']:.2f} (forward "
                 f"{figures['forward']:.2f}, backward {figures['backward']:.2f}) on "
                 f"{figures['tokens']:,} tokens"
             )

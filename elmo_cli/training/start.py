@@ -124,7 +124,7 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[i
 
     Return their number; special tokens and the most frequent words, at most `n_words`, or none.
     """
-    logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
+    logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
     validation_lines: list[str] = []
     n_sentences = 0

@@ -187,7 +187,7 @@ def _read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any
         options["negative_samples"] = 0
     if options:
         shown = ", ".join(f"{name} {value}" for name, value in options.items())
-        logger.info("training options from options.json: %s", shown)
+        logger.info("Training options from options.json: %s", shown)
     for name, value in options.items():
         _check_number(name, value)
     return options

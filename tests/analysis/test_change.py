@@ -282,7 +282,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = elmo("change", "old.npz", "new.npz", "--permutations", "99")
     assert (result.exit_code, result.stderr) == (
         0,
-        "rare: skipped: 1 occurrence in OLD and 9 in NEW; 3 are needed in each\n",
+        "Skipped rare: 1 occurrence in OLD and 9 in NEW. Each needs 3.\n",
     )
     assert result.stdout == (
         f"word\tchange\tn_old\tn_new\tp\nmouse\t{apd(old, new):.6f}\t4\t5\t0.010000\n"

@@ -88,7 +88,7 @@ def test_the_command_draws_its_list() -> None:
         np.savez(name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4)))
     command = ("change", "old.npz", "new.npz", "--plot", "c.svg")
     result = elmo(*command)
-    assert (result.exit_code, result.stderr) == (0, "c.svg: 2 words\n")
+    assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
     assert len(result.stdout.splitlines()) == 3
     assert_fails(elmo(*command), "c.svg: exists already. Use --overwrite to replace it.")
     assert elmo(*command, "--overwrite").exit_code == 0

@@ -12,7 +12,7 @@ from commands import TINY, Terminal, assert_fails, assert_misused, elmo
 from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_vectors, write_usages
+from elmo_cli import ElmoEmbedder, ElmoError, open_occurrences, write_occurrences
 from elmo_cli.analysis import scatter as module
 from elmo_cli.analysis.scatter import Picture, plot_occurrences
 from elmo_cli.cli import main
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
-    with open_vectors(*(files or ("v.hdf5",))) as opened:
+    with open_occurrences(*(files or ("v.hdf5",))) as opened:
         return plot_occurrences(opened, word, output, **options)
 
 
@@ -117,7 +117,7 @@ def test_the_legend_has_the_files_in_their_order() -> None:
 def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     Path("t.txt").write_text("the bank lent\nall banks closed\nmy bank\nold banks\n")
     words = {"bank": "bank", "banks": "bank"}
-    write_usages(ElmoEmbedder(model=TINY), "t.txt", name, words)
+    write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
     titles = [title for title, _ in points("bank.svg")[0]]
     assert titles[1] == ("2: [bank]" if name.endswith(".npz") else "2: all [banks] closed")
@@ -132,7 +132,7 @@ def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
     steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
     assert [step for step in steps if step not in stream.getvalue()] == [], stream.getvalue()
-    assert stream.getvalue().splitlines()[-1].startswith("bank.svg: 40 of 40 occurrences")
+    assert stream.getvalue().splitlines()[-1].startswith("Wrote bank.svg: 40 of 40 occurrences")
 
 
 def test_files_of_other_widths_are_refused() -> None:
@@ -195,7 +195,7 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("bank.svg: 40 of 40 occurrences; the axes show 9")
+    assert result.stderr.startswith("Wrote bank.svg: 40 of 40 occurrences; the axes show 9")
     write(senses(5), "few.hdf5")
     pooled = Corpus(senses(5).records, [v[0] for v in senses(5).values], {"layers": "top"})
     write(pooled._replace(attributes={"layers": "top", "pooling": "max"}), "pooled.hdf5")
@@ -238,5 +238,5 @@ def test_the_command() -> None:
     )
     assert_misused(
         elmo("plot", "bank", "x.svg"),
-        "expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg",
+        "give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg",
     )

@@ -14,7 +14,14 @@ from layouts import layouts
 from numpy.testing import assert_allclose, assert_array_equal
 from runs import assert_same_file, embed, limit_memory, stop_after
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_vectors, write_usages
+from elmo_cli import (
+    ElmoEmbedder,
+    ElmoError,
+    open_activations,
+    open_occurrences,
+    write_occurrences,
+)
+from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.engine import Engine
@@ -95,7 +102,7 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
 @pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
 def test_a_table_has_one_row_per_occurrence(name: str) -> None:
     embed("text.txt", "all.hdf5", output_format="top", layout="packed")
-    write_usages(ElmoEmbedder(model=TINY), "text.txt", name, WORDS)
+    write_occurrences(ElmoEmbedder(model=TINY), "text.txt", name, WORDS)
     with open_activations("all.hdf5") as file:
         vectors = [file[line][i] for line, row in enumerate(POSITIONS) for i in row]
     rows = rows_of(name)
@@ -127,7 +134,7 @@ def test_a_table_has_one_column_per_layer(name: str) -> None:
     for row, pair, top in zip(rows, pairs, tops, strict=True):
         assert_allclose(row["layer_2"], top["vector"], atol=1e-6)
         assert_allclose(row["layer_0"], pair["layer_0"], atol=1e-6)
-    with open_vectors(name) as file, open_vectors("2.jsonl") as pair_file:
+    with open_occurrences(name) as file, open_occurrences("2.jsonl") as pair_file:
         (mean, *_), (second, *_) = file.read(), pair_file.read("2")
     assert_allclose(mean.vectors[0], np.mean([rows[0]["layer_1"], tops[0]["vector"]], axis=0))
     assert_allclose(second.vectors[0], tops[0]["vector"], atol=1e-6)
@@ -139,7 +146,7 @@ def test_a_table_has_the_ids_and_tokens_of_the_input(name: str) -> None:
     usages("t.jsonl", name)
     (row,) = rows_of(name)
     assert (row["id"], row["position"], row["tokens"]) == ("a", 1, ["a bank", "bank"])
-    with open_vectors(name) as file:
+    with open_occurrences(name) as file:
         (embedded,) = find_occurrences(file)["bank"]
     assert (embedded.location.name, embedded.sentence) == ("a", ["a bank", "bank"])
 
@@ -174,7 +181,7 @@ def test_a_table_rewritten_by_another_program_is_read() -> None:
     polars.read_parquet("u.parquet").write_parquet("polars.parquet")
     pandas = pytest.importorskip("pandas")
     pandas.read_parquet("u.parquet").to_parquet("pandas.parquet")
-    with open_vectors("u.parquet", "polars.parquet", "pandas.parquet") as files:
+    with open_occurrences("u.parquet", "polars.parquet", "pandas.parquet") as files:
         vectors = [each.vector for each in find_occurrences(files)["bank"]]
     assert_array_equal(vectors[:5], vectors[5:10])
     assert_array_equal(vectors[:5], vectors[10:])
@@ -212,7 +219,7 @@ def test_only_sentences_with_a_word_are_computed(monkeypatch: pytest.MonkeyPatch
         return compute(self, window, *rest, **options)
 
     monkeypatch.setattr(Engine, "embed_window", noted)
-    write_usages(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
+    write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
     lines = [line.split() for line in TEXT.splitlines()]
     assert computed == [line for line, at in zip(lines, POSITIONS, strict=True) if at]
 
@@ -259,7 +266,7 @@ ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
 def found_in(name: str) -> dict[str, list[tuple[int, int]]]:
     """Return the line and position of each occurrence; in npz, which has none, their number."""
-    with open_vectors(name) as files:
+    with open_occurrences(name) as files:
         found = find_occurrences(files)
     if name.endswith("npz"):
         return {word: [(len(found[word]), 0)] for word in found}
@@ -286,7 +293,7 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
     # One form may have two lemmas.
     at = {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]}
     assert found_in(name) == ({word: [(1, 0)] for word in at} if name.endswith("npz") else at)
-    with open_vectors(name) as files:
+    with open_occurrences(name) as files:
         vectors = {word: found[0].vector for word, found in find_occurrences(files).items()}
     top = list(ElmoEmbedder(model=TINY).embed_sentences([["The", "mice", "saw"]], layers="top"))
     assert_allclose([vectors["mouse"], vectors["see"]], top[0][1:], atol=2e-6)
@@ -298,9 +305,30 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
 def test_words_of_lemmas_are_compared(name: str) -> None:
     Path("t.conllu").write_text(LEMMAS)
     usages("t.conllu", name, ANIMALS, layers="top", match="lemma")
-    with open_vectors(name) as files:
+    with open_occurrences(name) as files:
         found = find_occurrences(files, {"mouse": "mouse"})
     assert [each.token for each in found["mouse"]] == ["mice"]
+
+
+def test_change_requires_the_match_of_both_files() -> None:
+    Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
+    Path("animals.txt").write_text("\n".join(ANIMALS))
+    for name, match in (("a.hdf5", "lemma"), ("b.parquet", "lemma"), ("form.hdf5", "form")):
+        command = ("usages", "t.conllu", name, "--words", "animals.txt", "--model", TINY)
+        elmo(*command, "--match", match)
+    changes = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
+    assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count("mouse") == 1
+    problem = "not made with --match lemma, or without a record of it"
+    remedy = (
+        "Make each of the files with `elmo usages TEXT OUT --words FILE --match lemma`, where OUT "
+        "is HDF5 or Parquet."
+    )
+    result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
+    assert_misused(result, f"form.hdf5: {problem}. {remedy}")
+    result = elmo("change", "form.hdf5", "form.hdf5", "--match", "lemma")
+    assert_misused(result, f"form.hdf5 and form.hdf5: {problem}. {remedy}")
+    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
+        read_occurrences("a.hdf5", "form.hdf5", match="form")
 
 
 def test_a_warning_counts_the_words_in_another_case() -> None:
@@ -333,7 +361,7 @@ def test_a_sentence_beyond_memory_is_skipped(name: str, monkeypatch: pytest.Monk
     Path("long.txt").write_text("bank " * 30 + "\na bank\n")
     limit_memory(monkeypatch, 20)
     usages("long.txt", name, layers="top", text=TextSettings(skip_errors=True))
-    with open_vectors(name) as file:
+    with open_occurrences(name) as file:
         assert len(find_occurrences(file)["bank"]) == 1
 
 
@@ -357,7 +385,9 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
 @pytest.mark.parametrize("tokenizer", ["whitespace", "moses"])
 def test_the_tokens_of_any_tokenizer_are_searched(tokenizer: str) -> None:
     Path("raw.txt").write_text("We saw the bank.\n")
-    write_usages(ElmoEmbedder(model=TINY), "raw.txt", "usages.hdf5", WORDS, tokenizer=tokenizer)
+    write_occurrences(
+        ElmoEmbedder(model=TINY), "raw.txt", "usages.hdf5", WORDS, tokenizer=tokenizer
+    )
     with open_activations("usages.hdf5") as file:
         ((record, values),) = file.records()
     assert record.attributes["positions"] == ("1" if tokenizer == "whitespace" else "1,3")
@@ -380,7 +410,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
     assert result.exit_code == 0
     assert without_size(result.stderr) == (
         f"{LOADED}bank: 5 occurrences\nsee: 1 occurrence\nWarning: no occurrence of fish\n"
-        "u.parquet: 6 occurrences in 7 lines\n"
+        "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in rows_of("u.parquet")[0]
     command = ("usages", "-", "-", "--words", "targets.txt", "--format", "jsonl", "--model", TINY)
@@ -446,7 +476,7 @@ def test_misuse_is_refused_before_a_model_is_loaded() -> None:
 )  # fmt: skip
 def test_a_damaged_file_is_reported(name: str, content: str, message: str) -> None:
     Path(name).write_text(content)
-    with pytest.raises(ElmoError) as error, open_vectors(name) as files:
+    with pytest.raises(ElmoError) as error, open_occurrences(name) as files:
         list(files.read())
     assert str(error.value).startswith(message)
 

@@ -107,7 +107,7 @@ def test_vectors_of_the_softmax() -> None:
 def test_the_command(folder: Path) -> None:
     result = elmo("word-vectors", words_file("the", "cat"), "out.hdf5", *MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "Model: model\nout.hdf5: 2 words\n"
+    assert result.stderr == "Model: model\nWrote out.hdf5: 2 words\n"
     whole = elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, "-q")
     assert (whole.exit_code, whole.stderr) == (0, "")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
@@ -335,7 +335,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     corpus = ("--corpus", "corpus.txt", "--min-count", "2", *MODEL)
     result = elmo("word-vectors", "out.tsv", *corpus)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "Model: model\nout.tsv: 3 words\n"
+    assert result.stderr == "Model: model\nWrote out.tsv: 3 words\n"
     words = "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
     assert Path("out.metadata.tsv").read_text() == words
     expected = [mean_by_hand(word, [1, 2]) for word in ("the", "cat", "dog")]
@@ -348,6 +348,11 @@ def test_the_command_averages_over_a_corpus() -> None:
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:
         assert (one["words"].tolist(), one["counts"].tolist()) == (["cat"], [1])
+    Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")
+    by_word = ("--word-column", "word", "--id-column", "story", "--min-count", "1")
+    elmo("word-vectors", "w.npz", "--corpus", "rows.csv", *by_word, *MODEL)
+    with np.load("w.npz") as one:
+        assert one["words"].tolist() == ["the", "cat", "."]
     source = elmo(
         *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     )
@@ -355,6 +360,6 @@ def test_the_command_averages_over_a_corpus() -> None:
     missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)
-    assert_misused(alone, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    assert_misused(alone, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
     three = elmo("word-vectors", "a", "b", "c", *MODEL)
-    assert_misused(three, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    assert_misused(three, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")

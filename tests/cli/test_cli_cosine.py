@@ -70,21 +70,29 @@ def test_a_layer_is_a_bare_number(layer: str, index: int) -> None:
     assert float(result.stdout) == pytest.approx(EXPECTED[index], abs=2e-6)
 
 
+def cosines_in(row: dict[str, float]) -> list[float]:
+    """Return the cosines in a row of JSON."""
+    return [row[f"cosine_{layer}"] for layer in (0, 1, 2, "average")]
+
+
 def test_json_holds_everything() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, "--json", *MODEL)
     answer = json.loads(result.stdout)
-    assert answer["first"] == {"tokens": RIVER_TOKENS, "word": "bank", "index": 4}
-    assert answer["second"] == {"tokens": MONEY_TOKENS, "word": "bank", "index": 1}
-    assert_allclose([*answer["layers"], answer["average"]], EXPECTED, atol=2e-6)
-    assert set(answer) == {"first", "second", "layers", "average"}
+    assert_allclose(cosines_in(answer), EXPECTED, atol=2e-6)
+    first = {"word1": "bank", "occurrence1": 1, "sentence1": RIVER}
+    second = {"word2": "bank", "occurrence2": 1, "sentence2": MONEY}
+    assert answer.items() >= {"line": 1, **first, **second}.items()
+    Path("pair.jsonl").write_text(result.stdout)
+    again = elmo("cosine", "--pairs", "pair.jsonl", "--json", *MODEL)
+    assert cosines_in(json.loads(again.stdout)) == cosines_in(answer)
 
 
 def test_another_word_may_be_named_for_the_second_sentence() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, "--word2", "money", "--json", *MODEL)
     answer = json.loads(result.stdout)
     expected = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 4))
-    assert (answer["first"]["word"], answer["second"]["word"]) == ("bank", "money")
-    assert_allclose([*answer["layers"], answer["average"]], expected, atol=2e-6)
+    assert (answer["word1"], answer["word2"]) == ("bank", "money")
+    assert_allclose(cosines_in(answer), expected, atol=2e-6)
 
 
 # Pairs from standard input
@@ -104,11 +112,10 @@ def test_pairs_are_answered_a_line_each() -> None:
 def test_pairs_are_answered_with_a_line_of_json() -> None:
     result = elmo("cosine", "bank", "-", "--json", *MODEL, stdin=PAIRS)
     answers = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [answer["second"]["index"] for answer in answers] == [1, 1, 0]
-    assert answers[2]["second"]["tokens"] == ["bank", "Zürich"]
+    assert [answer["line"] for answer in answers] == [1, 2, 3]
+    assert answers[2]["sentence2"] == "bank Zürich"
     assert "Zürich" in result.stdout
-    similarities = [[*answer["layers"], answer["average"]] for answer in answers]
-    assert_allclose(similarities, ANSWERS, atol=2e-6)
+    assert_allclose([*map(cosines_in, answers)], ANSWERS, atol=2e-6)
 
 
 def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
@@ -273,7 +280,7 @@ def test_a_line_that_is_no_pair_is_an_error_with_its_number(
 
 
 def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
-    message = "expected WORD SENTENCE1 SENTENCE2, or WORD -, or --pairs TABLE"
+    message = "give WORD SENTENCE1 SENTENCE2, WORD - or --pairs FILE"
     assert_misused(elmo("cosine", *MODEL), message)
     assert_misused(elmo("cosine", "bank", "--pairs", "p.csv", *MODEL), message)
     assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)

@@ -85,8 +85,8 @@ def test_an_old_command_line_works_as_it_is() -> None:
     )
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
-        "Warning: --vocab-path has no effect; it is accepted for old scripts.",
-        "Warning: --include-package has no effect; it is accepted for old scripts.",
+        "Warning: --vocab-path has no effect. It is accepted for old scripts.",
+        "Warning: --include-package has no effect. It is accepted for old scripts.",
         f"Model: {TINY / 'weights.hdf5'}",
     ]
     assert {name: values.shape for name, values in datasets("out.hdf5").items()} == {
@@ -117,14 +117,14 @@ def test_model_and_outcome_are_logged_in_one_line_each() -> None:
     model, size, outcome = result.stderr.splitlines()
     assert model + "\n" == LOADED
     assert re.fullmatch(r"Output: about 2\.7 kB to be written, [\d.,]+ [kMGT]B free", size)
-    assert outcome.startswith("out.hdf5: 3 sentences, 4 tokens, ")
+    assert outcome.startswith("Wrote out.hdf5: 3 sentences, 4 tokens, ")
     assert outcome.endswith(" tokens/s")
 
 
 def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
     Path("one.fasta").write_text(">id\nM\n")
     _, _, outcome = elmo("embed", "one.fasta", "out.h5", *TINY_MODEL).stderr.splitlines()
-    assert outcome.startswith("out.h5: 1 sequence, 1 token, ")
+    assert outcome.startswith("Wrote out.h5: 1 sequence, 1 token, ")
 
 
 def test_the_bundled_model_is_the_default_and_is_logged() -> None:
@@ -268,7 +268,7 @@ def test_a_vocabulary_that_is_not_read_is_misused() -> None:
 
 def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
-    warning = "Warning: --batch-size requires --state carry; see --batch-tokens."
+    warning = "Warning: --batch-size requires --state carry. See --batch-tokens."
     result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)
     assert (result.exit_code, result.stderr.splitlines()[1]) == (0, warning)
     result = elmo("embed", "text", "carry.hdf5", *size, "--state", "carry", *TINY_MODEL)

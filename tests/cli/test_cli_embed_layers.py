@@ -93,7 +93,7 @@ def test_a_sentence_may_be_one_vector(pooling: str, function: Any, choice: tuple
 
 def test_the_tokens_of_pooled_sentences_are_counted() -> None:
     result = elmo("embed", "text", "out.hdf5", "--pooling", "mean", *TINY_MODEL)
-    assert result.stderr.splitlines()[-1].startswith("out.hdf5: 4 sentences, 10 tokens, ")
+    assert result.stderr.splitlines()[-1].startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
 
 
 # Errors

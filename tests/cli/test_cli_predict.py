@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("word_model")
 
 def test_the_next_words() -> None:
     result = elmo("predict", "The cat sat on the", *MODEL, "--top", "3")
-    share = "<UNK>, all words outside the vocabulary, has 12.5%"
+    share = "<UNK>, which represents all words outside the vocabulary, has 12.5%"
     assert result.stderr == f"Model: model\n{share}. Use --with-unknown to show it.\n"
     assert result.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  cat\n"
     whole = elmo("predict", "The cat sat on the", *MODEL, "--top", "3", "--with-unknown")
@@ -22,12 +22,12 @@ def test_the_next_words() -> None:
 
 def test_a_gap_may_touch_other_tokens() -> None:
     result = elmo("predict", "I sat on (____).", *MODEL, "--json")
-    answer = json.loads(result.stdout)
-    assert answer["tokens"] == ["I", "sat", "on", "(", "___", ")", "."]
-    assert answer["place"] == "gap"
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
     # the 1/16 over its prior, log(5/4), is more than cat 1/64 over log(6/5).
-    assert [candidate["word"] for candidate in answer["words"]][:2] == ["the", "cat"]
-    assert sum(candidate["probability"] for candidate in answer["words"]) == pytest.approx(1)
+    assert [answer["word"] for answer in answers][:2] == ["the", "cat"]
+    assert sum(answer["probability"] for answer in answers) == pytest.approx(1)
+    apart = elmo("predict", "I sat on ( ___ ) .", *MODEL, "--json", "--tokenizer", "whitespace")
+    assert apart.stdout == result.stdout
 
 
 def test_lines_of_standard_input() -> None:
@@ -36,15 +36,19 @@ def test_lines_of_standard_input() -> None:
     assert rows[:2] == ["line\trank\tword\tprobability", "1\t1\t</S>\t0.250000"]
     assert [row.split("\t")[0] for row in rows[1:]] == ["1", "1", "2", "2", "3", "3"]
     assert rows[5].startswith("3\t1\tthe\t")
-    lines = elmo("predict", "-", *MODEL, "--json", "-q", "--backward", stdin=stdin).stdout
-    assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
+    lines = elmo("predict", "-", *MODEL, "--json", "-q", "--top", "2", stdin=stdin).stdout
+    answers = [json.loads(line) for line in lines.splitlines()]
+    assert [list(map(str, answer.values()))[:3] for answer in answers] == [
+        row.split("\t")[:3] for row in rows[1:]
+    ]
 
 
 def test_the_share_of_unknown_words_ignores_texts_with_gaps() -> None:
     result = elmo("predict", "-", *MODEL, "--json", stdin="the\nthe ___ sat\ncat\n")
-    assert "<UNK>, all words outside the vocabulary, has 12.5% on average." in result.stderr
-    shares = [json.loads(line)["unknown"] for line in result.stdout.splitlines()]
-    assert shares == [pytest.approx(1 / 8), 0, pytest.approx(1 / 8)]
+    assert (
+        "<UNK>, which represents all words outside the vocabulary, has 12.5% on average."
+        in result.stderr
+    )
     gap = elmo("predict", "the ___ sat", *MODEL)
     assert gap.stderr == "Model: model\n"
 
@@ -61,18 +65,23 @@ def test_substitutes_of_each_token() -> None:
         ["1", "1", "cat", "1", "1", "the"],
         ["3", "0", "sat", "1", "1", "the"],
     ]
-    printed = elmo("predict", "-", *MODEL, "--each", "--json", stdin="sat cat\n\n").stdout
-    first, second = map(json.loads, printed.splitlines())
-    assert second == {"line": 2, "tokens": [], "words": []}
-    assert first["tokens"] == ["sat", "cat"]
-    gap = json.loads(elmo("predict", "sat ___", *MODEL, "--json").stdout)["words"]
-    assert first["words"] == [gap, gap]
+    printed = elmo("predict", "-", *MODEL, "--each", "--json", stdin="\nsat cat\n").stdout
+    gap = [
+        json.loads(line)
+        for line in elmo("predict", "sat ___", *MODEL, "-f", "json").stdout.splitlines()
+    ]
+    assert [json.loads(line) for line in printed.splitlines()] == [
+        {"line": 2, "position": position, "token": token, "known": True} | answer | {"line": 2}
+        for position, token in enumerate(["sat", "cat"])
+        for answer in gap
+    ]
 
 
 def test_white_space_is_a_tokenizer_too() -> None:
-    arguments = ("predict", "the cat's", *MODEL, "--json", "--tokenizer")
-    assert json.loads(elmo(*arguments, "whitespace").stdout)["tokens"] == ["the", "cat's"]
-    assert json.loads(elmo(*arguments, "moses").stdout)["tokens"] == ["the", "cat", "'s"]
+    arguments = ("predict", "the cat's", *MODEL, "--each", "--top=1", "--json", "--tokenizer")
+    for name, tokens in (("whitespace", ["the", "cat's"]), ("moses", ["the", "cat", "'s"])):
+        lines = elmo(*arguments, name).stdout.splitlines()
+        assert [json.loads(line)["token"] for line in lines] == tokens
 
 
 def test_samples() -> None:
@@ -85,7 +94,7 @@ def test_samples() -> None:
     assert elmo(*arguments).stdout == result.stdout
     assert elmo(*arguments, "--seed", "1").stdout != result.stdout
     samples = [json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()]
-    assert [" ".join(sample["sample"]) for sample in samples] == lines
+    assert [sample["text"] for sample in samples] == lines
     cold = elmo(*arguments, "--temperature", "0.01").stdout.splitlines()
     assert {word for line in cold for word in line.split()} <= {"the", "cat"}
     behind = elmo(*arguments, "--backward").stdout.splitlines()
@@ -101,8 +110,8 @@ def test_options_without_effect_are_misused() -> None:
 def test_a_file_is_not_taken_for_the_text() -> None:
     Path("two texts.txt").write_text("the cat\nthe cat sat\n")
     message = (
-        "two texts.txt: TEXT is the text itself, but there is a file of this name. Use `elmo "
-        "predict --file 'two texts.txt'` to read the texts in it."
+        "two texts.txt: TEXT is the text itself, but a file with this name exists. To read its "
+        "texts, use `elmo predict --file 'two texts.txt'`."
     )
     assert_misused(elmo("predict", "two texts.txt", *MODEL), message)
     assert elmo("predict", "model", *MODEL, "-q").exit_code == 0  # a folder has no lines

@@ -67,10 +67,17 @@ def test_rows_of_sentences_are_the_sums_of_their_surprisals() -> None:
         assert sum(bits) == pytest.approx(-sentence["log_p_forward"] / math.log(2))
 
 
-def test_rows_of_tokens_are_those_of_surprisal() -> None:
-    message = "--per-token has gone. Use `elmo surprisal`, which prints a row per token."
-    assert_misused(elmo("perplexity", "text.txt", *MODEL, "--per-token"), message)
-    assert "--per-token" not in elmo("perplexity", "--help").stdout
+@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "-"])
+def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
+    row_format = "csv" if name.endswith("csv") else "jsonl"
+    rows = elmo("surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction).stdout
+    Path(name).write_text(rows)
+    result = elmo("perplexity", name, *MODEL, "-q", "--per-sentence", stdin=rows)
+    expected = elmo("perplexity", "text.txt", *MODEL, "-q", "--per-sentence").stdout
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    numbers = [line.split("\t") for line in expected.splitlines() if "\t0\t0\t" not in line]
+    assert [line[-7:] for line in lines] == [line[-7:] for line in numbers]
 
 
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:

@@ -116,7 +116,7 @@ def test_words_that_are_read_as_missing_are_named() -> None:
     assert result.stderr == (
         "Model: model\n"
         "Warning: pandas or R reads 3 texts such as 'NA' and 'None' as missing. Use read_csv(..., "
-        'keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or --format json.\n'
+        'keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or --format jsonl.\n'
         "5 tokens, 5 of them unknown\n"
     )
     assert "Warning" not in elmo("surprisal", "na.txt", *MODEL, "--format", "json").stderr
@@ -232,7 +232,9 @@ def test_a_pair_without_a_sentence_is_an_error() -> None:
 def test_a_plot_is_drawn_and_never_replaced_unasked() -> None:
     pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
     result = elmo("surprisal", "items.csv", *MODEL, "--words-by", "space", "--plot", "s.html")
-    assert result.stderr == ("Model: model\n8 tokens, 3 of them unknown\ns.html: 2 sentences\n")
+    assert result.stderr == (
+        "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+    )
     assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(encoding="utf-8")
     again = elmo("surprisal", "items.csv", "--plot", "s.html", "-q")
     assert_fails(again, "s.html: exists already. Use --overwrite to replace it.")

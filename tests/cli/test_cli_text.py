@@ -97,7 +97,7 @@ def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> No
 def test_sentences_may_be_split_and_cut_at_white_space() -> None:
     pytest.importorskip("sentencex")
     result = elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "-v")
-    assert "out.hdf5: 3 sentences, 8 tokens" in result.stderr
+    assert "Wrote out.hdf5: 3 sentences, 8 tokens" in result.stderr
     with open_activations("out.hdf5") as activations:
         assert [activations.tokens(i) for i in range(3)] == [text.split() for text in SENTENCES]
         assert activations.number_of("A bank.") == 2

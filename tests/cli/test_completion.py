@@ -1,5 +1,7 @@
 """Completion in a shell with TAB."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 from commands import elmo
@@ -29,10 +31,27 @@ def completed(line: str, shell: str = "bash") -> list[str]:
         ("elmo download sm", ["small"]),
         ("elmo train text --init-from mi", ["mini"]),
         ("elmo completion ", ["bash", "zsh", "fish"]),
+        ("elmo help em", ["embed"]),
+        ("elmo plot a b c --mean-layers ", ["all", "top", "1"]),
     ],
 )
 def test_values_are_completed(line: str, expected: list[str]) -> None:
     assert set(expected) <= {item.removeprefix("plain,") for item in completed(line)}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.json"])
+def test_columns_of_the_input_are_completed(name: str, folder: Path) -> None:
+    rows = {
+        "csv": "item,sentence\n1,a\n",
+        "tsv": "item\tsentence\n1\ta\n",
+        "jsonl": '{"item": 1, "sentence": "a"}\n',
+        "json": '[{"item": 1, "sentence": "a"}]',
+    }
+    Path(name).write_text(rows[name[2:]])
+    assert completed(f"elmo surprisal {name} --text-column ") == ["plain,item", "plain,sentence"]
+    assert completed(f"elmo embed {name} --keep-columns item,s") == ["plain,item,sentence"]
+    assert completed(f"elmo predict --file {name} --id-column i") == ["plain,item"]
+    assert completed("elmo surprisal - --text-column ") == [""]
 
 
 @pytest.mark.parametrize(

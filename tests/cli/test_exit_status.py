@@ -29,6 +29,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "download": ("mini",),
     "convert": (str(TINY / "weights.hdf5"), "out.safetensors"),
     "completion": ("bash",),
+    "help": ("embed",),
     "distribute": ("text.txt", "parts", "--engine", "none", *MODEL),
 }
 """A command line of each command that is right."""
@@ -39,9 +40,9 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--tokenizer moses:x1": (2, "language 'x1'"),
     "--tokenizer moses --language x1": (2, "language 'x1'"),
     "--language fr --tokenizer whitespace": (2, "--language has no effect"),
-    "--layers last": (2, "layers 'last'"),
-    "--layers 9": (2, "layers '9'"),
-    "--layer 9": (2, "--layer '9'"),
+    "--layers last": (2, "layers? 'last'"),
+    "--layers 9": (2, "layers? '9'"),
+    "--layer 9": (2, "layers? '9'"),
     "--mean-layers 9": (2, "layers '9'"),
     "--mix 1,2": (2, "mix: expected 3 numbers"),
     "--mix 1,x,3": (2, "expected numbers separated by commas"),

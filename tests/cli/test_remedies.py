@@ -132,14 +132,12 @@ $ echo 'The cat sat .' | elmo surprisal -
 It is the name of a file; to type words, pipe them into `elmo ... -`.
 $ echo cat | elmo usages text.txt o.h5 --words -
 cat: 4 occurrences
-! elmo embed objects.json o.h5
+! elmo embed objects.json o.h5 --input-format json
 If each line is an object, use --input-format jsonl.
-$ elmo embed objects.json o.h5 --input-format jsonl
+$ elmo embed objects.json o.h5
 2 records, 4 tokens
-! cat objects.json | elmo embed - o.h5
-it seems to be jsonl, not text. Use --input-format jsonl, or --input-format text
-$ cat objects.json | elmo embed - o.h5 --input-format jsonl
-2 records, 4 tokens
+$ cat objects.json | elmo embed - o.h5
+o.h5 is complete already
 $ cat objects.json | elmo embed - text.h5 --input-format text
 2 sentences, 10 tokens
 ! elmo embed items.csv o.h5
@@ -203,8 +201,8 @@ Rename all but one of them.
 $ sed s/text,text/text,other/ twice.csv > once.csv; elmo embed once.csv o.h5
 1 row, 1 token
 ! elmo surprisal later.jsonl --keep-columns all
-Use --format json, or name the columns with --keep-columns.
-$ elmo surprisal later.jsonl --keep-columns all --format json
+Use --format jsonl, or name the columns with --keep-columns.
+$ elmo surprisal later.jsonl --keep-columns all --format jsonl
 "x": "y"
 $ elmo surprisal later.jsonl --keep-columns x
 known	x
@@ -232,7 +230,7 @@ $ elmo embed chinese.txt o.h5 --tokenizer spacy:zh --overwrite
 3 sentences, 69 tokens
 ! elmo surprisal missing.txt
 Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, na.strings="" in R, or
-$ elmo surprisal missing.txt --format json
+$ elmo surprisal missing.txt --format jsonl
 "token": "null"
 ! elmo surprisal text.txt --frequencies missing.csv
 does not contain their words. Name its columns word and count.
@@ -325,7 +323,7 @@ $ elmo embed text.txt o.h5 --model model
 ! elmo info modle
 or give the path of a folder.
 $ elmo info ./model
-LSTM dim
+LSTM layer
 ! elmo embed text.txt o.h5 --vocabulary-file words.txt
 the model reads characters and takes no vocabulary. Remove --vocabulary-file.
 $ elmo embed text.txt o.h5
@@ -346,12 +344,8 @@ $ elmo embed text.txt o.h5 --model done
 a packed file. Unpack it, and give what is in it.
 $ gunzip -c weights.hdf5.gz > plain/weights.hdf5; elmo embed text.txt o.h5 --model plain
 5 sentences, 13 tokens
-! elmo perplexity text.txt --per-token
-Use `elmo surprisal`, which prints a row per token.
-$ elmo surprisal text.txt
-13 tokens
 ! elmo predict the.txt
-Use `elmo predict --file the.txt` to read the texts in it.
+To read its texts, use `elmo predict --file the.txt`.
 $ elmo predict --file the.txt
 line	rank
 
@@ -449,13 +443,13 @@ has white space, which .vec cannot store. Choose HDF5 or npz.
 $ elmo word-vectors city.txt o.npz
 1 word
 ! elmo plot cat v.h5
-expected WORD FILE... OUT, such as: cat vectors.hdf5 cat.svg
+give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg
 $ elmo plot cat v.h5 cat.svg --method pca
 4 of 4 occurrences
 
 # Training
 ! elmo train text.txt --output new --steps 1
-expected --preset, --options-file or --init-from
+give --preset, --options-file or --init-from
 $ elmo train text.txt --output new --steps 1 --init-from model
 Wrote the model to new. See its card.md.
 ! elmo train text.txt --init-from model --output model --steps 1

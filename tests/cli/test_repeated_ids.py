@@ -66,6 +66,22 @@ def test_rows_of_repeated_ids_have_the_line_too(
             caplog.clear()
 
 
+def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, read = write("a", "b", "a", name="in.parquet"), parquet.ParquetFile.iter_batches
+    columns = list[list[str]]()
+
+    def note(*arguments: Any, **settings: Any) -> Any:
+        columns.append(settings["columns"])
+        return read(*arguments, **settings)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", note)
+    for options in ([], ["--word-column", "text", "--id-column", "id"]):
+        assert elmo("surprisal", path, "--json", *options, *MODEL).exit_code == 0
+        assert columns == [["id"], ["text", "id"]]
+        columns.clear()
+
+
 def test_unique_ids_need_no_line_unless_they_come_from_a_stream(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

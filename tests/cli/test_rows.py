@@ -42,7 +42,7 @@ def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> Non
     delimiter = {"csv": ",", "tsv": "\t"}[row_format]
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     assert [row[1] for row in rows] == ["token", *tokens]
-    assert [json.loads(line)["token"] for line in table(tokens, "json").split("\n")[:-1]] == tokens
+    assert [json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]] == tokens
 
 
 @given(st.lists(texts.filter(lambda text: text not in LIKE_MISSING), min_size=1), formats)
@@ -116,22 +116,22 @@ def test_kept_columns_are_exact_and_may_be_renamed() -> None:
         "id,token,surprisal,condition,input_token,parts\n"
         's0,a,0.500000,"x,y",0.30000000000000004,"[""b"", 1]"\n'
     )
-    assert json.loads(table(["a"], "json", id=7)) == {
+    assert json.loads(table(["a"], "jsonl", id=7)) == {
         **{"id": "s0", "token": "a", "surprisal": 0.5, "input_id": 7}
     }
 
 
 def test_a_table_without_rows_has_a_header() -> None:
     assert table([], "tsv") == "id\ttoken\tsurprisal\n"
-    assert table([], "json") == ""
+    assert table([], "jsonl") == ""
 
 
 def test_records_with_other_columns_fit_json_alone() -> None:
-    for row_format in ("csv", "json"):
+    for row_format in ("csv", "jsonl"):
         writer = RowWriter(lambda text: None, row_format, ["token"])
         writer.write([["a"]], {"x": 1})
         writer.write([["a"]])
-        if row_format == "json":
+        if row_format == "jsonl":
             writer.write([["a"]], {"y": 1})
             continue
         with pytest.raises(InputError, match=r"^column 'y': the first record does not have it"):

@@ -1,12 +1,10 @@
 """Two and more runs on one folder at random moments, with and without kills.
 
-Each trial leaves the parts of one plan, or a refusal that names the folder. FUZZ_TIMINGS sets the
-number of moments for each kind of trial, and FUZZ_SEED the first of them.
+Each trial leaves the parts of one plan, or a refusal that names the folder.
 """
 
 import importlib.util
 import json
-import multiprocessing
 import os
 import random
 import subprocess
@@ -23,14 +21,14 @@ import pytest
 from commands import TINY, elmo
 from numpy.typing import NDArray
 from pyarrow import parquet
+from trials import trials
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.plan import read_plan
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.parts import Folder
 
-N_TIMINGS = os.environ.get("FUZZ_TIMINGS")
-SEED = int(os.environ.get("FUZZ_SEED", "0"))
+pytestmark = pytest.mark.long
 N_LINES = 60
 KINDS = ("other at start", "other at work", "equal", "job array")
 STATES = {"one": "zero", "other": "warm"}
@@ -71,16 +69,6 @@ class Run:
 
     def said(self) -> str:
         return self.errors.read_text() if self.errors.exists() else ""
-
-
-@pytest.fixture(scope="module")
-def forks() -> Any:
-    """Return a context whose processes are forked from one that has imported the command."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["elmo_cli.distributed.workers", "elmo_cli.cli.distribute_command", "tqdm"]
-    )
-    return context
 
 
 @pytest.fixture(autouse=True)
@@ -202,10 +190,14 @@ def check_end(run: Run) -> None:
 
 
 def try_once(
-    forks: Any, kind: str, engine: list[str], seconds: float, seed: int, expected: Expected
+    forks: Any,
+    kind: str,
+    engine: list[str],
+    seconds: float,
+    chance: random.Random,
+    expected: Expected,
 ) -> str:
     """Do one trial, and return how it ended."""
-    chance = random.Random(f"{kind} {seed}")
     none = ["--engine", "none"]
     planned = runs_of(kind, engine, seconds, chance)
     kill_at = chance.uniform(0, 1.5 * seconds) if chance.random() < 0.3 else None
@@ -229,23 +221,23 @@ def try_once(
     return f"{plan_name}; {statuses.count(0)} of {len(statuses)} ended well"
 
 
-def try_often(forks: Any, kind: str, engine: list[str], n_timings: int, expected: Expected) -> None:
+def try_often(forks: Any, kind: str, engine: list[str], expected: Expected) -> None:
     """Do trials of a kind, and print how often each end was seen."""
+    name = f"{kind}, {'Ray' if 'ray' in engine else 'no engine'}"
     seconds = min(time_of_a_run(forks, engine, f"alone-{i}") for i in range(2))
     counts: dict[str, int] = {}
-    for seed in range(SEED, SEED + n_timings):
-        here = Path(f"trial-{seed}")
+    for number, chance in enumerate(trials(name)):
+        here = Path(f"trial-{number}")
         here.mkdir()
         (here / "text.txt").write_text(Path("text.txt").read_text())
         before = Path.cwd()
         os.chdir(here)
         try:
-            end = try_once(forks, kind, engine, seconds, seed, expected)
+            end = try_once(forks, kind, engine, seconds, chance, expected)
         finally:
             os.chdir(before)
         counts[end] = counts.get(end, 0) + 1
-    name = "Ray" if "ray" in engine else "no engine"
-    print(f"\n{kind}, {name}, {n_timings} timings, {seconds:.1f} s a run: {counts}")  # noqa: T201
+    print(f"{name}, {seconds:.1f} s a run: {counts}")  # noqa: T201
 
 
 def time_of_a_run(forks: Any, engine: list[str], name: str) -> float:
@@ -265,16 +257,9 @@ def time_of_a_run(forks: Any, engine: list[str], name: str) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_at_random_moments_do_not_mix(forks: Any, kind: str, expected: Expected) -> None:
-    try_often(forks, kind, ["--engine", "none"], 2, expected)
+    try_often(forks, kind, ["--engine", "none"], expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_runs_at_many_random_moments_do_not_mix(forks: Any, kind: str, expected: Expected) -> None:
-    try_often(forks, kind, ["--engine", "none"], int(N_TIMINGS or 3), expected)
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
 )
@@ -283,4 +268,4 @@ def test_ray_runs_at_random_moments_do_not_mix(
     forks: Any, kind: str, address: str, expected: Expected
 ) -> None:
     engine = ["--engine", "ray", "--address", address, "--workers", "1"]
-    try_often(forks, kind, engine, int(N_TIMINGS or 1), expected)
+    try_often(forks, kind, engine, expected)

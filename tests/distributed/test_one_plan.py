@@ -1,7 +1,6 @@
 """A folder belongs to one plan: equal runs share it, other runs are refused by name."""
 
 import json
-import multiprocessing
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -160,12 +159,11 @@ def create_plan(barrier: Any, results: Any, state: str) -> None:
         results.put(str(error))
 
 
-def race(*states: str) -> list[str]:
+def race(forks: Any, *states: str) -> list[str]:
     """Return the results of runs that start at the same moment, in other processes."""
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(len(states)), context.Queue()
+    barrier, results = forks.Barrier(len(states)), forks.Queue()
     processes = [
-        context.Process(target=create_plan, args=(barrier, results, state)) for state in states
+        forks.Process(target=create_plan, args=(barrier, results, state)) for state in states
     ]
     for process in processes:
         process.start()
@@ -175,14 +173,14 @@ def race(*states: str) -> list[str]:
     return sorted(found)
 
 
-def test_equal_runs_that_start_together_both_end_well() -> None:
-    assert race("zero", "zero", "zero") == ["zero"] * 3
+def test_equal_runs_that_start_together_both_end_well(forks: Any) -> None:
+    assert race(forks, "zero", "zero", "zero") == ["zero"] * 3
     assert_equal_to_embed()
     assert sorted(os.listdir("out/_elmo")) == ["plan.parquet"]
 
 
-def test_of_other_runs_that_start_together_one_creates_the_plan() -> None:
-    results = race("zero", "warm")
+def test_of_other_runs_that_start_together_one_creates_the_plan(forks: Any) -> None:
+    results = race(forks, "zero", "warm")
     winner = "zero" if "zero" in results else "warm"
     assert f"differs in state ({winner}, not" in next(each for each in results if each != winner)
     assert_equal_to_embed("--state", winner)

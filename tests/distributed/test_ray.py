@@ -16,16 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import TINY, start_elmo
+from commands import TINY, Forked, run_python, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
+)
 
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
 LONG = f"{'word ' * 10_000}\n"
@@ -115,14 +112,12 @@ def address(cluster: "subprocess.Popen[str]") -> str:
     return cluster.stdout.readline().strip()
 
 
-def start_hasty(*arguments: object) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-c", HASTY, *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE)
+def start_hasty(*arguments: str | Path) -> Forked:
+    return Forked("-c", HASTY, *arguments, stderr=subprocess.PIPE)
 
 
 def output_of(script: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", script, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    result = run_python("-c", script, *arguments)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -139,6 +134,7 @@ def workers_of(process: int) -> list[int]:
     return workers
 
 
+@pytest.mark.long
 def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
     cluster: "subprocess.Popen[str]", address: str
 ) -> None:
@@ -160,6 +156,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
     assert_equal_to_embed()
 
 
+@pytest.mark.long
 def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
     said = output_of(DEADLY, address, str(TINY))
@@ -180,6 +177,7 @@ def test_workers_of_a_cluster_keep_columns(address: str) -> None:
     assert kept_rows == [{"id": row["id"], "year": row["year"]} for row in rows]
 
 
+@pytest.mark.long
 def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", address: str) -> None:
     run = start_elmo(*RUN, "--workers", "1", "--address", address)
     wait_until(lambda: len(parts_there()) >= 3, run)
@@ -190,10 +188,12 @@ def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", addr
     assert_equal_to_embed()
 
 
+@pytest.mark.long
 def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
     assert output_of(TWO_GPUS, address) == "cuda of 0; cuda of 1\n"
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
     all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
@@ -210,6 +210,7 @@ def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
         assert "parts, which are kept. The same command resumes." in said[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -224,7 +225,14 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
     assert said[1].startswith(error)
 
 
-@pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
+@pytest.mark.parametrize(
+    ("kind", "is_own"),
+    [
+        ("CPU", False),
+        pytest.param("GPU", False, marks=pytest.mark.long),
+        pytest.param("GPU", True, marks=pytest.mark.long),
+    ],
+)
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
     status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
@@ -234,6 +242,7 @@ def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_o
     assert (status, said[1:]) == (1, [error])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["start", "work"])
 def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 import pyarrow
 import pytest
-from commands import TINY, assert_misused, elmo, start_elmo
+from commands import TINY, assert_misused, elmo, python, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -157,7 +157,7 @@ def test_a_line_that_is_not_utf8_fails_its_part() -> None:
     result = elmo(*RUN)
     assert result.exit_code == 1
     assert "text.txt, line 41, column 5: not valid UTF-8" in result.stderr
-    assert result.stderr.endswith("out: 1 part missing. The same command tries again.\n")
+    assert result.stderr.endswith("out: 1 part missing. Give the same command to try again.\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr) == (1, "")
     assert status.stdout.startswith("out: 9 of 10 parts\n")
@@ -175,7 +175,7 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
         "from elmo_cli.cli import main; main()"
     )
-    command = [sys.executable, "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
+    command = [*python(), "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
     command += ["--part-size", "0.04"]
     full = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
@@ -185,7 +185,6 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
     assert not Path("full/_elmo/work").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_killed_resumes(number: int) -> None:
     Path("text.txt").write_text(LINES * 10)
@@ -207,7 +206,6 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     assert names == {"plan.parquet"}
 
 
-@pytest.mark.slow
 def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
     Path("text.txt").write_text(LINES * 10)
     first = start_elmo(*RUN)
@@ -314,12 +312,11 @@ def test_skipped_records_are_reported_and_counted() -> None:
 
 def test_repeated_ids_are_counted() -> None:
     Path("rows.jsonl").write_text('{"id": "a", "text": "b"}\n' * 3 + '{"id": "c", "text": "d"}\n')
-    result = elmo(*RUN[:1], "rows.jsonl", *RUN[2:])
-    assert result.exit_code == 0
-    warning = (
-        "Warning: at least 1 record has the id of an earlier record. See their line or index.\n"
-    )
-    assert result.stderr.count(warning) == 1
+    command = (*RUN[:1], "rows.jsonl", *RUN[2:])
+    first, last = (elmo(*command, "--shard", shard) for shard in ("1/2", "2/2"))
+    warning = "Warning: 2 records have the id of an earlier record. See their line or index.\n"
+    assert [result.stderr.count(warning) for result in (first, last)] == [0, 1]
+    assert len(parts_there()) > 1
     with open_activations("out") as activations:
         assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
 

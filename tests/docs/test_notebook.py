@@ -9,7 +9,6 @@ import pytest
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "tutorial.ipynb"
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # The packages of Jupyter warn of one another.
 def test_tutorial_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbclient = pytest.importorskip("nbclient")

@@ -8,9 +8,9 @@ import ast
 import contextlib
 import io
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import python
 from conftest import GOLDEN
 
 ROOT = Path(__file__).parents[2]
@@ -35,15 +36,14 @@ PAGES = (
     "docs/allennlp.md",
     "docs/analysis.md",
     "docs/change.md",
+    "docs/environment.md",
     "docs/index.md",
     "docs/language-model.md",
-    "docs/long-runs.md",
+    "docs/large-runs.md",
     "docs/models.md",
     "docs/other-libraries.md",
     "docs/output.md",
     "docs/proteins.md",
-    "docs/reading.md",
-    "docs/sharing.md",
     "docs/tables.md",
     "docs/text.md",
     "docs/tfhub.md",
@@ -90,8 +90,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_shell(code: str) -> str:
     """Return what lines of shell print; bash stops at the first command that fails."""
     lines = [re.sub(INSTALLATION, "", line) for line in code.splitlines()]
-    program = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
-    program += f'python() {{ "{sys.executable}" "$@"; }}\n'
+    program = f'set -e -o pipefail; python() {{ {shlex.join(python())} "$@"; }}\n'
+    program += 'elmo() { python -m elmo_cli "$@"; }\n'
     command = ["bash", "-c", program + "\n".join(lines)]
     result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert result.returncode == 0, code + result.stderr
@@ -150,7 +150,6 @@ def tooltips_in(picture: Path) -> list[str]:
     return re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", PAGES)
@@ -158,7 +157,6 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
     assert_runs(page, (ROOT / page).read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_examples_of_the_command_page_print_what_it_shows() -> None:
     examples = ROOT / "docs" / "parts" / "command_examples.md"
@@ -175,7 +173,6 @@ def nearest(path: str, word: str) -> list[str]:
     return [words[index] for index in order if words[index] != word][:5]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_tables_of_similar_words_are_right() -> None:
     text = (ROOT / "docs" / "word-vectors.md").read_text(encoding="utf-8")

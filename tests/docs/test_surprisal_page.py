@@ -3,13 +3,14 @@
 import contextlib
 import io
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import python
 
 PAGE = Path(__file__).parents[2] / "docs" / "surprisal.md"
 BLOCK = re.compile(r"^```(sh|python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
@@ -38,7 +39,7 @@ def run(language: str, code: str, names: dict[str, Any]) -> str:
         return printed.getvalue()
     command = ["Rscript", "--vanilla", "-e", code]
     if language == "sh":
-        program = f'elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n{code}'
+        program = f'elmo() {{ {shlex.join(python())} -m elmo_cli "$@"; }}\n{code}'
         command = ["bash", "-e", "-o", "pipefail", "-c", program]
     result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert result.returncode == 0, code + result.stderr
@@ -54,7 +55,6 @@ def assert_same_tooltips(picture: Path, shown: Path) -> None:
     assert FIGURE.sub("#", made) == FIGURE.sub("#", expected)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_page_runs_and_prints_what_it_shows(text: str) -> None:
     names: dict[str, Any] = {}

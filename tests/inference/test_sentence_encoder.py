@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -9,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from commands import run_python
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -127,9 +125,5 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.parametrize("program", [IN_FORK, ELMO_IN_FORK])
 def test_a_forked_process_waits_for_no_thread_of_its_parent(program: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    process = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60, env=environment
-    )
-    assert process.stdout == "0\n"
+    process = run_python("-c", f"import warnings; warnings.simplefilter('ignore'){program}")
+    assert process.stdout == "0\n", process.stderr

@@ -124,7 +124,6 @@ def test_a_document_from_bytes_gets_its_hooks_back() -> None:
     assert restored[4].similarity(restored[11]) == doc[4].similarity(doc[11])
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # lost hooks, and fork with threads
 def test_two_processes_give_equal_results() -> None:
     nlp = pipeline("sentencizer")

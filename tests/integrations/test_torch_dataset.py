@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader
 from elmo_cli import ActivationsDataset
 
 
-@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("start", ["fork", "forkserver"])
 @layouts
 def test_workers_read_a_file_each_for_itself(layout: str, start: str, tmp_path: Path) -> None:
     corpus = lines("a", "b", "c", "d", "e")

@@ -97,7 +97,10 @@ def assert_equal_results(actual: Any, models: list[Any]) -> None:
         assert_allclose(result, work(model), atol=1e-6)
 
 
-@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize(
+    "start", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.long)]
+)
 def test_processes_share_the_weights_of_models(start: str, models: list[Any]) -> None:
     context: Any = multiprocessing.get_context(start)
     queue = context.Queue()
@@ -109,7 +112,7 @@ def test_processes_share_the_weights_of_models(start: str, models: list[Any]) ->
     assert is_shared or start == "fork"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compute", [by_loader, by_executor, by_joblib])
 def test_pools_of_processes_take_models(
     compute: Callable[[list[Any]], Any], models: list[Any]

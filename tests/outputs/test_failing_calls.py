@@ -1,33 +1,25 @@
-"""Runs in which the system refuses one call, or all calls from one on, as a failing disk does."""
+"""Runs in which the system refuses one call, or all calls from one on, or ends before a call."""
 
-import errno
-import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from commands import TINY
+from failing_disk import Disk, kills, restore
 from runs import assert_same_file
 
-from elmo_cli import ElmoEmbedder, write_usages
+from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import OutputError
-from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.outputs.writer import ActivationsWriter
 
 LINES = "The cat sat\nthe bank\n\na bank\n"
-CALLS = [
-    *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),
-    (ResumableFile, "_write_at"),
-    (ResumableFile, "_checksum_of"),
-    (Path, "touch"),
-]
-"""Functions that reach the disk. A log is written by `open`, whose file fails when it is synced."""
 OUTPUTS: dict[str, dict[str, Any]] = {
     "allennlp.hdf5": {},
     "packed.hdf5": {"layout": "packed"},
@@ -50,41 +42,24 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("usages"):
             words = {"bank": "bank"}
-            return write_usages(embedder(), text, output, words, overwrite=overwrite).summary
+            return write_occurrences(embedder(), text, output, words, overwrite=overwrite).summary
         settings = OUTPUTS[output.name]
         return embedder().embed_file(text, output, overwrite=overwrite, **settings)
 
 
-class Disk:
-    """Counts the calls that reach the disk, and refuses some of them."""
+@contextmanager
+def used(disk: Disk) -> Iterator[list[int]]:
+    """Use a disk in a block, and yield the numbers of records that its checkpoints keep."""
+    kept = [0]
+    checkpoint = ActivationsWriter.checkpoint
 
-    def __init__(self, refused: Collection[int] = ()) -> None:
-        self.refused, self.n_calls, self.n_kept = refused, 0, 0
+    def note(writer: ActivationsWriter, state: dict[str, Any]) -> None:
+        checkpoint(writer, state)
+        kept.append(state["place"][0] if writer.output_format.can_resume else 0)
 
-    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **settings: Any) -> Any:
-            self.n_calls += 1
-            if self.n_calls in self.refused:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return function(*arguments, **settings)
-
-        return call
-
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Use this disk in a block, and note the records that its checkpoints keep."""
-        checkpoint = ActivationsWriter.checkpoint
-
-        def note(writer: ActivationsWriter, state: dict[str, Any]) -> None:
-            checkpoint(writer, state)
-            self.n_kept = state["place"][0] if writer.output_format.can_resume else 0
-
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(ActivationsWriter, "checkpoint", note)
-            monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # It takes most of the time.
-            for owner, name in CALLS:
-                monkeypatch.setattr(owner, name, self.guard(getattr(owner, name)))
-            yield
+    with pytest.MonkeyPatch.context() as monkeypatch, disk.used():
+        monkeypatch.setattr(ActivationsWriter, "checkpoint", note)
+        yield kept
 
 
 @pytest.fixture
@@ -101,13 +76,13 @@ def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str, is_last
     whole = text.parent / "whole" / name
     whole.parent.mkdir()
     counting = Disk()
-    with counting.used():
+    with used(counting):
         run(text, whole)
     for number in range(1, counting.n_calls + 1, 3 if is_lasting else 1):
         output = text.parent / str(number) / name
         output.parent.mkdir()
         disk = Disk(range(number, sys.maxsize if is_lasting else number + 1))
-        with disk.used(), suppress(OutputError):
+        with used(disk) as kept, suppress(OutputError):
             run(text, output)
         if output.exists():
             assert_same_file(output, whole)
@@ -115,9 +90,26 @@ def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str, is_last
             run(text, output, overwrite=True)
         elif not output.exists():
             summary = run(text, output)
-            assert summary.was_complete or summary.resumed_from >= disk.n_kept
+            assert summary.was_complete or summary.resumed_from >= kept[-1]
         assert_same_file(output, whole)
     assert counting.n_calls > 10
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
+    output = text.parent / "out" / name
+    output.parent.mkdir()
+    with kills(output.parent) as states:
+        run(text, output)
+    assert len(states) > 3
+    whole = {path.name for path in output.parent.iterdir()}
+    for number, state in enumerate(states):
+        folder = text.parent / str(number)
+        restore(state, folder)
+        if not (folder / name).exists():
+            run(text, folder / name)
+            assert {path.name for path in folder.iterdir()} == whole
+        assert_same_file(folder / name, output)
 
 
 @pytest.mark.parametrize("name", ["allennlp.hdf5", "pooled.npy"])
@@ -128,14 +120,40 @@ def test_an_old_output_survives_any_call_that_failed(text: Path, name: str) -> N
     run(text, old)
     text.write_text(LINES)
     counting = Disk()
-    with counting.used():
+    with used(counting):
         run(text, output)
     whole = output.read_bytes()
     for number in range(1, counting.n_calls + 1, 3):
         output.write_bytes(old.read_bytes())
         disk = Disk([number])
-        with disk.used(), suppress(OutputError):
+        with used(disk), suppress(OutputError):
             run(text, output, overwrite=True)
         assert output.read_bytes() in (old.read_bytes(), whole)
         run(text, output, overwrite=True)
         assert output.read_bytes() == whole
+
+
+def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
+    source, output, kept = text.parent / "in.csv", text.parent / "pooled.npy", set[bytes]()
+    ids = text.parent / "pooled.npy.ids.txt"
+
+    def run_with(*names: str) -> None:
+        source.write_text("\n".join(["id,text", *(f"{name},the bank" for name in names)]))
+        run(source, output, overwrite=True)
+
+    counting = Disk()
+    with counting.used():
+        run_with("old")
+    for number in range(1, counting.n_calls + 2):
+        run_with("old")
+        with Disk([number]).used(), suppress(OutputError):
+            run_with("a", "b")
+        n_rows = len(np.load(output))
+        if ids.exists():
+            kept.add(ids.read_bytes())
+            assert ids.read_text() == ("old\n" if n_rows == 1 else "a\nb\n")
+    assert len(kept) == 2
+    output.unlink()
+    message = r"pooled\.npy\.ids\.txt: exists already\. Use --overwrite to replace it\.$"
+    with pytest.raises(OutputError, match=message):
+        run(source, output)

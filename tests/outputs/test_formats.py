@@ -205,7 +205,7 @@ def test_lines_go_to_standard_output(text: Path) -> None:
     result = elmo("embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes())
     assert result.exit_code == 0
     assert result.stdout == Path("out.jsonl").read_text(encoding="utf-8")
-    assert result.stderr.splitlines()[-1].startswith("standard output: 3 sentences, ")
+    assert result.stderr.splitlines()[-1].startswith("Wrote to standard output: 3 sentences, ")
 
 
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:

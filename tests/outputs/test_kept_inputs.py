@@ -57,6 +57,23 @@ def test_no_command_writes_over_a_file_that_it_reads(
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    ("output", "arguments"),
+    [
+        ("out.tsv", ("word-vectors", "w.txt", "out.tsv", *MODEL)),
+        ("out.hdf5", ("convert", "m/weights.hdf5", "out.hdf5")),
+        ("out.svg", ("surprisal", "t.txt", "--plot", "out.svg")),
+    ],
+)
+def test_a_partial_file_of_another_program_is_kept(
+    output: str, arguments: tuple[str, ...], folder: Path
+) -> None:
+    Path(f"{output}.partial").write_text("a download")
+    assert elmo(*arguments).exit_code == 0
+    assert Path(f"{output}.partial").read_text() == "a download"
+    assert not list(folder.glob("*.elmo-partial"))
+
+
 def test_every_command_that_overwrites_names_its_output_out() -> None:
     for name in COMMANDS:
         parameters = find_command(name).params

@@ -184,7 +184,7 @@ def test_recipe_of_the_docs_copies_shards_to_one_file() -> None:
     for number in (1, 2, 3):
         embed("text", f"shard-{number}.hdf5", shard=f"{number}/3")
     embed("text", "whole")
-    page = (Path(__file__).parents[2] / "docs/long-runs.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/large-runs.md").read_text(encoding="utf-8")
     (recipe,) = re.findall(r"```python\n(import glob\n.*?)```", page, re.DOTALL)
     exec(recipe, {})
     with open_activations("vectors.hdf5") as copied, open_activations("whole") as whole:

@@ -175,7 +175,7 @@ def test_the_command_logs_one_line(tmp_path: Path) -> None:
     n_tensors = len(reference.read_arrays(WEIGHTS))
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == (
-        f"{target}: {n_tensors} tensors, float32, {target.stat().st_size:,} bytes\n"
+        f"Wrote {target}: {n_tensors} tensors, float32, {target.stat().st_size:,} bytes\n"
     )
     assert elmo("convert", WEIGHTS, target, "--overwrite", "-q").stderr == ""
     (tmp_path / "other").touch()

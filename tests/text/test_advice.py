@@ -218,7 +218,7 @@ def test_control_characters_are_counted(tmp_path: Path, caplog: pytest.LogCaptur
     text = "It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"
     [warning] = warnings_of(text, tmp_path / "a", caplog)
     assert warning.startswith(
-        "Warning: the text has 4 control characters (U+0080 to U+009F), the first in line 2."
+        "Warning: control characters (U+0080 to U+009F): 4, the first in line 2."
     )
     mended = mend(warning, tmp_path / "a")
     assert mended == "It rained .\nShe didn’t – know .\n“Café” “yes” .\n"
@@ -229,7 +229,7 @@ def test_byte_order_marks_are_counted(tmp_path: Path, caplog: pytest.LogCaptureF
     text = "\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"
     [warning] = warnings_of(text, tmp_path / "a", caplog)
     assert warning.startswith(
-        "Warning: the text has 2 byte order marks (U+FEFF) within lines, the first in line 2."
+        "Warning: byte order marks (U+FEFF) within lines: 2, the first in line 2."
     )
     assert mend(warning, tmp_path / "a") == "It rained .\nThe dog .\n"
 

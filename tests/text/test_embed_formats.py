@@ -59,7 +59,7 @@ def files(folder: Path) -> None:
 def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
     Path("b.CoNLLU.gz").write_bytes(gzip.compress(TREEBANK.encode()))
     result = elmo("embed", "b.CoNLLU.gz", "out.hdf5", *TINY_MODEL, "--layout", layout)
-    assert "out.hdf5: 2 sentences, 7 tokens" in result.stderr
+    assert "Wrote out.hdf5: 2 sentences, 7 tokens" in result.stderr
     embedder = ElmoEmbedder(model=TINY)
     with open_activations("out.hdf5") as activations:
         assert activations.has_keys

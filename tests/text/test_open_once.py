@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY
+from commands import TINY, run_python
 
 COUNT_OPENINGS = """
 import json, sys
@@ -61,7 +59,6 @@ def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("a.txt", "moses.hdf5", "--tokenizer", "moses"),
     ]
     arguments = json.dumps([[*command, "--model", str(model)] for command in commands])
-    program = [sys.executable, "-c", COUNT_OPENINGS, arguments]
-    result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+    result = run_python("-c", COUNT_OPENINGS, arguments)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [1] * len(commands)

@@ -374,7 +374,7 @@ def test_the_fields_of_json_are_listed_with_their_paths(tmp_path: Path) -> None:
             ", line 3: expected an id, found an empty cell. To number the records instead, use "
             '--id-column "".',
         ),
-        ("a.json", '{"text": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
+        ("a.json", '{"item": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
         (
             "a.json",
             '[{"text": "a"}',

@@ -3,12 +3,13 @@
 import json
 import os
 import random
+import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Forked
 from conftest import GOLDEN
 
 from elmo_cli.model.weights import open_tensors
@@ -52,9 +53,6 @@ assert not [name for name in threads if "gloo" in name], threads
 """
 
 
-pytestmark = pytest.mark.slow
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a folder, with a text, options and the script."""
@@ -67,14 +65,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start(n_processes: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a Python program in `n_processes` processes."""
-    command = [sys.executable, *arguments]
-    if n_processes > 1:
-        run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-        command = [sys.executable, *run, str(n_processes), *arguments]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(*arguments: str, **variables: str) -> Forked:
+    """Start a Python program, with more variables of the environment."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    return Forked(*arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def start_two(*arguments: str) -> list[Forked]:
+    """Start two processes with the variables that torchrun would set."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [start(*arguments, RANK=rank, LOCAL_RANK=rank, **group) for rank in ("0", "1")]
 
 
 def finish(*processes: subprocess.Popen[bytes]) -> None:
@@ -88,8 +90,8 @@ def test_two_processes_give_the_gradients_of_one(state: str) -> None:
     import torch
 
     finish(
-        start(1, "script.py", state, "one.pt"),
-        start(2, "script.py", state, "two.pt"),
+        start("script.py", state, "one.pt"),
+        *start_two("script.py", state, "two.pt"),
     )
     one, one_loss = torch.load("one.pt", weights_only=True)
     two, two_loss = torch.load("two.pt", weights_only=True)
@@ -107,11 +109,12 @@ def test_run_of_two_processes_resumes_in_one() -> None:
         *("--batch-size", "4", "--unroll", "5", "--negative-samples", "0", "--dropout", "0"),
         *("--state", "carry", "--vocabulary-size", "9", "--validation-file", "text.txt"),
     )
-    finish(start(2, *arguments, "--steps", "4", "--keep-checkpoint", "--output", "two"))
-    finish(start(1, *arguments, "--steps", "4", "--output", "one"))
+    run = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    finish(start(*run, *arguments, "--steps", "4", "--keep-checkpoint", "--output", "two"))
+    finish(start(*arguments, "--steps", "4", "--output", "one"))
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path("one") / name) as one, open_tensors(Path("two") / name) as two:
             for tensor in one.names:
                 np.testing.assert_allclose(one.read(tensor), two.read(tensor), atol=1e-4)
-    finish(start(1, *arguments, "--steps", "6", "--output", "two"))
+    finish(start(*arguments, "--steps", "6", "--output", "two"))
     assert json.loads(Path("two/training.json").read_text())["step"] == 6

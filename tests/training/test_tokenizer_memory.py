@@ -13,7 +13,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.text.tokenizers import make_tokenizer
 
 RAW = 'Mr. a said, "b".\n'
-LINE = "Tokenizer: moses:en, as in the training of the model\n"
+LINE = "Tokenizer: moses:en, as in the model's training\n"
 WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace.\n"
 
 
@@ -39,7 +39,7 @@ def test_model_of_an_older_version_keeps_typographic_marks() -> None:
     del content["training"]["normalization"]
     Path("model/options.json").write_text(json.dumps(content))
     result = elmo("surprisal", "-", "--model", "model", stdin="isn’t\n")
-    assert "Tokenizer: moses:en:verbatim, as in the training" in result.stderr
+    assert "Tokenizer: moses:en:verbatim, as in the model's training" in result.stderr
     assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == ["isn", "’", "t"]
 
 

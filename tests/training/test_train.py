@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -12,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from click.testing import Result
 from commands import assert_fails, assert_misused, elmo
 from conftest import GOLDEN
 from strategies import small_architecture
@@ -25,6 +27,7 @@ from elmo_cli.model.weights import open_tensors
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_run import Processes
 
+ROOT = Path(__file__).parents[2]
 WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
 
 
@@ -55,7 +58,6 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
-@pytest.mark.slow
 def test_training_learns_a_repeated_text() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 200)
     # With carried state each of 32 streams starts from zero, which training never sees again.
@@ -193,31 +195,45 @@ def test_missing_tensorboard_is_reported_at_the_start(
 
 
 def test_train_reports_wrong_usage() -> None:
-    assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
+    assert_misused(elmo(*COMMAND), "give --preset, --options-file or --init-from")
     for name, value, allowed in (("dropout", "1", "0<=x<1"), ("learning-rate", "0", "x>0")):
         result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
         message = f"Invalid value for '--{name}': {float(value)} is not in the range {allowed}."
         assert_misused(result, message)
 
 
-def test_example_of_the_training_page_runs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+def blocks_of_the_training_page() -> dict[str, str]:
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
     Path("tiny.json").write_text(blocks["tiny.json"])
+    Path("examples").mkdir()
+    return blocks | {"files": page.split("| file |")[1].split("\n\n")[0]}
+
+
+def run_block(code: str) -> Result:
+    result = elmo(*shlex.split(code.replace("\\\n", ""))[1:])
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+def test_example_of_the_training_page_runs() -> None:
+    blocks = blocks_of_the_training_page()
+    Path("examples/alice.txt").write_text(Path("text.txt").read_text())
     Path("more.txt").write_text("a b c\n" * 20)
-    commands = [shlex.split(line) for line in blocks["example"].replace("\\\n", "").splitlines()]
-    for command in commands:
-        result = elmo(*command[1:])
-        assert result.exit_code == 0, result.stderr
-        if "--validation-share" in command:
-            assert set(json.loads(result.stdout)) == {
-                *("forward", "backward", "average", "tokens", "unknown")
-            }
-            last = result.stderr.splitlines()[-1]
-            assert last == "Wrote the model to tiny. See its card.md."
-    assert [command[1] for command in commands] == ["train", "embed", "train"]
-    page_files = set(re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0]))
-    assert page_files == {path.name for path in Path("tiny").iterdir()}
+    result = run_block(blocks["train"])
+    assert set(json.loads(result.stdout)) == set(json.loads(blocks["perplexity"]))
+    assert result.stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
+    files = set(re.findall(r"`([\w.]+)`", blocks["files"]))
+    assert files == {path.name for path in Path("tiny").iterdir()}
+    run_block(blocks["embed"])
+    run_block(blocks["tune"])
+
+
+def test_perplexity_on_the_training_page_is_right() -> None:
+    blocks = blocks_of_the_training_page()
+    shutil.copy(ROOT / "examples" / "alice.txt", "examples")
+    printed = json.loads(run_block(blocks["train"]).stdout)
+    assert printed == pytest.approx(json.loads(blocks["perplexity"]), rel=0.01)
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])

@@ -1,0 +1,89 @@
+"""Check a change in less than a minute: lint, types, generated pages, tests of changed folders.
+
+    python packaging/check_change.py [BASE]
+
+BASE is the branch or commit to compare with; `main` by default. The tests of a folder of the
+package are those of the folder of the same name in tests/. A change of a file that everything uses
+needs `pytest` as well, which the last line says.
+"""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+TESTS: Final = ROOT / "tests"
+CHECKS: Final = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    (sys.executable, "docs/make_commands.py", "--check"),
+)
+ALWAYS: Final = ("test_budgets.py", "test_imports.py", "test_language.py")
+"""Tests of the code as a whole, which take some seconds."""
+
+
+def main() -> int:
+    """Run the checks side by side, and print what fails."""
+    changed = changed_files(sys.argv[1] if len(sys.argv) > 1 else "main")
+    tests = tests_of(changed)
+    print("tests:", *(path.relative_to(ROOT) for path in tests))
+    commands = [*CHECKS, (sys.executable, "-m", "pytest", "-q", *map(str, tests))]
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(run, commands))
+    for command, result in zip(commands, results, strict=True):
+        if result.returncode:
+            print(f"\n== {' '.join(command)}\n{result.stdout}{result.stderr}")
+    if shared := [path for path in changed if is_shared(path)]:
+        print(f"Run pytest as well: all tests use {', '.join(shared)}.")
+    return int(any(result.returncode for result in results))
+
+
+def changed_files(base: str) -> list[str]:
+    """Return the paths that differ from where this branch left `base`, and the new ones."""
+    start = git("merge-base", base, "HEAD")[0]
+    return sorted(
+        {*git("diff", "--name-only", start), *git("ls-files", "-o", "--exclude-standard")}
+    )
+
+
+def git(*arguments: str) -> list[str]:
+    """Return the lines that a command of git prints."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    return done.stdout.splitlines()
+
+
+def tests_of(changed: list[str]) -> list[Path]:
+    """Return the folders and files of tests for the files that changed."""
+    tests = {TESTS / name for name in ALWAYS}
+    for name in changed:
+        first, *rest = Path(name).parts
+        if first == "tests" and rest[-1].startswith("test_"):
+            tests.add(ROOT / name)
+        elif first == "elmo_cli" and (TESTS / rest[0]).is_dir():
+            tests.add(TESTS / rest[0])
+        elif first == "elmo_cli":
+            tests.update(TESTS.glob(f"test_{Path(rest[-1]).stem}*.py"))
+        elif first == "docs" or name.endswith(".md"):
+            tests.add(TESTS / "docs" / "test_docs.py")
+    return sorted(path for path in tests if path.exists())
+
+
+def is_shared(name: str) -> bool:
+    """Return whether tests of other folders use a file."""
+    path = Path(name)
+    is_beside = path.parts[0] in ("elmo_cli", "tests") and len(path.parts) == 2
+    return name == "pyproject.toml" or (is_beside and not path.name.startswith("test_"))
+
+
+def run(command: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+    """Run a command in the checkout."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

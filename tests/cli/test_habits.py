@@ -1,0 +1,104 @@
+"""Habits of people at a command line: short options, -o, `elmo help`, colours and pipes."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import TINY, assert_misused, elmo
+
+from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.text.input_formats import FORMATS
+
+MODEL = ("-m", TINY, "-q")
+
+
+@pytest.fixture(autouse=True)
+def text(folder: Path) -> None:
+    Path("text.txt").write_text("The cat sat .\nA cat ran .\n")
+    Path("words.txt").write_text("cat\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (("embed", "text.txt", *MODEL), "v.hdf5"),
+        (("usages", "text.txt", "--words", "words.txt", *MODEL), "u.jsonl"),
+        (("word-vectors", "--corpus", "text.txt", "--min-count", "1", *MODEL), "w.vec"),
+        (("word-vectors", "words.txt", *MODEL), "w.vec"),
+        (("convert", TINY / "weights.hdf5"), "w.safetensors"),
+        (("distribute", "text.txt", "--engine", "none", *MODEL), "parts"),
+    ],
+)
+def test_an_output_may_be_an_option(command: tuple[str, ...], output: str) -> None:
+    name, *arguments = command
+    result = elmo(name, "-o", output, *arguments)
+    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+    assert Path(output).exists()
+    content = Path(output).read_bytes() if Path(output).is_file() else b""
+    for spelling in ([f"--output={output}"], ["--", output]):
+        subprocess.run(["rm", "-r", output], check=True)
+        assert elmo(name, *arguments, *spelling).exit_code == 0
+        is_ordered = content and not output.endswith(".safetensors")  # Metadata has no order.
+        assert not is_ordered or Path(output).read_bytes() == content
+
+
+def test_an_output_is_given_once() -> None:
+    assert_misused(elmo("embed", "text.txt"), "Missing argument 'OUTPUT'.")
+    twice = elmo("embed", "text.txt", "a.hdf5", "-o", "b.hdf5")
+    assert_misused(twice, "choose one of OUTPUT and --output")
+    same = elmo("embed", "text.txt", "-o", "text.txt", *MODEL)
+    assert "text.txt: the output is also an input." in same.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_names_mean_one_thing_in_all_commands(name: str) -> None:
+    options = {each: option for option in find_command(name).params for each in option.opts}
+    for short, long in (("-m", "--model"), ("-f", "--format"), ("-o", "--output")):
+        assert options.get(short) == options.get(long)
+    assert ("--layer" in options) == ("--layers" in options)
+    if "--top" in options and name != "embed":
+        assert "N" in str(options["--top"].metavar)
+    if "--format" in options:
+        assert "jsonl" in options["--format"].type.choices  # type: ignore[attr-defined]
+        assert "json" not in options["--format"].type.choices  # type: ignore[attr-defined]
+
+
+def test_the_old_name_of_jsonl_is_read() -> None:
+    rows = [
+        elmo("cosine", "cat", "a cat", "the cat", *MODEL, *each).stdout
+        for each in (("--json",), ("--format", "jsonl"), ("-f", "json"))
+    ]
+    assert rows == [rows[0]] * 3
+    assert json.loads(rows[0])["sentence2"] == "the cat"
+    assert elmo("embed", "text.txt", "-", "-f", "json", *MODEL).stdout.startswith('{"index": 0')
+
+
+def test_formats_are_a_topic_of_help() -> None:
+    topic = elmo("help", "formats").stdout
+    for name, each in FORMATS.items():
+        assert re.search(
+            rf"^  {name} .*{re.escape(', '.join(each.suffixes))}$", topic, re.MULTILINE
+        )
+    assert max(map(len, topic.splitlines())) <= 91
+    for name in COMMANDS:
+        shown = elmo("help", name).stdout
+        assert (
+            "--input-format" not in shown or name == "distribute" or "`elmo help formats`." in shown
+        )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("environment", "is_red"), [("", True), ("NO_COLOR=1 ", False)])
+def test_an_error_is_red_on_a_terminal(environment: str, is_red: bool) -> None:
+    code = "import pty, sys; sys.exit(pty.spawn(['sh', '-c', sys.argv[1]]))"
+    command = f"{environment}{sys.executable} -m elmo_cli embed no.txt out.hdf5"
+    process = subprocess.run(
+        [sys.executable, "-c", code, command], capture_output=True, check=False, timeout=60
+    )
+    assert b"no.txt: cannot read the input" in process.stdout
+    assert (b"\x1b[1;31mError:\x1b[0m no.txt" in process.stdout) == is_red
+    piped = subprocess.run(command.split()[-6:], capture_output=True, check=False, timeout=60)
+    assert piped.stderr.startswith(b"Error: no.txt")
