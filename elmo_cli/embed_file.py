@@ -118,8 +118,6 @@ def embed_file(
 
 
 class _Part(NamedTuple):
-    """Sentence of a record."""
-
     item: ReadRecord
     tokens: Sentence
     is_last: bool = True
@@ -322,7 +320,6 @@ class _Run:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def _resume(self, records: ShardReader) -> None:
-        """Pass over the records of an earlier run, if there is one."""
         writer, unit = self.writer, self.plan.unit
         if not writer.run_state:
             return
@@ -407,7 +404,6 @@ class _Run:
         self.writer.finish(end_attributes(n_records, progress, self.skipped, has_keys=has_keys))
 
     def _log_size(self) -> None:
-        """Log how large the output will be, and warn if there is too little space."""
         done, output_format = self.summary, self.plan.output_format
         n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:

@@ -483,7 +483,6 @@ class ElmoEmbedder:
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
 
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        """Log a warning if a tokenizer differs from the one of the model's training."""
         if trained not in (None, tokenizer.name):
             message = "Warning: the model was trained with tokenizer %s, not %s"
             logger.warning(message, trained, tokenizer.name)

@@ -143,7 +143,6 @@ def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
 def _read_matrices(
     files: VectorFiles, words: Mapping[str, str] | None, layers: Layers | None, *, ignore_case: bool
 ) -> Occurrences:
-    """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
         remedy = "Name the words to compare with --words."
         raise SettingsError(f"{files.paths[0]} has the vectors of all tokens. {remedy}")

@@ -199,7 +199,6 @@ def plot_changes(
 
 
 def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
-    """Draw a line with a point per word, and the legend of the points."""
     values, rows = [change.change or 0 for change in changes], range(len(changes))
     axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
     p_values = [each.p if each.adjusted_p is None else each.adjusted_p for each in changes]
@@ -256,7 +255,6 @@ def plot_surprisals(
 def _draw_sentence(
     drawing: Drawing, axes: Any, sentence: Measured, directions: Sequence[str]
 ) -> None:
-    """Draw the bars of a sentence, in each direction beside each other."""
     units, width = sentence.result, 0.7 / len(directions)
     for number, name in enumerate(directions):
         offset = (number - (len(directions) - 1) / 2) * width

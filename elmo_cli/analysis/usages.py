@@ -89,8 +89,6 @@ class _NpzUsagesWriter(FormatWriter):
 
 
 class _UsageRows(TokenRows):
-    """Rows of the occurrences of target words."""
-
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes[WORDS])
@@ -136,8 +134,6 @@ class Usages(NamedTuple):
 
 
 class _TargetFilter(RecordFilter):
-    """Filter that keeps the target words of each record, and counts them."""
-
     def __init__(
         self, words: Mapping[str, str], plan: FilePlan, match: str, *, ignore_case: bool
     ) -> None:

@@ -235,7 +235,6 @@ class _UsagesFile(VectorSource):
         self.stored_layers = self.attributes.get("layers", numbers or None)
 
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        """Yield one record per occurrence; see `VectorSource.read`."""
         rows = self.layer_rows(layers)
         with self._reporting_damage():
             for number, record, position, word, values in self._read_rows():
@@ -250,7 +249,6 @@ class _UsagesFile(VectorSource):
 
     @contextmanager
     def _reporting_damage(self) -> Iterator[None]:
-        """Convert errors of the format to an `InputError` with the path."""
         try:
             yield
         except FileNotFoundError:
@@ -263,8 +261,6 @@ class _UsagesFile(VectorSource):
 
 
 class _Table(_UsagesFile):
-    """Base of the readers for tables."""
-
     _vector_columns: list[str]
 
     def _check_columns(self, columns: Iterable[str]) -> None:
@@ -300,8 +296,6 @@ class _Table(_UsagesFile):
 
 
 class _JsonlUsages(_Table):
-    """Reader for JSON lines."""
-
     def _read_header(self) -> None:
         _, columns = next(self._objects(), (0, None))
         if columns is None:
@@ -334,8 +328,6 @@ class _JsonlUsages(_Table):
 
 
 class _ParquetUsages(_Table):
-    """Reader for Parquet."""
-
     def _read_header(self) -> None:
         with self._open() as file:
             from pyarrow.types import is_floating, is_nested

@@ -286,7 +286,6 @@ def _count_occurrences(
 
 
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
         known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(f"{path}: unknown suffix {path.suffix!r}. Choose {known}.")

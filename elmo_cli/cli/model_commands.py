@@ -127,7 +127,6 @@ def _text(description: dict[str, Any]) -> str:
 
 
 def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """Return the architecture of a model in words, with units."""
     lstm, characters = description["options"]["lstm"], description["options"]["char_cnn"]
     n_words, clip = description["words"], lstm["cell_clip"]
     lstm_layer = f"{lstm['dim']:,} cells and {lstm['projection_dim']:,} outputs per direction"

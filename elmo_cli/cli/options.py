@@ -34,7 +34,6 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # It is not generic befo
     """Fixed set of values. `json` is the old name of `jsonl`."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the choice with a name; see `click.Choice`."""
         is_old_name = value == "json" and "json" not in self.choices and "jsonl" in self.choices
         return str(super().convert("jsonl" if is_old_name else value, param, ctx))
 

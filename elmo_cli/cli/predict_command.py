@@ -36,8 +36,6 @@ _READING = (
 
 @dataclass(frozen=True)
 class _Choices:
-    """Options for what is predicted and printed."""
-
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -143,7 +141,6 @@ class _Texts(NamedTuple):
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
     ) -> "Iterator[ScoredRecord[Answer]]":
-        """Yield each text with its answer."""
         from elmo_cli.language_model.scoring import ScoredRecord, record_names
 
         numbers = count(1)
@@ -156,7 +153,6 @@ class _Texts(NamedTuple):
 
 
 def _joined(answers: "list[Answer]") -> "Answer":
-    """Join the substitutes in the sentences of a record."""
     from elmo_cli.language_model.prediction import Substitutes
 
     parts = [answer for answer in answers if isinstance(answer, Substitutes)]
@@ -214,7 +210,6 @@ def _finder(
 
 
 def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print the answer to each text: lines for people, or rows."""
     from elmo_cli.language_model.prediction import Prediction, rows_of
 
     find, columns = _finder(model, choices)
@@ -239,7 +234,6 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
 
 
 def _lines(answer: "Answer") -> Iterator[str]:
-    """Yield the lines of an answer for people."""
     from elmo_cli.language_model.prediction import Prediction, Samples
 
     if isinstance(answer, Samples):

@@ -50,7 +50,6 @@ def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> 
 
 
 def _score_options(function: Any) -> Any:
-    """Add the options of a text and of a language model that scores it, in batches."""
     batch_size = options.batch_size_option(requires="--state carry")
     speed = option_group("Speed", options.batch_tokens_option, batch_size)
     function = options.language_model_options(speed(function))
@@ -139,8 +138,6 @@ def _table(text_perplexity: "Perplexity") -> str:
 
 @dataclass(frozen=True)
 class _Choices:
-    """Options for what is measured and printed."""
-
     direction: Direction = "forward"
     entropy: bool = False
     words_by: str | None = None
@@ -258,7 +255,6 @@ def surprisal(
 
 
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
-    """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequencies import read_frequencies
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks
@@ -300,7 +296,6 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
 
 
 def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
-    """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)

@@ -141,7 +141,6 @@ def _write_pairs(
 
 
 def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
-    """Return the cosine of a layer, or of each layer and of the average."""
     cosines = [*similarity.layers, similarity.average]
     if layer is None:
         return cosines
@@ -260,7 +259,6 @@ def neighbours(
 def _search(
     files: "VectorFiles", chunks: "Iterable[list[Occurrence]]", find: "Callable[..., Neighbours]"
 ) -> "Iterator[list[Neighbour]]":
-    """Yield the neighbours of each query, and print the mean cosine of the files."""
     for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update

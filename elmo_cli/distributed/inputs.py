@@ -127,7 +127,6 @@ def _type_of_ids(id_type: Any) -> Any:
 
 
 def _common_type(first: Any, second: Any) -> Any:
-    """Return the type for the values of two types."""
     import pyarrow
 
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]

@@ -63,7 +63,6 @@ class _Worker:
         """Return when the worker runs."""
 
     def embed(self, part: Part) -> PartResult:
-        """Embed a part."""
         torch.set_num_threads(self._n_threads)
         with option_names():
             return self._embed(part, device=self._device)

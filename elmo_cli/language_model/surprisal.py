@@ -293,7 +293,6 @@ class SurprisalTable:
     def _add(
         self, unit: Unit, surprisals: Surprisals, frequencies: Mapping[str, float]
     ) -> UnitSurprisal:
-        """Add the surprisals of the tokens of a unit."""
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
             nothing: list[float | None] = [None] * len(SLOTS[self.direction])

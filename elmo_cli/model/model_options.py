@@ -240,7 +240,6 @@ _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_409
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
-    """Return the architecture of the model whose config.json has this content."""
     # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name

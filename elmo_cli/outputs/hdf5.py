@@ -285,7 +285,6 @@ class AllenNlpFile:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """Sentence of each number that has one."""
         return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
 
 
@@ -422,7 +421,6 @@ class PackedFile:
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
-        """Hash of the name of each record."""
         n_names = self.n_records if self._names in self._rows else 0
         blocks = (
             self._texts(self._names, start, min(start + BLOCK_RECORDS, n_names))

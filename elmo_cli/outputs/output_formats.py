@@ -123,7 +123,6 @@ class OutputSettings:
         return chosen
 
     def _check_flags(self) -> None:
-        """Raise an `InputError` if a flag contradicts the format or another flag."""
         name = self.name
         if name == "npy" and not self.pooled:
             raise SettingsError("format npy requires --pooling: one vector per line.")

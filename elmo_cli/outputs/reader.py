@@ -187,7 +187,6 @@ class Activations:
         return Activations, tuple(self.paths)
 
     def _record(self, which: SupportsIndex) -> Record:
-        """Return a record without its activations."""
         file, index = self._located(which)
         with file.reading() as layout:
             return layout.records(index, index + 1)[0]
@@ -324,7 +323,6 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
-    """Open an HDF5 file; raise an `InputError` if it is missing or something else."""
     if os.path.isdir(path):
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
@@ -343,7 +341,6 @@ def _open_hdf5(path: Path | str) -> h5py.File:
 
 
 def _holds_activations(file: h5py.File) -> bool:
-    """Return whether an HDF5 file contains activations, in either layout."""
     if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
 

@@ -36,8 +36,6 @@ Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_B
 
 
 class _Log(NamedTuple):
-    """Content of a log."""
-
     size: int
     state: dict[str, Any] | None
     pages: Pages

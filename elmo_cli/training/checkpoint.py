@@ -154,7 +154,6 @@ def check_same_run(before: Signature, description: Description) -> None:
 
 
 def _file_changes(before: list[FileFingerprint], now: list[FileFingerprint]) -> Iterator[str]:
-    """Describe the differences between two lists of files."""
     if len(before) != len(now):
         yield f"another number of text files: {len(before):,} (now {len(now):,})"
         return
@@ -248,7 +247,6 @@ def damage_error(folder: Path, reason: str) -> ModelError:
 
 
 def _checkpoint_error(folder: Path, problem: str) -> ModelError:
-    """Return the error for a checkpoint that cannot be used."""
     return ModelError(
         f"{folder / CHECKPOINT_FILE}: {problem}. Choose another folder, or remove {folder} to "
         "train from the start."

@@ -108,7 +108,6 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
-    """Find the files of the model to start from."""
     model = options.init_from
     if model is None:
         return None

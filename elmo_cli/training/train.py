@@ -121,7 +121,6 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
 
 
 def _start_run(description: Description, processes: Processes) -> Run:
-    """Begin the run of a folder, or resume it from its last checkpoint."""
     folder, start, text = description.folder, description.start, description.text
     options = description.options
     vocabulary, text_tokens = start.vocabulary, None

@@ -27,7 +27,6 @@ _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 def _architecture(
     dim: int, projection_dim: int, n_highway: int, filters: list[list[int]]
 ) -> dict[str, Any]:
-    """Return the content of an options.json."""
     clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
     characters = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262}
     sizes = {"max_characters_per_token": 50, "n_highway": n_highway, "filters": filters}
