@@ -96,16 +96,9 @@ class ElmoEmbedder:
         Raises:
             ElmoError: The model, or the device, is missing or invalid.
         """
-        settings = ModelSettings(
-            model,
-            options_file,
-            weight_file,
-            vocabulary_file,
-            state=state,
-            precision=precision,
-            device=str(cuda_device if device is None else device),
-            batch_tokens=batch_tokens,
-        )
+        files = model, options_file, weight_file, vocabulary_file, None
+        device = str(cuda_device if device is None else device)
+        settings = ModelSettings(*files, state, precision, device, batch_tokens)
         self._engine = load_engine(settings)
 
     @classmethod
@@ -469,16 +462,8 @@ class ElmoEmbedder:
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
         selection = Selection(layers_text(output_format), mix_of(mix), gamma, pooling, normalize)
-        written = OutputSettings(
-            file_format,
-            layout,
-            compression,
-            dtype,
-            forget_sentences,
-            use_sentence_keys,
-            overwrite,
-            rows,
-        )
+        flags = forget_sentences, use_sentence_keys, overwrite
+        written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
         plan = plan_file(text, output_file_path, selection, written, state=self.state)
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
 

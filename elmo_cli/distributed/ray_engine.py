@@ -41,7 +41,7 @@ from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.vector_rows import nested_array
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings, settings_from
-from elmo_cli.text.records import check_sentence
+from elmo_cli.text.records import tokenize_texts
 from elmo_cli.text.tables import TableError, choose_columns
 
 logger = logging.getLogger(__name__)
@@ -234,14 +234,10 @@ class EmbedBatch:
             name = choose_columns(names, settings.text).text_columns[0]
         except TableError as error:
             raise InputError(f"the batch: {error}") from None
-        texts = batch[name]
+        column = batch[name].to_pylist() if is_table else batch[name]
+        texts = ["" if text is None else text for text in column]
         tokenize = settings.text.make_tokenizer(default="moses").tokenize
-        sentences = [
-            tokenize(text or "")
-            if text is None or isinstance(text, str)
-            else check_sentence(text, f"{name}[{index}]", "a string or a list of tokens")
-            for index, text in enumerate(texts.to_pylist() if is_table else texts)
-        ]
+        sentences = tokenize_texts(texts, tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))
         values = [as_dtype(each, settings.dtype) for each in embedded]
@@ -250,6 +246,6 @@ class EmbedBatch:
             return batch.append_column(self._column, nested_array(values, pooled=is_pooled))
         if not isinstance(batch, dict):
             return batch.assign(**{self._column: [value.tolist() for value in values]})
-        column = np.empty(len(values), object)
-        column[:] = values
-        return {**batch, self._column: np.stack(values) if is_pooled else column}
+        new = np.empty(len(values), object)
+        new[:] = values
+        return {**batch, self._column: np.stack(values) if is_pooled else new}

@@ -95,17 +95,8 @@ class LanguageModel:
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
         """
-        settings = ModelSettings(
-            model,
-            options_file,
-            weight_file,
-            vocabulary_file,
-            softmax_file,
-            state=state,
-            precision=precision,
-            device=str(device),
-            batch_tokens=batch_tokens,
-        )
+        files = model, options_file, weight_file, vocabulary_file, softmax_file
+        settings = ModelSettings(*files, state, precision, str(device), batch_tokens)
         self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
 
     @classmethod
