@@ -110,10 +110,8 @@ class Selection:
     mix: tuple[float, ...] | None = None
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
     gamma: float | None = None  # scale of the mix; None is 1
-    pooling: str | None = None
-    """One vector per sentence. None keeps one per token."""
-    normalize: bool = False
-    """Scale every vector to length 1. Zeros stay zeros."""
+    pooling: str | None = None  # One vector per sentence. None keeps one per token.
+    normalize: bool = False  # Scale every vector to length 1. Zeros stay zeros.
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
@@ -210,8 +208,7 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 class Resources:
     """Resources of the workers of a distributed run, and how many of them a part may end."""
 
-    address: str | None = None
-    """Address of a cluster. None starts one on this machine for the run."""
+    address: str | None = None  # Address of a cluster. None starts one on this machine for the run.
     workers: int | None = None
     """Maximum number of workers. None is as many as the cluster has resources for."""
     cpus_per_worker: float = 1

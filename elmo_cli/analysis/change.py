@@ -42,14 +42,12 @@ CORRECTIONS: Final = ("bh", "bonferroni")
 Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
-_MAX_CLUSTERED: Final = 2000
-"""Maximum number of occurrences that are clustered; more are sampled."""
+_MAX_CLUSTERED: Final = 2000  # maximum number of occurrences that are clustered; more are sampled
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 
 Matrix = NDArray[np.floating]
-Occurrences = dict[str, Matrix]
-"""Vectors of the occurrences of each word, shape (n, W)."""
+Occurrences = dict[str, Matrix]  # vectors of the occurrences of each word, shape (n, W)
 
 
 class Change(NamedTuple):

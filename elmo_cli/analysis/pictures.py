@@ -31,9 +31,8 @@ from elmo_cli.settings import Direction
 from elmo_cli.text.records import check_batch
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
-_POINTS: Final = "points-"
-_BARS: Final = "bars-"
-"""Prefixes of the SVG ids of a group of points, and of a bar."""
+_POINTS: Final = "points-"  # beginning of the SVG id of a group of points
+_BARS: Final = "bars-"  # beginning of the SVG id of a bar
 _SVG: Final = "http://www.w3.org/2000/svg"
 _PAGE: Final = """\
 <!DOCTYPE html>

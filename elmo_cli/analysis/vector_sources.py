@@ -90,14 +90,11 @@ class VectorSource:
     paths: list[Path | str]
     attributes: dict[str, Any]
     """Attributes that record how the file was made. They are empty in JSON lines and npz."""
-    words: list[str]
-    """Target words that are known before the file is read."""
+    words: list[str]  # target words that are known before the file is read
     forms: dict[str, str]
     """Target word of each form. Tables, and files of lemmas, fill it while they are read."""
-    has_targets = True
-    """False in a file with the vectors of all tokens."""
-    has_forms = True
-    """False if a token is a target word itself, in place of its form."""
+    has_targets = True  # False in a file with the vectors of all tokens
+    has_forms = True  # False if a token is a target word itself, in place of its form
     stored_layers: str | None
     """Selection of layers that the file was written with, or None if it is not recorded."""
     layer_numbers: list[int]

@@ -131,8 +131,7 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
-    columns: tuple[str, ...]
-    """Names of the columns that name a text."""
+    columns: tuple[str, ...]  # names of the columns that name a text
     chunks: Iterator[list[Record]]
     are_from_file: bool
     kept_columns: Mapping[str, object] = MappingProxyType({})

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kernel: TypeAlias = Callable[..., None]
-"""Function in C. It runs on all threads of torch."""
+Kernel: TypeAlias = Callable[..., None]  # Function in C. It runs on all threads of torch.
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _C_TYPES: dict[Any, Any] = {

@@ -71,8 +71,7 @@ class Samples(NamedTuple):
     """Random continuations of a text."""
 
     tokens: Sentence
-    samples: list[Sentence]
-    """Sentences, including the text."""
+    samples: list[Sentence]  # sentences, including the text
 
 
 Answer = Prediction | Substitutes | Samples

@@ -234,8 +234,7 @@ class SurprisalTable:
     frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from the
     ranks in the vocabulary; the name of their column says so."""
-    with_regions: bool = False
-    """Add the region of each word."""
+    with_regions: bool = False  # add the region of each word
 
     @property
     def columns(self) -> list[str]:

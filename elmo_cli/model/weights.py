@@ -245,8 +245,7 @@ class _Form(NamedTuple):
 
 
 _PLAIN: Final = _Form(lambda values: values, lambda values: values)
-_MATRIX: Final = _Form(Tensor.t, Tensor.t)
-"""(in, out) in the file, (out, in) in torch."""
+_MATRIX: Final = _Form(Tensor.t, Tensor.t)  # (in, out) in the file, (out, in) in torch
 _FILTER: Final = _Form(
     lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
     lambda values: values.permute(2, 1, 0)[None],

@@ -49,19 +49,14 @@ _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet
 class OutputSettings:
     """Settings of an output: its format, layout, compression and data type."""
 
-    file_format: str | None = None
-    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
-    layout: str | None = None
-    """One of `LAYOUTS`, of HDF5. None is AllenNLP's."""
-    compression: str | None = None
-    """One of `COMPRESSIONS`, of HDF5."""
-    dtype: str = "float32"
-    """One of `DTYPES`, of the stored values."""
+    file_format: str | None = None  # One of `OUTPUT_FORMATS`. None goes by the suffix of the file.
+    layout: str | None = None  # One of `LAYOUTS`, of HDF5. None is AllenNLP's.
+    compression: str | None = None  # one of `COMPRESSIONS`, of HDF5
+    dtype: str = "float32"  # one of `DTYPES`, of the stored values
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     overwrite: bool = False
-    rows: str = "sentences"
-    """One of `ROWS`, of Parquet and JSON lines."""
+    rows: str = "sentences"  # one of `ROWS`, of Parquet and JSON lines
     pooled: bool = field(default=False, kw_only=True)
     """True if each record has one vector, so that activations have no axis of tokens."""
     column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)

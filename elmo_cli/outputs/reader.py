@@ -234,8 +234,7 @@ def open_activations(*paths: str | Path) -> Activations:
 class ActivationsFile:
     """One file, opened in this process."""
 
-    numbers: range
-    """Numbers of its records among the records of all files."""
+    numbers: range  # numbers of its records among the records of all files
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
