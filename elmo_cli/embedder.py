@@ -332,10 +332,8 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        files = self.files
-        settings = TextSettings(tokenizer=tokenizer or files.tokenizer, language=language)
-        chosen = settings.make_tokenizer(files.language, "moses")
-        self._warn_about_tokenizer(chosen, files.tokenizer)
+        chosen = self.files.make_tokenizer(tokenizer, language)
+        self._warn_about_tokenizer(chosen, self.files.tokenizer)
         listed = [texts] if isinstance(texts, str) else texts
         sentences = list(tokenize_texts(listed, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))

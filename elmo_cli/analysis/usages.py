@@ -1,14 +1,8 @@
 """`elmo usages`: the vectors of the occurrences of target words in a text.
 
 Only sentences with a target word are computed, and only the vectors of target words are written:
-in HDF5, in npz with one matrix per word, or as a table. The table has one row per occurrence, in
-the order of the text:
-
-    word, form         target word, and the form that occurs
-    id, line, ...      as in `outputs.vector_rows`, without `token`
-    sentence           text of the line or sentence
-    tokens             its tokens, only if white space does not separate them
-    vector, ...        as in `outputs.vector_rows`
+in HDF5, in npz with one matrix per word, or as a table with one row per occurrence, in the order of
+the text. docs/change.md describes its columns.
 """
 
 import json
@@ -35,13 +29,7 @@ from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors import InputError, SettingsError, check_choice
-from elmo_cli.outputs.output_formats import (
-    Attributes,
-    FormatWriter,
-    OutputSettings,
-    RecordFilter,
-    has_own_tokens,
-)
+from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, RecordFilter
 from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
 from elmo_cli.settings import (
     FilePlan,
@@ -90,10 +78,9 @@ class _NpzUsagesWriter(FormatWriter):
 
 class _UsageRows(TokenRows):
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        super().__init__(output_format, attributes)
-        self._words: dict[str, str] = json.loads(attributes[WORDS])
         others = {name: value for name, value in attributes.items() if name != WORDS}
-        self.keeps_tokens = has_own_tokens(others)
+        super().__init__(output_format, others)
+        self._words: dict[str, str] = json.loads(attributes[WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:
         return target_positions(record)

@@ -220,7 +220,7 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
         for scored in texts.answered(find):
             answer = scored.result
             if rows is not None:
-                rows.write(rows_of(answer, model.vocabulary), scored.record.columns, scored.names)
+                rows.write(rows_of(answer, model), scored.record.columns, scored.names)
             else:
                 for line in _lines(answer):
                     click.echo(line)

@@ -22,15 +22,7 @@ from elmo_cli.errors import (
     shown,
     system_reason,
 )
-from elmo_cli.outputs.hdf5 import (
-    CHUNK_BYTES,
-    MAX_NESTED,
-    SENTENCE_TO_INDEX,
-    AllenNlpFile,
-    DamagedError,
-    PackedFile,
-    check_count,
-)
+from elmo_cli.outputs import hdf5
 from elmo_cli.outputs.output_formats import check_attributes, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
@@ -38,7 +30,7 @@ from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
 
-LayoutFile = AllenNlpFile | PackedFile | PartsFolder
+LayoutFile = hdf5.AllenNlpFile | hdf5.PackedFile | PartsFolder
 """Open file of one layout. Its records are numbered from 0, in the order of the input if it
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
@@ -149,8 +141,8 @@ class Activations:
         AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._record(number).text
-        is_whole = self.has_sentences and not isinstance(self.files[0].layout_file, AllenNlpFile)
-        return text if text or is_whole else None
+        is_allennlp = isinstance(self.files[0].layout_file, hdf5.AllenNlpFile)
+        return text if text or (self.has_sentences and not is_allennlp) else None
 
     def key(self, number: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -277,7 +269,7 @@ class ActivationsFile:
                 try:
                     attributes = dict(file.attrs)
                 except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                    raise DamagedError(f"its attributes: {first_line(error)}") from None
+                    raise hdf5.DamagedError(f"its attributes: {first_line(error)}") from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
@@ -289,9 +281,9 @@ class ActivationsFile:
                         f"{names}"
                     )
                 is_packed = self.attributes.get("layout") == "packed"
-                self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
+                self.layout_file = hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
                 if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":
-                    check_count(self.layout_file.n_records, int(self.attributes["records"]))
+                    hdf5.check_count(self.layout_file.n_records, int(self.attributes["records"]))
         except ElmoError:
             file.close()
             raise
@@ -326,7 +318,7 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
-        return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
+        return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
     except FileNotFoundError:
         problem = "no such file of activations"
         if os.path.exists(f"{path}.partial"):
@@ -340,12 +332,12 @@ def _open_hdf5(path: Path | str) -> h5py.File:
 
 
 def _holds_activations(file: h5py.File) -> bool:
-    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+    if hdf5.SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
 
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
     def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
-        return item if isinstance(item, h5py.Dataset) or name.count("/") > MAX_NESTED else None
+        return item if isinstance(item, h5py.Dataset) or name.count("/") > hdf5.MAX_NESTED else None
 
     first = file.visititems(dataset_or_deep)
     return isinstance(first, h5py.Dataset) and first.dtype.kind == "f" and first.ndim in (2, 3)

@@ -24,6 +24,8 @@ from elmo_cli.model.model_options import (
     read_options_and_training,
 )
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.text.records import TextSettings
+from elmo_cli.text.tokenizers import Tokenizer
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -102,6 +104,11 @@ class ModelFiles:
     def tokenizer(self) -> str | None:
         """Tokenizer of the model's training text, or None if it is unknown."""
         return self._options_and_training[1].tokenizer
+
+    def make_tokenizer(self, name: str | None = None, language: str | None = None) -> Tokenizer:
+        """Make a tokenizer of raw texts. None is the training's, if it is known, or else moses."""
+        settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
+        return settings.make_tokenizer(self.language, "moses")
 
     @cached_property
     def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:

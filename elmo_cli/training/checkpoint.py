@@ -27,11 +27,10 @@ from torch import Tensor
 from elmo_cli.atomic import locked_folder, replaced
 from elmo_cli.errors import (
     InputError,
-    MissingInputError,
     ModelError,
     OutputError,
+    class_of,
     first_line,
-    missing_if,
     system_reason,
 )
 from elmo_cli.inference.precision import is_out_of_memory
@@ -127,7 +126,7 @@ def fingerprint(path: Path) -> FileFingerprint:
                 file.seek((n_bytes - length) * number // max(1, n_samples - 1))
                 digest.update(file.read(length))
     except OSError as error:
-        kind = missing_if(error, InputError, MissingInputError)
+        kind = class_of(error, InputError)
         raise kind(f"{path}: cannot be read: {error.strerror}.") from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}
 
