@@ -44,7 +44,7 @@ _PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `
 
 
 class EmbeddedRecord(NamedTuple):
-    """A record, its number in the input from 1, and its activations, see `apply_selection`.
+    """A record, its number in the input from 1, and its activations, see `selected_arrays`.
 
     They may share memory with the activations of other records of their window.
     """

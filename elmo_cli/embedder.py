@@ -223,18 +223,15 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(check_sentences(batch, "batch"))
-        engine = self.engine
-        embedded = engine.embed(sentences, self._selection(engine), self.device)
-        longest = max((len(sentence) for sentence in sentences), default=0)
-        shape = len(sentences), engine.options.n_layers, longest, engine.options.width
-        activations = torch.zeros(shape, device=self.device)  # (B, L, T, W)
-        mask = torch.zeros(len(sentences), longest, dtype=torch.int64, device=self.device)
-        rows = zip(activations, mask, map(result_or_raise, embedded), strict=True)
-        for row, row_mask, layers in rows:
+        embedded, options = self.embed_batch(batch), self.options
+        shape = len(embedded), max((layers.shape[1] for layers in embedded), default=0)
+        activations = np.zeros((len(embedded), options.n_layers, shape[1], options.width), "f4")
+        mask = np.zeros(shape, np.int64)
+        for row, row_mask, layers in zip(activations, mask, embedded, strict=True):
             row[:, : layers.shape[1]] = layers
             row_mask[: layers.shape[1]] = 1
-        return activations, mask
+        device = self.device
+        return torch.from_numpy(activations).to(device), torch.from_numpy(mask).to(device)
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence: float32, shape (L, T, W)."""
