@@ -10,7 +10,7 @@ silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too 
 does not converge.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,12 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import (
-    OnProgress,
-    VectorFiles,
-    find_occurrences,
-    open_occurrences,
-)
+from elmo_cli.analysis.occurrences import VectorFiles, find_occurrences, open_occurrences
 from elmo_cli.analysis.targets import MATCHES, check_words
 from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
@@ -79,7 +74,7 @@ def read_occurrences(
     *,
     match: str | None = None,
     ignore_case: bool = False,
-    on_progress: OnProgress = lambda n_records: None,
+    on_progress: Callable[[int], object] = lambda n_records: None,
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
 
@@ -157,7 +152,7 @@ def measure_change(
     *,
     permutations: int = 0,
     correction: str | None = None,
-    on_progress: OnProgress = lambda n_words: None,
+    on_progress: Callable[[int], object] = lambda n_words: None,
 ) -> list[Change]:
     """Measure the change of each word.
 

@@ -18,14 +18,7 @@ from elmo_cli.errors import InputError, SettingsError, check_choice
 from elmo_cli.text import parsers, tables
 from elmo_cli.text.file_types import AS_TEXT, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    DEFAULT_SETTINGS,
-    NO_ID,
-    NumericId,
-    Record,
-    TextSettings,
-)
+from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -321,7 +314,7 @@ def open_records(
             text, should_stop, finds_repeats=ids == "rows", finds_integers=finds_integers
         )
         entries, is_ready = _open_entries(text, on_bytes, should_stop)
-        entries = map(_with_integer_id, entries) if are_integers else entries
+        entries = map(tables.with_integer_id, entries) if are_integers else entries
         entries = parsers.group_words(entries, text.tokenizer) if settings.word_column else entries
         records = checked_records(
             entries,
@@ -433,9 +426,3 @@ def _refuse_other_formats(name: str, number: int, line: str) -> None:
             f"{name}, line {number}: it seems to be {other.name}, not text. Use --input-format "
             f"{other.name}, or --input-format text to read one sentence per line."
         )
-
-
-def _with_integer_id(entry: parsers.Entry) -> parsers.Entry:
-    identifier = entry.record.id
-    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
-    return entry._replace(record=entry.record._replace(id=numeric))

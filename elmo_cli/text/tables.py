@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
-from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -161,6 +161,13 @@ def is_integer(cell: str) -> bool:
     """Return whether a cell is the text of an integer of 64 bits."""
     match = _INTEGER.fullmatch(cell)
     return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
+
+
+def with_integer_id(entry: Entry) -> Entry:
+    """Return an entry of CSV or TSV whose id is an integer; see `is_integer`."""
+    identifier = entry.record.id
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
+    return entry._replace(record=entry.record._replace(id=numeric))
 
 
 def json_array_entries(

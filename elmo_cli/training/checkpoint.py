@@ -25,14 +25,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.atomic import locked_folder, replaced
-from elmo_cli.errors import (
-    InputError,
-    ModelError,
-    OutputError,
-    class_of,
-    first_line,
-    system_reason,
-)
+from elmo_cli.errors import InputError, ModelError, OutputError, class_of, first_line, system_reason
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
