@@ -243,10 +243,8 @@ def plan_file(
 ) -> FilePlan:
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     if text.settings.shard is not None and state == "carry":
-        raise SettingsError(
-            "--shard requires --state zero or warm: carried states need all lines in their "
-            "order. Remove --shard."
-        )
+        problem = "carried states need all lines in their order. Remove --shard."
+        raise SettingsError(f"--shard requires --state zero or warm: {problem}")
     input_name = text.format.name
     if written.use_sentence_keys and input_name != TEXT.name:
         raise SettingsError(f"--use-sentence-keys has no effect with {input_name}, which has ids")

@@ -127,10 +127,8 @@ def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
     if others:
         command = f"elmo usages TEXT OUT --words FILE --match {match}"
         problem = f"not made with --match {match}, or without a record of it"
-        raise SettingsError(
-            f"{' and '.join(others)}: {problem}. Make each of the files with `{command}`, where "
-            "OUT is HDF5 or Parquet."
-        )
+        remedy = f"Make each of the files with `{command}`, where OUT is HDF5 or Parquet."
+        raise SettingsError(f"{' and '.join(others)}: {problem}. {remedy}")
 
 
 def _read_matrices(

@@ -147,10 +147,8 @@ def load_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
-        raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
-            f"Use {install_command('ray')}."
-        )
+        problem = f"expected Ray 2.51 or newer, found {ray.__version__}"
+        raise ElmoError(f"--engine ray: {problem}. Use {install_command('ray')}.")
     return ray
 
 
@@ -182,10 +180,8 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            raise DeviceError(
-                f"--{name.lower()}s-per-worker {size:g}: the cluster has {cluster.get(name, 0):g} "
-                f"{name}s in all. Ask for fewer."
-            )
+            problem = f"the cluster has {cluster.get(name, 0):g} {name}s in all. Ask for fewer."
+            raise DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem}")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 

@@ -174,10 +174,8 @@ class AllenNlpWriter(Hdf5Writer):
             if not self._format.use_sentence_keys:
                 raise
             # h5py raises it if a part of the name is a dataset already.
-            raise InputError(
-                f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
-                "an existing one. Remove --use-sentence-keys."
-            ) from None
+            problem = f"the sentence {name[:60]!r} cannot name a dataset, or names an existing one"
+            raise InputError(f"line {number + 1}: {problem}. Remove --use-sentence-keys.") from None
         if record.attributes:
             self._hdf5[name].attrs.update(as_text(record.attributes))
         if self._keeps_tokens:

@@ -99,10 +99,8 @@ class OutputSettings:
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
-            raise SettingsError(
-                f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz or "
-                ".parquet, or name a format with --format."
-            )
+            remedy = "Choose .hdf5, .jsonl, .npz or .parquet, or name a format with --format."
+            raise SettingsError(f"{path}: vectors are not written as {suffix}. {remedy}")
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
         if str(path) == STANDARD_OUTPUT and name != "jsonl":
             raise SettingsError(f"format {name} cannot go to standard output. Use --format jsonl.")

@@ -360,10 +360,8 @@ class PartsFolder:
             if footer is None or first is None or footer[:2] != (first.plan_sha256, number):
                 is_moved = footer and first and footer.plan_sha256 == first.plan_sha256
                 kind = f"part {footer.number}" if footer and is_moved else "a part of another plan"
-                raise InputError(
-                    f"{location}/{part_name(number)}: expected part {number} of the plan, found "
-                    f"{kind}. {_AGAIN}."
-                )
+                problem = f"expected part {number} of the plan, found {kind}. {_AGAIN}."
+                raise InputError(f"{location}/{part_name(number)}: {problem}")
             footers.append(footer)
         return footers
 

@@ -276,10 +276,8 @@ class ActivationsFile:
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
                     names = ", ".join(sorted(file)[:5]) or "nothing"
-                    raise InputError(
-                        f"{self.path}: expected activations, as `elmo embed` writes them, found "
-                        f"{names}"
-                    )
+                    problem = f"expected activations, as `elmo embed` writes them, found {names}"
+                    raise InputError(f"{self.path}: {problem}")
                 is_packed = self.attributes.get("layout") == "packed"
                 self.layout_file = hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
                 if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":

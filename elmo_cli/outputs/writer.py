@@ -209,10 +209,8 @@ class ActivationsWriter:
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
         if differing:
-            raise OutputError(
-                f"{what} other options: {shown(', '.join(differing))}. Use --overwrite to start "
-                "over."
-            )
+            remedy = "Use --overwrite to start over."
+            raise OutputError(f"{what} other options: {shown(', '.join(differing))}. {remedy}")
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     @contextmanager

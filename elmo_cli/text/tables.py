@@ -179,10 +179,8 @@ def json_array_entries(
         raise InputError(error)
     text = "".join(parts)
     if (first := text.lstrip()[:1]) != "[":
-        raise TableError(
-            f"expected a JSON array of objects, found {first!r}. If each line is an object, "
-            "use --input-format jsonl."
-        )
+        remedy = "If each line is an object, use --input-format jsonl."
+        raise TableError(f"expected a JSON array of objects, found {first!r}. {remedy}")
     try:
         rows = json.loads(text)
     except RecursionError:

@@ -59,10 +59,8 @@ def choose_start(options: StartOptions) -> Start:
         name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
-            raise SettingsError(
-                f"{files.name}: a word-level model keeps its own vocabulary. Remove "
-                "--vocabulary-file."
-            )
+            problem = "a word-level model keeps its own vocabulary. Remove --vocabulary-file."
+            raise SettingsError(f"{files.name}: {problem}")
         vocabulary = vocabulary or read_vocabulary(files.vocabulary)
     if vocabulary is not None and options.vocabulary_size is not None:
         logger.warning(
