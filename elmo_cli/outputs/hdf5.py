@@ -160,10 +160,8 @@ class AllenNlpWriter(Hdf5Writer):
         """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
-            logger.warning(
-                "Warning: HDF5 keeps the name of every line in memory. For more than "
-                f"{MANY_RECORDS:,} lines, use --layout packed."
-            )
+            remedy = f"For more than {MANY_RECORDS:,} lines, use --layout packed."
+            logger.warning(f"Warning: HDF5 keeps the name of every line in memory. {remedy}")
         is_by_text = record.id is None and self._format.use_sentence_keys
         if is_by_text and not record.text:  # A blank line has no name.
             return
