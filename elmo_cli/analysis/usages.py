@@ -16,15 +16,7 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import (
-    MATCHES,
-    POSITIONS,
-    WORDS,
-    TargetFinder,
-    check_words,
-    target_positions,
-    target_words,
-)
+from elmo_cli.analysis import targets
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
@@ -58,15 +50,15 @@ class _NpzUsagesWriter(FormatWriter):
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._words: dict[str, str] = json.loads(attributes[WORDS])
+        self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
         self._rows: dict[str, list[Array]] = {word: [] for word in self._words.values()}
         self._no_rows = np.empty((0, 0), output_format.dtype)
 
     def write(self, number: int, record: Record, values: Array) -> None:
         rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
         self._no_rows = rows[:0].copy()
-        positions = [] if record.error is not None else target_positions(record)
-        words = target_words(record, positions, self._words)
+        positions = [] if record.error is not None else targets.target_positions(record)
+        words = targets.target_words(record, positions, self._words)
         for word, row in zip(words, rows, strict=True):
             self._rows[word].append(row.copy())
 
@@ -78,18 +70,18 @@ class _NpzUsagesWriter(FormatWriter):
 
 class _UsageRows(TokenRows):
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        others = {name: value for name, value in attributes.items() if name != WORDS}
+        others = {name: value for name, value in attributes.items() if name != targets.WORDS}
         super().__init__(output_format, others)
-        self._words: dict[str, str] = json.loads(attributes[WORDS])
+        self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:
-        return target_positions(record)
+        return targets.target_positions(record)
 
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
         forms = [record.tokens[position] for position in positions]
         tokens = {"tokens": [record.tokens] * len(forms)} if self.keeps_tokens else {}
         return {
-            "word": target_words(record, positions, self._words),
+            "word": targets.target_words(record, positions, self._words),
             "form": forms,
             **self.origin(number, record, positions),
             "sentence": [record.text] * len(forms),
@@ -126,7 +118,7 @@ class _TargetFilter(RecordFilter):
     ) -> None:
         self._words, self._source = words, plan.text.source.name
         self._by_lemma, self._ignore_case = match == "lemma", ignore_case
-        self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
+        self.attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}
         if self._by_lemma or ignore_case:
             self.attributes["match"] = f"{match}, ignore case" if ignore_case else match
         self.writer_type = _WRITERS.get(plan.output_format.name)
@@ -134,7 +126,7 @@ class _TargetFilter(RecordFilter):
 
     def begin(self) -> None:
         self.counts = Counter(dict.fromkeys(self._words.values(), 0))
-        self._finder = TargetFinder(self._words, ignore_case=self._ignore_case)
+        self._finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
 
     def prepare(self, record: Record) -> Record:
         """Return a record with the positions of its target words. Without any, it is blank."""
@@ -142,14 +134,14 @@ class _TargetFilter(RecordFilter):
         if not found:
             return record._replace(text="", tokens=[])
         self.counts.update(found.values())
-        attributes = {**record.attributes, POSITIONS: ",".join(map(str, found))}
+        attributes = {**record.attributes, targets.POSITIONS: ",".join(map(str, found))}
         if "match" in self.attributes:
-            attributes[WORDS] = json.dumps([*found.values()], ensure_ascii=False)
+            attributes[targets.WORDS] = json.dumps([*found.values()], ensure_ascii=False)
         return record._replace(attributes=attributes)
 
     def select(self, record: Record, activations: Array) -> Array:
         """Return the activations of the target words: (L, n, W) or (n, W)."""
-        return activations[..., target_positions(record), :]
+        return activations[..., targets.target_positions(record), :]
 
     def finish(self) -> None:
         warning = self._finder.warning()
@@ -184,7 +176,7 @@ def plan_usages(
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
-    check_choice("match", match, MATCHES)
+    check_choice("match", match, targets.MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
         raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan
@@ -238,7 +230,7 @@ def write_occurrences(
             read.
         ElmoError: The output cannot be written.
     """
-    check_words(words)
+    targets.check_words(words)
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)
