@@ -16,7 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled import kernels
+from elmo_cli.compiled.kernels import (
+    CompiledLinear,
+    Kernel,
+    Linear,
+    find_kernel,
+    gates_block,
+    has_tiles,
+    make_linear,
+    read_constant,
+)
 from elmo_cli.inference.batching import Trie
 from elmo_cli.inference.precision import ComputeTypes, compute_into, prepare_linear
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
@@ -102,21 +111,21 @@ class FastLstm:
 
     def _find_kernels(self) -> None:
         """Find the functions in C for several steps, for one, and for its cells alone."""
-        self._steps: kernels.Kernel | None = None
-        self._step: kernels.Kernel | None = None
-        self._next_cells: kernels.Kernel | None = None
+        self._steps: Kernel | None = None
+        self._step: Kernel | None = None
+        self._next_cells: Kernel | None = None
         values = self._types.values
         if self._types.device.type != "cpu":
             return
         gates = values, torch.int64, values
         name = f"cells_{values}_to_{self._output}"
-        self._next_cells = kernels.find_kernel(name, int, int, *gates, *_CELLS, self._output)
+        self._next_cells = find_kernel(name, int, int, *gates, *_CELLS, self._output)
         if self._types[1:4] == 3 * (values,):
             self._step = _find_step(values, self._hidden_dim)
             if self._project is not None:
                 self._steps = _find_steps(values, self._hidden_dim, self._dim)
 
-    def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> kernels.Linear:
+    def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
         """Make the layer for the gates from weights, (4 D, P), and a bias, (4 D,), in float32."""
 
         def arrange(values: Tensor) -> Tensor:
@@ -127,22 +136,20 @@ class FastLstm:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without kernels, with the size of the blocks that the gates have."""
-        block = None if self._step is None else kernels.read_constant("block")
+        block = None if self._step is None else read_constant("block")
         return {**vars(self), "_steps": None, "_step": None, "_next_cells": None, "block": block}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrange the gates again if this processor has other kernels, and keep them otherwise."""
         block = state.pop("block")
         vars(self).update(state)
-        if type(self._project) is kernels.Linear:
-            self._project = kernels.make_linear(self._project.weight, self._project.bias)
+        if type(self._project) is Linear:
+            self._project = make_linear(self._project.weight, self._project.bias)
         self._find_kernels()
-        has_equal = block == (None if self._step is None else kernels.read_constant("block"))
+        has_equal = block == (None if self._step is None else read_constant("block"))
         for name in ("input_gates", "hidden_gates"):
             layer = state[name]
-            if type(layer) is kernels.Linear or (
-                not has_equal and type(layer) is kernels.CompiledLinear
-            ):
+            if type(layer) is Linear or (not has_equal and type(layer) is CompiledLinear):
                 weight, bias = layer.unpack()
                 if block is not None:
                     weight = _from_blocks(weight, self._dim, block)
@@ -187,9 +194,9 @@ class FastLstm:
     def _run_at_once(self, steps: _Steps, buffers: _Buffers) -> None:
         """Run steps by one call of C."""
         assert self._steps is not None
-        assert isinstance(self._project, kernels.CompiledLinear)
+        assert isinstance(self._project, CompiledLinear)
         table, rows = steps.gates.table, steps.gates.rows
-        n_gates, block = table.shape[1], kernels.read_constant("block")
+        n_gates, block = table.shape[1], read_constant("block")
         strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
         sizes = steps.gates.sizes
         shape = len(sizes), self._dim, self._hidden_dim, n_gates, sizes
@@ -226,7 +233,7 @@ class FastLstm:
         """Compute W_ih x + b for `StepGates.table`; see `Linear.__call__`."""
         if self._steps is None:
             return self.input_gates(inputs, workspace)
-        assert isinstance(self.input_gates, kernels.CompiledLinear)
+        assert isinstance(self.input_gates, CompiledLinear)
         return self.input_gates.multiply_to_blocks(inputs, workspace)
 
     def compute_step(
@@ -242,8 +249,8 @@ class FastLstm:
         rest = *cells, self._cell_clip, after, out
         if self._step is not None:
             width, weight = hidden.shape[1], self.hidden_gates.weight
-            block = kernels.read_constant("block")
-            strides = self.input_gates.n_outputs, kernels.gates_block(), dim, block, dim, block
+            block = read_constant("block")
+            strides = self.input_gates.n_outputs, gates_block(), dim, block, dim, block
             self._step(n, dim, width, *input_gates, hidden, weight, *rest, *strides)
             return
         hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
@@ -257,21 +264,21 @@ class FastLstm:
         out.copy_(after.tanh().mul_(o.sigmoid_()))
 
 
-def _find_step(dtype: torch.dtype, hidden_dim: int) -> kernels.Kernel | None:
+def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
     """Return the function in C for whole steps in a data type, or None."""
     name = _name_kernel("step", dtype, hidden_dim)
     gates = dtype, torch.int64, dtype
     types = *gates, dtype, *_CELLS, dtype, *6 * (int,)
-    return kernels.find_kernel(name, int, int, int, *types) if name else None
+    return find_kernel(name, int, int, int, *types) if name else None
 
 
-def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> kernels.Kernel | None:
+def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> Kernel | None:
     """Return the function in C for several steps and their projections in a data type, or None."""
     name = _name_kernel("steps", dtype, hidden_dim, dim)
     before = list, dtype, torch.int64, dtype, _FLOAT, int, int, torch.int64
     weights, buffers = (dtype, dtype, float, float), (dtype, dtype, _FLOAT, _FLOAT)
     types = *before, *weights, *buffers, dtype, list, torch.int64, dtype, _FLOAT
-    return kernels.find_kernel(name, *4 * (int,), *types) if name else None
+    return find_kernel(name, *4 * (int,), *types) if name else None
 
 
 def _name_kernel(name: str, dtype: torch.dtype, *sizes: int) -> str | None:
@@ -279,9 +286,7 @@ def _name_kernel(name: str, dtype: torch.dtype, *sizes: int) -> str | None:
     if dtype != torch.bfloat16:
         return f"{name}_{dtype}"
     # Rows of the inputs must consist of whole tiles.
-    fits = kernels.has_tiles() and not any(
-        size % (2 * kernels.read_constant("tile")) for size in sizes
-    )
+    fits = has_tiles() and not any(size % (2 * read_constant("tile")) for size in sizes)
     return f"{name}_{dtype}_tiles" if fits else None
 
 
@@ -291,7 +296,7 @@ def _to_blocks(values: Tensor) -> Tensor:
     A block has n = `block` values of each gate. Zeros fill the last block, so that the result has
     the shape (ceil(D / n) * 4 * n, ...).
     """
-    n = kernels.read_constant("block")
+    n = read_constant("block")
     # Transposed, as weights are stored in their file and as `CompiledLinear` packs them.
     gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
     if missing := -gates.shape[-1] % n:
