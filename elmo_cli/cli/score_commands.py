@@ -11,7 +11,6 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.completions import complete_columns
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
@@ -180,7 +179,7 @@ class _Choices:
     option(
         "--regions COLUMN",
         excludes="--pairs or --text-column or --word-column",
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Print one row per region. In COLUMN, `|` separates the regions of each text.",
     ),
     path_option(
@@ -192,13 +191,13 @@ class _Choices:
     option(
         "--pairs GOOD,BAD",
         type=options.split_names,
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
     option(
         "--group-by COLUMN",
         requires="--pairs",
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Also print the accuracy of --pairs for each value of COLUMN.",
     ),
 )

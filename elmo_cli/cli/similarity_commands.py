@@ -10,7 +10,6 @@ import click
 
 from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, option_group, typed_options
-from elmo_cli.cli.completions import complete_values
 from elmo_cli.errors import InputError, ModelError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 @options.option(
     "--layer N|average",
     aliases=("--layers",),
-    shell_complete=complete_values("average", "0", "1", "2"),
+    shell_complete=options.complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
