@@ -23,7 +23,7 @@ from elmo_cli.outputs.output_formats import DTYPES
     excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
-@options.json_option("a JSON array with one object per model")
+@options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
 def models(
     show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
 ) -> None:
@@ -79,7 +79,7 @@ def _table(descriptions: list[dict[str, Any]]) -> str:
 
 @command()
 @click.argument("model", required=False, shell_complete=options.complete_models)
-@options.json_option("a JSON object")
+@options.flag("--json", "as_json", help="Print a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and card.
 

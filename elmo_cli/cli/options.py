@@ -15,6 +15,8 @@ from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
 from elmo_cli.text.input_formats import FORMATS, PARQUET, find_format, names_in_head
+from elmo_cli.text.sources import Source
+from elmo_cli.text.tables import column_types
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
@@ -51,9 +53,6 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
 
 
 def _read_columns(path: str, ctx: click.Context) -> list[str]:
-    from elmo_cli.text.sources import Source
-    from elmo_cli.text.tables import column_types
-
     with Source(path) as source:
         found = find_format(source, ctx.params.get("input_format"))
         is_parquet = found.name == PARQUET.name
@@ -87,11 +86,6 @@ def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> De
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     """Add an option with a whole number."""
     return option(*names, type=click.IntRange(least), metavar="N", **settings)
-
-
-def json_option(what: str, **settings: Any) -> Decorator:
-    """Add --json."""
-    return flag("--json", "as_json", help=f"Print {what}.", **settings)
 
 
 def row_options(**settings: Any) -> Decorator:

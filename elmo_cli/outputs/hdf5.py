@@ -1,15 +1,8 @@
 """Both layouts of HDF5, written and read: AllenNLP's and the packed one.
 
-AllenNLP's layout has one dataset per line of the input, named by the line's number from "0". The
-dataset of a record with an id is named by the id, and has the attributes of the record. Where
-white space does not separate the tokens, the attribute `tokens` lists them as JSON.
-
-The packed layout has the activations of all records one after another, in one dataset. Texts are
-in further datasets, which exist where a record has a text. All are chunked and grow only at their
-end, so that memory and time per record stay constant.
-
 docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5 keeps in
-memory.
+memory. In the packed layout, datasets of texts exist where a record has a text. All datasets are
+chunked and grow only at their end, so that memory and time per record stay constant.
 """
 
 import json
