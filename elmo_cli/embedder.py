@@ -32,7 +32,6 @@ from elmo_cli.settings import (
     Selection,
     TextSettings,
     layers_text,
-    mix_of,
     plan_file,
 )
 from elmo_cli.text.input_formats import open_input
@@ -275,7 +274,7 @@ class ElmoEmbedder:
             InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
         engine = self.engine
-        selection = self._selection(engine, layers, mix_of(mix), gamma, pooling, normalize)
+        selection = self._selection(engine, layers, mix, gamma, pooling, normalize)
         windows = engine.run(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
@@ -285,9 +284,12 @@ class ElmoEmbedder:
         return (result_or_raise(result) for _, results in windows for result in results)
 
     @staticmethod
-    def _selection(engine: Engine, layers: Layers = "all", *choices: Any) -> Selection:
+    def _selection(
+        engine: Engine, layers: Layers = "all", mix: Sequence[float] | None = None, *choices: Any
+    ) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
-        return Selection(layers_text(layers), *choices).for_model(engine.options.n_layers)
+        numbers = None if mix is None else tuple(mix)
+        return Selection(layers_text(layers), numbers, *choices).for_model(engine.options.n_layers)
 
     def encode(
         self,
@@ -456,7 +458,8 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        selection = Selection(layers_text(output_format), mix_of(mix), gamma, pooling, normalize)
+        numbers = None if mix is None else tuple(mix)
+        selection = Selection(layers_text(output_format), numbers, gamma, pooling, normalize)
         flags = forget_sentences, use_sentence_keys, overwrite
         written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
         plan = plan_file(text, output_file_path, selection, written, state=self.state)

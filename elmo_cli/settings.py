@@ -189,11 +189,6 @@ def _check_layers(name: str, n_layers: int) -> str:
     return ",".join(map(str, numbers))
 
 
-def mix_of(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
-    """Return the numbers of a mix as a `Selection` keeps them."""
-    return None if numbers is None else tuple(numbers)
-
-
 def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Settings:
     """Build settings from those options that have the name of a field; others are not read."""
     names = [field.name for field in fields(cast(Any, settings))]

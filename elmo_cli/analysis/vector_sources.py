@@ -23,14 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
-from elmo_cli.errors import (
-    InputError,
-    MissingInputError,
-    SettingsError,
-    first_line,
-    load_extra,
-    shown,
-)
+from elmo_cli.errors import InputError, SettingsError, class_of, first_line, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
@@ -248,8 +241,8 @@ class _UsagesFile(VectorSource):
     def _reporting_damage(self) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
-            raise MissingInputError(f"{self.path}: no such file") from None
+        except FileNotFoundError as error:
+            raise class_of(error, InputError)(f"{self.path}: no such file") from None
         except InputError:
             raise
         except _DAMAGE as error:
