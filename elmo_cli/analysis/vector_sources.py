@@ -304,7 +304,6 @@ class _JsonlUsages(_Table):
             yield row
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the objects with their line numbers, from 1."""
         with Source(self.path) as source:
             lines, _ = source.lines()
             for number, line in enumerate(lines, start=1):

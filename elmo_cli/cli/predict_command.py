@@ -187,7 +187,6 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
 def _finder(
     model: "LanguageModel", choices: _Choices
 ) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
-    """Return the function that finds the answers to texts, and the columns of their rows."""
     from elmo_cli.language_model import prediction
 
     def chosen(*names: str) -> dict[str, Any]:

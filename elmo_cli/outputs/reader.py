@@ -11,17 +11,8 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
+from elmo_cli import errors
 from elmo_cli.atomic import open_hdf5
-from elmo_cli.errors import (
-    ElmoError,
-    InputError,
-    MissingInputError,
-    check_type,
-    first_line,
-    load_extra,
-    shown,
-    system_reason,
-)
 from elmo_cli.outputs import hdf5
 from elmo_cli.outputs.output_formats import check_attributes, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
@@ -68,7 +59,7 @@ class Activations:
                 check_same(described, ("input_records", "input_sha256"))
                 check_shards(self.files)
                 self.files.sort(key=lambda file: shard_of(file.attributes))
-        except ElmoError:
+        except errors.ElmoError:
             self.close()
             raise
         self.paths = [file.path for file in self.files]
@@ -191,7 +182,6 @@ class Activations:
             yield next(streams[self._located(number)[0]])
 
     def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
-        """Return the file of a record, and the index of the record in it."""
         index = operator.index(which)
         number = index + len(self) if index < 0 else index
         for file in self.files:
@@ -236,7 +226,7 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self.handle:
-            raise InputError(f"{self.path}: the file is closed. Open it again.")
+            raise errors.InputError(f"{self.path}: the file is closed. Open it again.")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
             self._open()
         with _damage_named(self.path):
@@ -269,20 +259,20 @@ class ActivationsFile:
                 try:
                     attributes = dict(file.attrs)
                 except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                    raise hdf5.DamagedError(f"its attributes: {first_line(error)}") from None
+                    raise hdf5.DamagedError(f"its attributes: {errors.first_line(error)}") from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
-                    load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
+                    errors.load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
                     names = ", ".join(sorted(file)[:5]) or "nothing"
                     problem = f"expected activations, as `elmo embed` writes them, found {names}"
-                    raise InputError(f"{self.path}: {problem}")
+                    raise errors.InputError(f"{self.path}: {problem}")
                 is_packed = self.attributes.get("layout") == "packed"
                 self.layout_file = hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
                 if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":
                     hdf5.check_count(self.layout_file.n_records, int(self.attributes["records"]))
-        except ElmoError:
+        except errors.ElmoError:
             file.close()
             raise
 
@@ -293,27 +283,29 @@ def _damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
+        raise errors.InputError(
+            f"{path}: the file is damaged: {errors.first_line(error)}"
+        ) from None
 
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
     matching: list[Path | str] = []
     for path in paths:
-        check_type("path", path, (str, os.PathLike), "a path")
+        errors.check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
             continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not matching:
-        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
+        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
     return matching
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
     if os.path.isdir(path):
-        raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
+        raise errors.InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
@@ -321,12 +313,12 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         problem = "no such file of activations"
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
-        raise MissingInputError(f"{path}: {problem}") from None
+        raise errors.MissingInputError(f"{path}: {problem}") from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
+            raise errors.InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
+        raise errors.InputError(f"{path}: cannot be read: {errors.system_reason(error)}.") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:
@@ -348,13 +340,12 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
         for name in names:
             there, here = first.get(name), attributes.get(name)
             if there != here:
-                same = recorded_tokenizer(first) or "whitespace"
-                raise InputError(
-                    f"{first_path} and {path} cannot be read together: {name} is {shown(there)} "
-                    f"in the first and {shown(here)} in the second."
-                    + f" Write the second with --tokenizer {same}."
-                    * (name in ("tokenizer", "normalization"))
-                )
+                found = f"{errors.shown(there)} in the first and {errors.shown(here)} in the second"
+                problem = f"cannot be read together: {name} is {found}."
+                if name in ("tokenizer", "normalization"):
+                    same = recorded_tokenizer(first) or "whitespace"
+                    problem += f" Write the second with --tokenizer {same}."
+                raise errors.InputError(f"{first_path} and {path} {problem}")
 
 
 def check_shards(files: Sequence[ActivationsFile]) -> None:
@@ -362,7 +353,7 @@ def check_shards(files: Sequence[ActivationsFile]) -> None:
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:
-        raise InputError(
+        raise errors.InputError(
             f"{files[0].path}: expected all {total:,} shards, each once, found "
-            f"{shown(', '.join(map(str, shards)))}"
+            f"{errors.shown(', '.join(map(str, shards)))}"
         )

@@ -78,7 +78,6 @@ def choose_model(
 
 
 def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """Return the model of two files, with the vocabulary and softmax next to the weights."""
     options = cache.local_file(options_file, "options")
     weights = cache.local_file(weight_file, "weights")
     if weights.suffix != ".pkl":

@@ -373,7 +373,6 @@ def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
 
 
 def _shown_fields(row: Mapping[str, Any]) -> str:
-    """Return the names of the fields of a row, with the paths of nested fields, for an error."""
     nested = (f"{name}.{key}" for name in row if isinstance(row[name], dict) for key in row[name])
     return ", ".join(map(repr, [*row, *nested]))[:60] or "none"
 

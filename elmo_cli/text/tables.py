@@ -251,7 +251,6 @@ def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict
 
 
 def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
-    """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
     from pyarrow.types import is_nested
 
     types = _field_types(schema)

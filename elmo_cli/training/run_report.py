@@ -110,7 +110,6 @@ class Report:
             self._board.close()
 
     def _write(self, numbers: Mapping[str, float], heading: str | None = None) -> None:
-        """Write numbers of the last step to the log."""
         entry = numbers if heading is None else {heading: numbers}
         try:
             with open(self._log, "a", encoding="utf-8") as file:

@@ -112,7 +112,6 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
-    """Raise an `OptionsError` if the processes cannot have equally many streams."""
     if options.state == "carry" and options.batch_size % processes.count:
         problem = f"expected a multiple of the {processes.count} processes."
         raise OptionsError(f"--batch-size {options.batch_size}: {problem}")
