@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import LOADED, TINY, assert_fails, assert_misused, elmo, start_elmo
+from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder
@@ -212,82 +212,4 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
     assert_allclose([answer[f"cosine_{k}"] for k in (0, 1, 2, "average")], expected, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("word,sentence1\na,b\n", (), "row 1: no column 'sentence2'. The others are 'sentence1', "),
-        ("sentence1,sentence2\na,b\n", (), "row 1: no column 'word'. The others are 'sentence1', "),
-        ("word,text\na,b\n", (), "no column 'sentence1'. The columns are 'word', 'text'."),
-        (
-            "a,b\n",
-            ("--text-column", "a"),
-            "--text-column a: expected the columns of two ",
-        ),
-    ],
-)
-def test_a_table_without_pairs_is_an_error(
-    content: str, options: tuple[str, ...], message: str
-) -> None:
-    Path("wic.csv").write_text(content)
-    result = elmo("cosine", "--pairs", "wic.csv", *options, *MODEL)
-    assert result.exit_code == (2 if options else 1)
-    assert message in result.stderr.splitlines()[-1]
-
-
 # Errors
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("bank", MONEY, "bank to bank"),
-            "'bank' occurs 2 times in 'bank to bank'. Choose one with --occurrence2, 1 to 2.",
-        ),
-        (
-            ("bank", RIVER, MONEY, "--word2", "river"),
-            "'river' is not a token of 'The bank lent us money .'",
-        ),
-    ],
-)
-def test_an_ambiguous_word_is_an_error_with_the_tokens(
-    arguments: tuple[str, ...], message: str
-) -> None:
-    assert_fails(elmo("cosine", *arguments, *MODEL), message)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("the bank", "expected two sentences separated by a tab, found 1"),
-        ("the bank\tthe bench", "'bank' is not a token of 'the bench'"),
-        (
-            "bank bank\tbank",
-            "'bank' occurs 2 times in 'bank bank'. Choose one with --occurrence1, ",
-        ),
-        (b"the bank\tcaf\xe9 bank", "column 13: not valid UTF-8 (byte 0xe9)"),
-    ],
-)
-def test_a_line_that_is_no_pair_is_an_error_with_its_number(
-    line: str | bytes, message: str
-) -> None:
-    line = line.encode() if isinstance(line, str) else line
-    result = elmo("cosine", "bank", "-", *MODEL, stdin=b"a bank\tthe bank\n" + line + b"\n")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"{LOADED}Error: standard input, line 2")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 2
-
-
-def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
-    message = "give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE"
-    assert_misused(elmo("cosine", *MODEL), message)
-    assert_misused(elmo("cosine", "bank", "--pairs", "p.csv", *MODEL), message)
-    assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)
-    assert_misused(elmo("cosine", "bank", "-", MONEY, *MODEL), message)
-
-
-@pytest.mark.parametrize("layer", ["3", "-1", "top", ""])
-def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
-    result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
-    assert_misused(result, f"--layer {layer!r}: expected a number from 0 to 2, or average")

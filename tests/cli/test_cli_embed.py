@@ -20,7 +20,6 @@ from commands import (
     TINY,
     Terminal,
     assert_fails,
-    assert_misused,
     elmo,
     start_elmo,
 )
@@ -259,13 +258,6 @@ def test_no_progress_bar_stands_before_what_is_typed(
 # Wrong usage
 
 
-def test_a_vocabulary_that_is_not_read_is_misused() -> None:
-    result = elmo("embed", "text", "out.hdf5", "--vocabulary-file", "text", *TINY_MODEL)
-    message = f"{TINY}: the model reads characters and takes no vocabulary. Remove "
-    assert_misused(result, f"{message}--vocabulary-file.")
-    assert_no_output()
-
-
 def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
     warning = "Warning: --batch-size requires --state carry. See --batch-tokens."
@@ -317,12 +309,6 @@ def test_an_output_that_cannot_be_written_is_an_error() -> None:
     result = elmo("embed", "text", long, *TINY_MODEL)
     assert_fails(result, f"{long}: cannot write the output: File name too long", loads=True)
     assert sorted(os.listdir()) == ["folder", "text"]
-
-
-def test_a_device_is_never_replaced() -> None:
-    result = elmo("embed", "text", "/dev/null", "--overwrite", *TINY_MODEL)
-    assert_fails(result, "/dev/null: expected an output file, found a device or a pipe")
-    assert not Path("/dev/null").is_file()
 
 
 # Errors: devices

@@ -1,11 +1,10 @@
-import os
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_misused, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
@@ -97,19 +96,3 @@ def test_the_tokens_of_pooled_sentences_are_counted() -> None:
 
 
 # Errors
-
-
-@pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])
-def test_a_mix_requires_numbers(mix: str) -> None:
-    result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
-    assert_misused(
-        result,
-        f"Invalid value for '--mix': expected numbers separated by commas, found {mix!r}",
-    )
-
-
-def test_a_mix_that_does_not_fit_the_model_is_an_error() -> None:
-    result = elmo("embed", "text", "out.hdf5", "--mix", "1,2", *TINY_MODEL)
-    message = "--mix: expected 3 numbers, one per layer from the token layer up, found 2"
-    assert_misused(result, message)
-    assert os.listdir() == ["text"]

@@ -26,23 +26,11 @@ def test_surprisal_prints_the_ids_of_a_table(table: Path) -> None:
     assert ids == ["a"] * 8 + ["b"] * 4
 
 
-def test_perplexity_lists_the_columns_if_one_is_missing(table: Path) -> None:
-    result = CliRunner().invoke(main, ["perplexity", str(table)])
-    assert result.exit_code == 1
-    assert "The columns are 'item', 'sentence'. Name the text with --text-column." in result.stderr
-
-
 def test_predict_reads_texts_from_a_file(table: Path) -> None:
     options = ["--file", str(table), "--text-column", "sentence", "--top", "1"]
     result = CliRunner().invoke(main, ["predict", *options])
     assert result.exit_code == 0, result.stderr
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["line", "1", "2"]
-
-
-def test_predict_refuses_options_of_a_file_for_a_text() -> None:
-    result = CliRunner().invoke(main, ["predict", "The cat", "--paragraphs"])
-    assert result.exit_code == 2
-    assert "--paragraphs requires --file FILE, or - as TEXT" in result.stderr
 
 
 def test_surprisal_reads_delimiters_and_quotes(tmp_path: Path) -> None:

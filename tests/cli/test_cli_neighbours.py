@@ -173,17 +173,6 @@ def test_a_table_of_queries_chooses_occurrences() -> None:
         assert f"Error: q.csv, row 1: {message}" in result.stderr
 
 
-def test_a_wrong_table_of_queries_is_named() -> None:
-    Path("q.csv").write_text("text\na\n")
-    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv, row 1: no column 'word'.\n" in result.stderr
-    Path("q.csv").write_text("word,text\ndog,a cat\n")
-    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv, row 1: 'dog' is not a token of 'a cat'" in result.stderr
-    result = elmo("neighbours", "--queries", "text.txt", "v.hdf5")
-    assert "Error: text.txt: expected a table, found text. Name its format" in result.stderr
-
-
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
@@ -220,32 +209,6 @@ def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patch:
             patch.setenv(f"ELMO_NEIGHBOURS_{name}", "1")
             assert elmo(*command).stdout == answer
-
-
-def test_what_does_not_fit_is_refused_in_one_line() -> None:
-    assert_misused(
-        elmo("neighbours", "bank", NEW),
-        "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE FILE...",
-    )
-    assert_fails(
-        elmo("neighbours", "robber", NEW, "v.hdf5"),
-        f"'robber' is not a token of {NEW!r}. Did you mean 'robbed'?",
-    )
-    assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
-    assert_fails(
-        elmo("neighbours", "bank", NEW, "pooled.hdf5"),
-        "pooled.hdf5: the file has one vector per sentence (--pooling mean). "
-        "Use `elmo neighbours --sentence`, or embed without.",
-    )
-    assert_fails(
-        elmo("neighbours", "--sentence", NEW, "v.hdf5"),
-        "v.hdf5: the file has one vector per token. `elmo embed --pooling mean` writes the former.",
-    )
-    other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
-    assert_fails(
-        other,
-        f"v.hdf5: made by the model {TINY}, not by mini. Embed and search with the same model.",
-    )
 
 
 def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:

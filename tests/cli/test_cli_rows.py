@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import assert_misused, elmo
+from commands import elmo
 
 MODEL = ("--model", "model")
 
@@ -27,11 +27,6 @@ def test_perplexity_keeps_ids_and_columns() -> None:
     rows = rows_of(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
     cells = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
     assert cells == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
-
-
-def test_a_perplexity_without_rows_keeps_no_columns() -> None:
-    result = elmo("perplexity", "items.csv", *MODEL, "--keep-columns", "note")
-    assert_misused(result, "--keep-columns requires --per-sentence")
 
 
 def test_predictions_keep_ids_and_columns() -> None:

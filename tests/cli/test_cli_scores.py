@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import assert_misused, elmo
 
 TEXT = "the cat sat\n\nthe dog sat\n"
 MODEL = ("--model", "model")
@@ -148,20 +148,3 @@ def test_an_empty_text_has_no_rows() -> None:
 
 
 # What goes wrong
-
-
-@pytest.mark.parametrize("command", ["perplexity", "surprisal"])
-def test_errors_are_one_line(command: str) -> None:
-    missing = elmo(command, "no.txt", *MODEL)
-    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
-    Path("latin.txt").write_bytes(b"the caf\xe9\n")
-    latin = elmo(command, "latin.txt", *MODEL)
-    assert "latin.txt, line 1, column 8: not valid UTF-8" in latin.stderr
-    without = elmo(command, "text.txt", "--model", TINY)
-    assert without.exit_code == 1
-    assert f"Error: {TINY}: predicting words requires a softmax. Add" in without.stderr
-
-
-def test_a_text_without_tokens_has_no_perplexity() -> None:
-    empty = elmo("perplexity", "-", *MODEL, "-q", stdin="\n\n")
-    assert_fails(empty, "standard input has no tokens")

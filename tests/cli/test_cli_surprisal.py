@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import assert_fails, assert_misused, elmo
+from commands import assert_fails, elmo
 
 MODEL = ("--model", "model")
 ITEMS = """\
@@ -129,33 +129,6 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
     assert (first["kind"], first["marked"], first["known"]) == ("x", "The | cat, | sat.", False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--format", "csv", "--json"), "choose one of --format and --json"),
-        (
-            ("--word-column", "text", "--regions", "marked"),
-            "choose one of --regions and --word-column",
-        ),
-        (("--group-by", "kind"), "--group-by requires --pairs"),
-        (
-            ("--pairs", "label"),
-            "--pairs: expected the columns GOOD,BAD of one row per pair, found label",
-        ),
-        (
-            ("--pairs", "text,marked", "--text-column", "text"),
-            "--text-column has no effect with the two columns of --pairs",
-        ),
-        (
-            ("--regions", "a", "--input-format", "text"),
-            "--regions requires a table, found text",
-        ),
-    ],
-)
-def test_options_without_effect_are_misused(arguments: tuple[str, ...], message: str) -> None:
-    assert_misused(elmo("surprisal", "items.csv", *MODEL, *arguments), message)
-
-
 def test_the_words_of_a_list_are_tokenized_by_themselves() -> None:
     Path("words.jsonl").write_text('{"id": "n1", "tokens": ["the cat", "sat,", ""]}\n')
     result = elmo("surprisal", "words.jsonl", *MODEL, "--words-by", "space", "--json")
@@ -218,12 +191,6 @@ def test_pairs_in_both_directions_keep_columns() -> None:
         ("1", "1.000000", "1.000000", "1.000000", "2", "cat"),
         ("2", "1.000000", "1.000000", "1.000000", "5", "sat"),
     ]
-
-
-def test_a_pair_without_a_sentence_is_an_error() -> None:
-    Path("pairs.csv").write_text("id,good,bad\n1,the,\n")
-    result = elmo("surprisal", "pairs.csv", *MODEL, "--pairs", "good,bad", "-q")
-    assert result.stderr == "Error: pair 1: the bad sentence is empty\n"
 
 
 # Pictures

@@ -223,47 +223,6 @@ def test_word_vectors_split_raw_text() -> None:
     assert_misused(result, "--tokenizer requires --corpus")
 
 
-@pytest.mark.parametrize("command", ["embed", "train"])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--tokenizer", "words"),
-            "--tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
-            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:"
-            "jieba",
-        ),
-        (
-            ("--tokenizer", "moses", "--language", "French"),
-            "--language 'French': expected its code in ISO 639, such as fr",
-        ),
-        (
-            ("--tokenizer", "whitespace", "--language", "fr"),
-            "--language has no effect with --tokenizer whitespace",
-        ),
-        (
-            ("--tokenizer", "moses:de", "--language", "fr"),
-            "--language has no effect with --tokenizer moses:de",
-        ),
-    ],
-)
-def test_a_tokenizer_that_makes_no_sense_is_wrong_usage(
-    command: str, arguments: tuple[str, ...], message: str
-) -> None:
-    required = {
-        "embed": ("raw.txt", "out.hdf5"),
-        "train": ("raw.txt", "--preset", "mini", "--output", "out"),
-    }[command]
-    assert_misused(elmo(command, *required, *arguments), message)
-    assert sorted(path.name for path in Path().iterdir()) == ["raw.txt"]
-
-
-def test_a_tokenizer_of_text_that_has_tokens_is_wrong_usage() -> None:
-    Path("a.fasta").write_text(">a\nMK\n")
-    result = elmo("embed", "a.fasta", "out.hdf5", "--tokenizer", "moses")
-    assert_misused(result, "--tokenizer has no effect with fasta, which has tokens")
-
-
 def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
     pytest.importorskip("sentencex")
     Path("raw.txt").write_bytes(b"One. Two.\n\xff\nThree.\n")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
@@ -70,12 +69,3 @@ def test_other_text_is_not_taken_for_hard_wrapped(
     (tmp_path / "text").write_text(content)
     read(tmp_path / "text", paragraphs=False)
     assert [message for message in caplog.messages if "wrapped" in message] == []
-
-
-def test_paragraphs_of_another_format_are_refused(tmp_path: Path) -> None:
-    text = open_input(tmp_path / "a", TextSettings("fasta", paragraphs=True))
-    with (
-        pytest.raises(InputError, match=r"^--paragraphs requires text, found fasta$"),
-        open_records(text),
-    ):
-        pass
