@@ -2,9 +2,9 @@
 
     python packaging/check_change.py [BASE]
 
-BASE is the branch or commit to compare with; `main` by default. The tests of a folder of the
-package are those of the folder of the same name in tests/. A change of a file that everything uses
-needs `pytest` as well, which the last line says.
+BASE is the branch or commit to compare with; `main` by default. Each folder of the
+package has its tests in a folder of tests/ that has its name. A change of a file that everything
+uses needs `pytest` as well, which the last line says.
 """
 
 import subprocess

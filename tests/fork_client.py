@@ -1,8 +1,8 @@
 """Do what `python` does with the arguments after the first, in a process of `fork_server.py`.
 
 The first argument is the address of the server.
-It ends as that process does. `commands.Forked` sends signals to the process itself; those of a
-shell are passed on.
+It ends as that process does. `commands.Forked` sends signals to the process itself; signals of
+a shell are passed on.
 """
 
 import marshal

@@ -291,7 +291,7 @@ def test_files_may_be_strings_or_paths_and_a_model_a_folder() -> None:
     ],
 )
 def test_files_that_are_given_in_part_are_refused(files: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^expected options_file and weight_file, or model, or"):
+    with pytest.raises(ValueError, match=r"^Give either options_file and weight_file, or"):
         ElmoEmbedder(**files)
 
 

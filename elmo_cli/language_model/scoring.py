@@ -90,7 +90,7 @@ class LanguageModel:
                 `ElmoEmbedder`.
             vocabulary_file, softmax_file: Words and weights of the softmax. None is vocab.txt and
                 softmax.hdf5 next to the weights.
-            precision: Precision of the biLM, and bfloat16 with AMX that of the softmax too.
+            precision: Precision of the biLM. The softmax is float32, or bfloat16 too with AMX.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.

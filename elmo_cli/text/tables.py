@@ -210,8 +210,9 @@ def parquet_entries(
         settings = _choose_fields(table.schema_arrow, settings)
         id_names = [] if settings.id_name is None else [settings.id_name]
         # A column may be chosen several times.
-        names = dict.fromkeys([*settings.text_columns, *id_names, *settings.keep_columns])
-        names, no_text = (id_names, {settings.text_columns[0]: ""}) if only_ids else (names, {})
+        read_names = [*settings.text_columns, *id_names, *settings.keep_columns]
+        no_text = {settings.text_columns[0]: ""} if only_ids else {}
+        names = dict.fromkeys(id_names if only_ids else read_names)
         rows = range(table.metadata.num_rows) if rows is None else rows
         n_read = n_told = 0
         for first, batch in _batches(table, list(names), rows):

@@ -226,14 +226,14 @@ def test_the_command() -> None:
     refused(
         "bank pooled.hdf5 x.svg",
         "pooled.hdf5: the file has one vector per sentence (--pooling max). "
-        "Use `elmo neighbours --sentence`, or embed without.",
+        "Use `elmo neighbours --sentence`, or embed without --pooling.",
     )
     gif = elmo("plot", "bank", "v.hdf5", "x.gif")
     assert_misused(gif, "x.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")
     refused("bank v.hdf5 bank.svg", "bank.svg: already exists. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",
-        "'bank': the vectors of all occurrences have the same vector, as in layer 0",
+        "'bank': all occurrences have the same vector, as in layer 0",
     )
     assert_misused(
         elmo("plot", "bank", "x.svg"),

@@ -1,4 +1,4 @@
-"""Parts of which the system refuses a call, or ends before it, are those of a quiet run."""
+"""A distributed run goes on after a call that failed, and after a kill before any call."""
 
 from pathlib import Path
 

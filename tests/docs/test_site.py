@@ -100,3 +100,15 @@ def test_directions_never_mix_in_the_picture_of_the_model() -> None:
         assert not {"forward", "backward"} <= ends
         assert line.get("class") != "f" or "backward" not in ends
         assert line.get("class") != "b" or "forward" not in ends
+
+
+def test_tables_contain_no_pipes_of_commands() -> None:
+    """Check that no cell has an escaped pipe in code, whose backslash the site shows."""
+    pages = [*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    rows = [
+        f"{page.name}: {row}"
+        for page in pages
+        for row in re.findall(r"^\|.*\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        if re.search(r"`[^`]*\\\|[^`]*`", row)
+    ]
+    assert rows == []

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 NO_VNNI = (
     "^(--)?precision int8 requires a processor and a torch with AVX-512 VNNI, "
-    r"found AVX2 and torch .*\. Use float32\.$"
+    r"not AVX2 and torch .*\. Use float32\.$"
 )
 
 

@@ -104,7 +104,7 @@ def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) ->
 @needs_kernels
 @pytest.mark.parametrize(("name", "dtype"), KINDS)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_context_that_is_not_finite_spoils_its_own_prediction(
+def test_an_infinite_context_spoils_only_its_prediction(
     name: str, dtype: torch.dtype, value: float
 ) -> None:
     case = Case(40, 3000, 16, 1)
@@ -140,7 +140,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_softmax_that_is_read_per_batch_gives_the_same_bits(
+def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(20, 5000, 32, 1)
@@ -177,7 +177,7 @@ def test_bfloat16_without_amx_is_float32(path: Path, without_tiles: None) -> Non
 
 
 @needs_tiles
-def test_a_softmax_in_bfloat16_can_be_pickled_to_a_processor_without_amx(
+def test_a_softmax_in_bfloat16_is_unpickled_without_amx(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Case(20, 5000, 32, 1)

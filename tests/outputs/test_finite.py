@@ -84,7 +84,7 @@ def test_finite_check_finds_a_single_value(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65_520])
-def test_finite_check_looks_at_records_of_batches_that_are_not_finite(value: float) -> None:
+def test_finite_check_finds_the_record_of_a_bad_batch(value: float) -> None:
     messages: list[str] = []
     check = FiniteCheck("out", "line", "float16", messages.append)
     with np.errstate(over="ignore"):

@@ -104,16 +104,21 @@ def test_the_next_mirror_is_tried(
     assert_nothing_left(destination)
 
 
-def test_the_error_names_every_host_and_the_remedy(site: Site, destination: Path) -> None:
+def test_the_error_names_the_last_host_and_the_log_the_others(
+    site: Site, destination: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "elmo_cli")
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
     host = urlsplit(first).netloc
     with pytest.raises(ModelError) as caught:
         download_file([first, second], destination, read_options)
     assert str(caught.value) == (
-        f"cannot download weights.hdf5: HTTP Error 403: Forbidden ({host}); expected JSON, found "
-        f"an error: Expecting value: line 1 column 1 (char 0) ({host}). If you can get the file "
-        "elsewhere, give its path in place of the URL."
+        "cannot download weights.hdf5: expected JSON, found an error: Expecting value: line 1 "
+        f"column 1 (char 0) ({host}). If you can get the file elsewhere, give its path in place of "
+        "the URL."
     )
+    first_error = f"cannot download weights.hdf5: HTTP Error 403: Forbidden ({host})"
+    assert first_error in caplog.messages
 
 
 def test_redirects_are_followed_on_the_web_only(site: Site, destination: Path) -> None:

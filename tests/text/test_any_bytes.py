@@ -106,7 +106,8 @@ def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
         arguments = ("embed", "x.fasta", "out", "--model", TINY)
         if not ends_well(*arguments, output="out"):
             done = ends_well(*arguments, "--skip-errors", output="out")
-            assert done or binary_type(Path("x.fasta").read_bytes())
+            lines = Path("x.fasta").read_bytes().split(b"\n")
+            assert done or any(map(binary_type, lines))  # by the first line that is no UTF-8
             if not done:
                 return
         with open_activations("out") as activations:
