@@ -3,11 +3,13 @@ import io
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
+from tables import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder
 
@@ -133,7 +135,7 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
 
 # Pairs from a table
 
-WIC = [
+WIC: list[dict[str, Any]] = [
     {"word": "bank", "sentence1": RIVER, "sentence2": MONEY, "label": "F"},
     {"word": "lend", "sentence1": MONEY, "sentence2": "To lend, she lends.", "label": "T"},
 ]
@@ -146,21 +148,9 @@ def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(result.stdout)))
 
 
-def write_table(rows: list[dict[str, str]], name: str = "wic.csv") -> None:
-    with open(name, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, rows[0], delimiter="\t" if name.endswith("tsv") else ",")
-        table.writeheader()
-        table.writerows(rows)
-
-
-@pytest.mark.parametrize("name", ["wic.csv", "wic.tsv", "wic.jsonl", "wic.parquet"])
+@pytest.mark.parametrize("name", [f"wic.{name}" for name in NAMES])
 def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
-    write_table(WIC, "wic.tsv" if name.endswith("tsv") else "wic.csv")
-    if name == "wic.jsonl":
-        Path(name).write_text("".join(json.dumps(row) + "\n" for row in WIC))
-    if name == "wic.parquet":
-        table = pytest.importorskip("pyarrow.csv").read_csv("wic.csv")
-        pytest.importorskip("pyarrow.parquet").write_table(table, name)
+    write_table(name, WIC)
     result = elmo("cosine", "--pairs", name, *MODEL)
     warning = (
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
@@ -186,7 +176,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
         pair | {"word2": "sat", "start1": "10", "end1": "14"},
         pair | {"word2": "sat", "start1": "0", "end1": "1"},
     ]
-    write_table(chosen)
+    write_table("wic.csv", chosen)
     cosines = [float(row["cosine"]) for row in rows_of("--layer", "2")]
     one, other = vectors(["A", "bank", ",", "a", "bank", "."], 0), vectors(RIVER_TOKENS, 1)
     assert cosines[3] == pytest.approx(cosines_of(one, other)[2], abs=2e-6)
@@ -197,7 +187,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
 
 
 def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
-    write_table([WIC[0]] * 150)
+    write_table("wic.csv", [WIC[0]] * 150)
     rows = rows_of("--layer", "average")
     assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
     assert {row["cosine"] for row in rows} == {f"{EXPECTED[3]:.6f}"}

@@ -120,12 +120,6 @@ def test_model_and_outcome_are_logged_in_one_line_each() -> None:
     assert outcome.endswith(" tokens/s")
 
 
-def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
-    Path("one.fasta").write_text(">id\nM\n")
-    _, _, outcome = elmo("embed", "one.fasta", "out.h5", *TINY_MODEL).stderr.splitlines()
-    assert outcome.startswith("Wrote out.h5: 1 sequence, 1 token, ")
-
-
 def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     result = elmo("embed", "text", "out.hdf5")
     assert result.exit_code == 0

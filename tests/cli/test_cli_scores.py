@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from commands import assert_misused, elmo
+from commands import elmo
 
 TEXT = "the cat sat\n\nthe dog sat\n"
 MODEL = ("--model", "model")
@@ -85,10 +85,6 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
     Path("other").mkdir()
     for name in ("softmax.hdf5", "vocab.txt"):
         Path("model", name).rename(Path("other", name))
-    assert_fails_without_softmax = elmo("perplexity", "text.txt", *MODEL)
-    assert (
-        "Error: model: predicting words requires a softmax" in assert_fails_without_softmax.stderr
-    )
     softmax = ("--softmax-file", "other/softmax.hdf5")
     result = elmo("perplexity", "text.txt", *MODEL, *softmax, "--json")
     assert json.loads(result.stdout)["predictions"] == 8
@@ -139,8 +135,6 @@ def test_the_suffix_is_the_format_of_the_input() -> None:
     Path("text.jsonl").write_text('{"text": "the cat sat"}\n{"tokens": ["the", "dog", "sat"]}\n')
     for name in ("text.conllu", "text.jsonl"):
         assert elmo("surprisal", name, *MODEL).stdout == expected
-    cut = elmo("surprisal", "text.conllu", *MODEL, "--tokenizer", "moses", "-q")
-    assert_misused(cut, "--tokenizer has no effect with conllu, which has tokens")
 
 
 def test_an_empty_text_has_no_rows() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import h5py
 import pytest
 from commands import TINY, elmo
+from tables import write_table
 
 MODEL = ("--model", "model")
 SENTENCES = ("the cat sat", "the dog", "the cat")
@@ -18,26 +19,7 @@ pytestmark = pytest.mark.usefixtures("word_model")
 
 def write(*ids: object, name: str = "in.csv") -> str:
     rows = [{"id": i, "text": text} for i, text in zip(ids, SENTENCES, strict=False)]
-    lines = ["id,text", *(f"{row['id']},{row['text']}" for row in rows)]
-    if name == "in.json":
-        lines = [json.dumps(rows)]
-    elif name == "in.jsonl":
-        lines = [json.dumps(row) for row in rows]
-    elif name == "in.conllu":
-        words = [enumerate(str(row["text"]).split(), 1) for row in rows]
-        blocks = [[f"{n}\t{word}" for n, word in block] for block in words]
-        lines = [
-            line
-            for row, block in zip(rows, blocks, strict=True)
-            for line in (f"# sent_id = {row['id']}", *block, "")
-        ]
-    Path(name).write_text("\n".join(lines) + "\n")
-    if name == "in.parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        from pyarrow import parquet
-
-        parquet.write_table(pyarrow.Table.from_pylist(rows), name)
-    return name
+    return write_table(name, rows)
 
 
 def ids_and_lines(*arguments: str, stdin: str | None = None) -> set[tuple[Any, Any]]:

@@ -120,12 +120,6 @@ def noise(n_lines: int) -> bytes:
     return b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(n_lines))
 
 
-def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
-    path = tmp_path / "input.txt.gz"
-    path.write_bytes(gzip.compress(b"a b\n\nc\n"))
-    assert read_sentences(path) == [["a", "b"], [], ["c"]]
-
-
 def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(noise(8000))
     lines = LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])).lines()

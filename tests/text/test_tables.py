@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tables import NAMES, write_table
 
+from elmo_cli import read_targets
 from elmo_cli.errors import InputError
 from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import open_input, open_records
@@ -250,6 +251,12 @@ def test_quotes_of_tsv_that_may_be_text_are_errors(tmp_path: Path) -> None:
     assert read(path)[0].text == " We must "
     path.write_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n')
     assert [each.text for each in read(path, TextSettings(quotes="csv"))] == ['We, "must"', "c\nd"]
+
+
+def test_target_words_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("word;form\nsleep;slept\n")
+    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
 
 
 def test_cells_may_have_any_length(tmp_path: Path) -> None:
