@@ -1,6 +1,7 @@
 """Tables in all formats."""
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -34,3 +35,20 @@ def write_table(path: str | Path, rows: list[dict[str, Any]]) -> str:
 def _conllu_sentence(row: dict[str, Any]) -> str:
     words = "".join(f"{n}\t{word}\n" for n, word in enumerate(row["text"].split(), 1))
     return f"# sent_id = {row['id']}\n{words}\n"
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """Read the rows of JSON lines, Parquet or CSV."""
+    path = Path(path)
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = (
+            pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+        )
+        return rows
+    text = path.read_text(encoding="utf-8")
+    return [*map(json.loads, text.splitlines())] if path.suffix == ".jsonl" else csv_rows(text)
+
+
+def csv_rows(text: str, delimiter: str = ",") -> list[dict[str, Any]]:
+    """Return the rows of CSV that a command prints."""
+    return list(csv.DictReader(io.StringIO(text), delimiter=delimiter))

@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 import subprocess
 from pathlib import Path
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
-from tables import NAMES, write_table
+from tables import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 
@@ -145,7 +143,7 @@ def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
     """Return the rows that the command prints for a table of pairs."""
     result = elmo("cosine", "--pairs", table, "--format", "csv", *MODEL, *arguments)
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
 @pytest.mark.parametrize("name", [f"wic.{name}" for name in NAMES])
@@ -157,7 +155,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
         "'The bank lent us money .'. Did you mean 'lent'?\n"
     )
     assert (result.exit_code, result.stderr) == (0, LOADED + warning)
-    first, second = csv.DictReader(io.StringIO(result.stdout), delimiter="\t")
+    first, second = csv_rows(result.stdout, "\t")
     names = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
     assert [*first] == ["line", *names, "sentence1", "word", "sentence2", "label"]
     assert_allclose([float(first[each]) for each in names], EXPECTED, atol=2e-6)

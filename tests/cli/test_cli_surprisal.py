@@ -1,12 +1,11 @@
 """`elmo surprisal`: tables of words, regions and pairs, and the figures in them."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 from commands import assert_fails, elmo
+from tables import csv_rows
 
 MODEL = ("--model", "model")
 ITEMS = """\
@@ -25,7 +24,7 @@ def items(word_model: None) -> None:
 def rows_of(*arguments: str) -> list[dict[str, str]]:
     result = elmo("surprisal", "items.csv", *MODEL, "--format", "csv", *arguments)
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
 def test_words_have_ids_and_the_sums_of_their_tokens() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from commands import TINY, assert_fails, assert_misused, elmo
 from numpy.testing import assert_array_equal
+from tables import read_rows
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.pretrained.registry import PublishedModel
@@ -30,7 +31,6 @@ OUTPUTS = (
     ("out.npz",),
     ("out.parquet",),
 )
-outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 
 
 @pytest.fixture(autouse=True)
@@ -41,18 +41,12 @@ def text(folder: Path) -> None:
 
 def records_of(path: str) -> list[dict[str, Any]]:
     """Return the records of an output in the form of JSON lines, with their values."""
-    if path.endswith(".jsonl"):
-        return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    if path.endswith((".jsonl", ".parquet")):
+        return read_rows(path)
     if path.endswith(".npz"):
         with np.load(path) as file:
             rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
             return [{**row, "activations": file[str(row["index"])]} for row in rows]
-    if path.endswith(".parquet"):
-        from pyarrow import parquet
-
-        rows = parquet.read_table(path).to_pylist()
-        assert all(isinstance(row, dict) for row in rows)
-        return list(rows)
     with open_activations(path) as activations:
         records = []
         for number, (record, values) in enumerate(activations.records()):
@@ -63,35 +57,29 @@ def records_of(path: str) -> list[dict[str, Any]]:
         return records
 
 
-def assert_embedded(records: list[dict[str, Any]], sentences: list[list[str]]) -> None:
-    """Assert that the values of records equal the top layer of these sentences."""
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("split", "sentences", "tokens"),
+    [((), LINES, MOSES), (("--split-sentences",), SENTENCES, OF_SENTENCES)],
+)
+def test_the_tokens_that_are_embedded_are_beside_the_sentence(
+    output: tuple[str, ...],
+    split: tuple[str, ...],
+    sentences: list[str],
+    tokens: list[list[str]],
+) -> None:
+    pytest.importorskip("sentencex")
+    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", *split)
+    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
+    records = records_of(output[0])
+    assert [row["tokens"] for row in records] == tokens
+    assert [row["sentence"] for row in records] == sentences
+    assert [row.get("line", 3) for row in records] == ([1, 1, 3] if split else [3, 3, 3])
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
-    for row, sentence in zip(records, sentences, strict=True):
+    for row, sentence in zip(records, tokens, strict=True):
         expected = embedder.embed_sentence(sentence)[-1]
         actual = np.array(row["activations"], np.float32).reshape(expected.shape)
         np.testing.assert_allclose(actual, expected, atol=2e-6)
-
-
-@outputs
-def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...]) -> None:
-    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top")
-    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    records = records_of(output[0])
-    assert [row["tokens"] for row in records] == MOSES
-    assert [row["sentence"] for row in records] == LINES
-    assert_embedded(records, MOSES)
-
-
-@outputs
-def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> None:
-    pytest.importorskip("sentencex")
-    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
-    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    records = records_of(output[0])
-    assert [row["sentence"] for row in records] == SENTENCES
-    assert [row["line"] for row in records] == [1, 1, 3]
-    assert [row["tokens"] for row in records] == OF_SENTENCES
-    assert_embedded(records, OF_SENTENCES)
 
 
 def test_sentences_may_be_split_and_cut_at_white_space() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import pytest
 from commands import TINY, elmo
-from tables import write_table
+from tables import read_rows, write_table
 
 MODEL = ("--model", "model")
 SENTENCES = ("the cat sat", "the dog", "the cat")
@@ -99,10 +99,7 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     path = write("a", "b", "a")
     elmo("embed", path, output, "--rows", rows, "--model", TINY)
     assert caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
-    if output == "out.jsonl":
-        found = list(map(json.loads, Path(output).read_text().splitlines()))
-    else:
-        found = pytest.importorskip("pyarrow.parquet").read_table(output).to_pylist()
+    found = read_rows(output)
     number, first = ("index", 0) if "index" in found[0] else ("line", 1)
     numbers = {(row["id"], row[number] - first) for row in found}
     assert numbers == {("a", 0), ("b", 1), ("a", 2)}
@@ -112,10 +109,7 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
 def test_usages_of_repeated_ids_have_their_lines(output: str) -> None:
     Path("words.txt").write_text("cat\n")
     elmo("usages", write("a", "b", "a"), output, "--words", "words.txt", "--model", TINY)
-    if output == "out.jsonl":
-        found = list(map(json.loads, Path(output).read_text().splitlines()))
-    else:
-        found = pytest.importorskip("pyarrow.parquet").read_table(output).to_pylist()
+    found = read_rows(output)
     assert [(row["id"], row["line"], row["position"]) for row in found] == [
         ("a", 1, 1),
         ("a", 3, 1),

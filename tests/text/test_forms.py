@@ -1,7 +1,5 @@
 """Forms of text that people have: a word per row, passages, sequences and raw text in tables."""
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,7 @@ from commands import TINY, assert_fails, assert_misused, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from tables import NAMES, write_table
+from tables import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
 from elmo_cli.text.parsers import record_of_words, row_record
@@ -39,7 +37,7 @@ def surprisals(*arguments: str | Path) -> list[dict[str, str]]:
     """Return the rows of `elmo surprisal`."""
     result = elmo("surprisal", *arguments, "--format", "csv")
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
 def activations_of(table: str, *options: str) -> list[np.ndarray]:
@@ -126,7 +124,7 @@ def test_files_of_other_programs_are_read(
     result = elmo("surprisal", *arguments, "--format", "csv", stdin=stdin)
     assert result.exit_code == 0, result.stderr
     tokens: dict[str, list[str]] = {}
-    for row in csv.DictReader(io.StringIO(result.stdout)):
+    for row in csv_rows(result.stdout):
         tokens.setdefault(row["id"], []).append(row["token"])
     assert [" ".join([key, *each]) for key, each in tokens.items()] == texts
     scores = elmo("perplexity", *arguments, "--per-sentence", "--json", stdin=stdin).stdout
@@ -286,7 +284,7 @@ def test_rows_of_tokens_count_over_the_passage() -> None:
     table = write_table("table.csv", PASSAGES)
     options = ("--split-sentences", "--rows", "tokens", "--layers", "top", "--model", TINY)
     assert elmo("embed", table, "o.jsonl", *options).exit_code == 0
-    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    rows = read_rows("o.jsonl")
     assert list(rows[0]) == ["id", "line", "position", "token", "vector"]
     tokens = [tokenize(" ".join(sentences)) for sentences in STORIES.values()]
     assert [row["position"] for row in rows] == [n for each in tokens for n in range(len(each))]
