@@ -275,34 +275,26 @@ def test_an_input_that_cannot_be_read_is_an_error() -> None:
 def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
     text = b"good line\n" * 99 + b"un caf\xe9\n" + b"more\n"
     Path("text").write_bytes(text)
-    result = elmo("embed", source, "out.hdf5", "--batch-tokens", "8", *TINY_MODEL, stdin=text)
+    command = ("embed", "text", "out.hdf5", "--batch-tokens", "8", *TINY_MODEL)
+    result = elmo("embed", source, *command[2:], stdin=text)
     name = "standard input" if source == "-" else "text"
-    assert_fails(
-        result,
+    message = (
         f"{name}, line 100, column 7: not valid UTF-8 (byte 0xe9). If it is "
-        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`.",
-        loads=True,
+        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
     )
+    assert_fails(result, message, loads=True)
     assert not Path("out.hdf5").exists()
     Path("text").write_bytes(text.replace(b"\xe9", b"e"))  # mended, the run goes on
-    assert elmo("embed", "text", "out.hdf5", "--batch-tokens", "8", *TINY_MODEL).exit_code == 0
-    with h5py.File("out.hdf5") as file:
-        assert len(file) == 101 + 1
+    assert elmo(*command).exit_code == 0
+    assert len(datasets("out.hdf5")) == 101 + 1
     assert not list(Path().glob("out.hdf5.*"))
 
 
 def test_an_output_that_cannot_be_written_is_an_error() -> None:
-    Path("folder").mkdir()
-    for output, message in (
-        ("folder", "folder: expected an output file, found a directory"),
-        ("no/out.hdf5", "no/out.hdf5: the folder no does not exist. Create it first."),
-        ("text/out", "text/out: the folder text does not exist. Create it first."),
-    ):
-        assert_fails(elmo("embed", "text", output, *TINY_MODEL), message)
     long = "x" * 300
     result = elmo("embed", "text", long, *TINY_MODEL)
     assert_fails(result, f"{long}: cannot write the output: File name too long", loads=True)
-    assert sorted(os.listdir()) == ["folder", "text"]
+    assert os.listdir() == ["text"]
 
 
 # Errors: devices
