@@ -15,14 +15,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from commands import (
-    LOADED,
-    TINY,
-    Terminal,
-    assert_fails,
-    elmo,
-    start_elmo,
-)
+from commands import LOADED, TINY, Terminal, assert_fails, elmo, start_elmo
 from conftest import Golden
 from numpy.testing import assert_allclose
 
@@ -89,7 +82,7 @@ def test_an_old_command_line_works_as_it_is() -> None:
         f"Model: {TINY / 'weights.hdf5'}",
     ]
     assert {name: values.shape for name, values in datasets("out.hdf5").items()} == {
-        **{"0": (3, 32), "1": (0, 32), "2": (1, 32)},
+        **{"0": (3, 32), "1": (0, 32), "2": (1, 32)}
     }
 
 
@@ -128,7 +121,7 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     )
     with h5py.File("out.hdf5", "r") as file:
         assert {name: file[name].shape for name in "012"} == {
-            **{"0": (3, 3, 1024), "1": (3, 0, 1024), "2": (3, 1, 1024)},
+            **{"0": (3, 3, 1024), "1": (3, 0, 1024), "2": (3, 1, 1024)}
         }
         assert file.attrs["model"] == "mini"
 

@@ -42,9 +42,7 @@ def test_models_is_a_table(cache: Path) -> None:
     result = elmo("models")
     assert result.exit_code == 0
     header, *lines = result.stdout.splitlines()
-    assert header.split() == [
-        *("name", "parameters", "language", "size", "state", "trained", "on"),
-    ]
+    assert header.split() == [*("name", "parameters", "language", "size", "state", "trained", "on")]
     names = [line.split()[0] for line in lines]
     assert names[:8] == [
         *("mini", "small", "medium", "original", "original-5.5b", "pubmed", "nlpl-209-english"),

@@ -63,10 +63,7 @@ def records_of(path: str) -> list[dict[str, Any]]:
     [((), LINES, MOSES), (("--split-sentences",), SENTENCES, OF_SENTENCES)],
 )
 def test_the_tokens_that_are_embedded_are_beside_the_sentence(
-    output: tuple[str, ...],
-    split: tuple[str, ...],
-    sentences: list[str],
-    tokens: list[list[str]],
+    output: tuple[str, ...], split: tuple[str, ...], sentences: list[str], tokens: list[list[str]]
 ) -> None:
     pytest.importorskip("sentencex")
     arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", *split)

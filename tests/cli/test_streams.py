@@ -51,10 +51,7 @@ def test_a_closed_standard_input_is_reported(command: str, tmp_path: Path) -> No
         ),
     ],
 )
-@pytest.mark.parametrize(
-    "command",
-    ["--help", "models", "embed text - --format jsonl -q"],
-)
+@pytest.mark.parametrize("command", ["--help", "models", "embed text - --format jsonl -q"])
 def test_a_standard_output_that_takes_nothing_is_an_error(
     command: str, redirection: str, message: str, tmp_path: Path
 ) -> None:

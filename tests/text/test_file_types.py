@@ -71,10 +71,7 @@ def test_bytes_of_compressed_files_are_counted(
 def test_damaged_files_are_reported(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(compress(TEXT.encode())[:-6])
-    with (
-        Source(path) as source,
-        pytest.raises(InputError, match=r"line \d: reading failed"),
-    ):
+    with Source(path) as source, pytest.raises(InputError, match=r"line \d: reading failed"):
         list(source.lines()[0])
 
 
@@ -147,23 +144,14 @@ OTHER = {
     "epub": (zip_file("mimetype", "application/epub+zip"), "an EPUB book, not UTF-8 text."),
     "tar": (tar_file(), "a tar archive, not UTF-8 text. Unpack it"),
     "tar.gz": (gzip.compress(tar_file()), "a tar archive, not UTF-8 text. Unpack it"),
-    "pdf": (
-        b"%PDF-1.7\n%\xe2",
-        "PDF, not UTF-8 text. Convert it, for example with `pdftotext",
-    ),
+    "pdf": (b"%PDF-1.7\n%\xe2", "PDF, not UTF-8 text. Convert it, for example with `pdftotext"),
     "npy": (array(), "a NumPy array, not UTF-8 text."),
     "pickle": (pickle.dumps(["a"]), "a pickle, not UTF-8 text."),
     "HDF5": (b"\x89HDF\r\n\x1a\n", "HDF5, not UTF-8 text."),
     "rtf": (b"{\\rtf1 a}", "RTF, not UTF-8 text. Convert it, for example with `pandoc"),
-    "UTF-16": (
-        TEXT.encode("utf-16"),
-        "UTF-16, not UTF-8 text. Convert it with `iconv -f utf-16",
-    ),
+    "UTF-16": (TEXT.encode("utf-16"), "UTF-16, not UTF-8 text. Convert it with `iconv -f utf-16"),
     "UTF-16be": (b"\xfe\xff" + TEXT.encode("utf-16be"), "UTF-16, not UTF-8 text. Convert it with"),
-    "UTF-32": (
-        TEXT.encode("utf-32"),
-        "UTF-32, not UTF-8 text. Convert it with `iconv -f utf-32",
-    ),
+    "UTF-32": (TEXT.encode("utf-32"), "UTF-32, not UTF-8 text. Convert it with `iconv -f utf-32"),
     **{
         f"unmarked {name}": (
             TEXT.encode(name),

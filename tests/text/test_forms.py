@@ -70,12 +70,7 @@ FILES: dict[str, tuple[str, str, str, list[str]]] = {
         "id,text,,\n1,A dog .,,\n,,,\n2,A cat .,,\n,,,\n",
         ["1 A dog .", "2 A cat ."],
     ),
-    "joined files": (
-        "csv",
-        "",
-        "\ufeffid,text\n1,A dog\n\ufeff2,A cat\n",
-        ["1 A dog", "2 A cat"],
-    ),
+    "joined files": ("csv", "", "\ufeffid,text\n1,A dog\n\ufeff2,A cat\n", ["1 A dog", "2 A cat"]),
     "semicolons and decimal commas": (
         "csv",
         "--text-column sentence --id-column item",

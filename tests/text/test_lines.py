@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.sources import (
-    LineReader,
-    Source,
-    read_text,
-)
+from elmo_cli.text.sources import LineReader, Source, read_text
 from elmo_cli.text.tokenizers import WHITESPACE
 
 
