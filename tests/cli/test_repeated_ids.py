@@ -116,31 +116,14 @@ def test_usages_of_repeated_ids_have_their_lines(output: str) -> None:
     ]
 
 
-def test_every_remedy_for_repeated_ids_works() -> None:
-    path = write("a", "b", "a")
+def test_records_without_ids_are_numbered() -> None:
     for output in ("out.h5", "out.npz"):
-        result = elmo("embed", path, output, "--model", TINY)
-        assert result.exit_code == 1
-        assert (
-            "Make them unique, or use --layout packed, Parquet or JSON lines. To" in result.stderr
-        )
-        assert elmo("embed", path, output, "--id-column", "", "--model", TINY).exit_code == 0
+        command = ("embed", write("a", "b", "a"), output, "--id-column", "", "--model", TINY)
+        assert elmo(*command).exit_code == 0
     with h5py.File("out.h5") as file:
         assert set(file) == {"0", "1", "2", "sentence_to_index"}
-    assert elmo("embed", path, "packed.h5", "--layout", "packed", "--model", TINY).exit_code == 0
     path = write("a", "b", "a", name="in.conllu")
     assert elmo("embed", path, "c.h5", "--id-column", "", "--model", TINY).exit_code == 0
-
-
-@pytest.mark.parametrize("command", [["surprisal"], ["embed", "out.h5"], ["embed", "out.jsonl"]])
-def test_an_empty_id_is_missing(command: list[str]) -> None:
-    name, *output = command
-    path = write("a", "", "a")
-    result = elmo(name, path, *output, *MODEL)
-    assert result.stderr.splitlines()[-1] == (
-        f"Error: {path}, line 3: the id is empty. To number the records "
-        'instead, use --id-column "".'
-    )
 
 
 # Outputs without rows

@@ -10,6 +10,7 @@ import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed
+from tables import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError
@@ -162,16 +163,15 @@ def test_a_fasta_file_can_be_read_as_text() -> None:
 # Tables
 
 
-@pytest.mark.parametrize("name", ["items.csv", "items.json"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_table_is_embedded_by_its_ids(name: str) -> None:
-    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a "b"'}]
-    csv = 'id,text\nx,De vin .\ny,"a ""b"""\n'
-    Path(name).write_text(csv if name.endswith("csv") else json.dumps(rows))
-    assert elmo("embed", name, "out.hdf5", *TINY_MODEL).exit_code == 0
+    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a " b "'}]
+    quotes = ("--quotes", "csv") if name == "tsv" else ()
+    table = write_table(f"items.{name}", rows)
+    assert elmo("embed", table, "out.hdf5", *TINY_MODEL, *quotes).exit_code == 0
     with open_activations("out.hdf5") as activations:
         for row in rows:
-            tokens = row["text"].replace('"', ' " ').split()
-            assert activations.tokens(activations.number_of(row["id"])) == tokens
+            assert activations.tokens(activations.number_of(row["id"])) == row["text"].split()
 
 
 # Warnings

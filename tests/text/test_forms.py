@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -270,8 +270,6 @@ def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     alone = elmo("predict", "--file", "lines.txt", *moses, "--each", "--top", "1", "--json").stdout
     words = [json.loads(line)["word"] for line in each.splitlines()]
     assert words == [json.loads(line)["word"] for line in alone.splitlines()] != []
-    result = elmo("predict", "--file", table, *split)
-    assert_misused(result, "--split-sentences of a table requires --each")
 
 
 def test_rows_of_tokens_count_over_the_passage() -> None:

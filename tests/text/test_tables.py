@@ -295,10 +295,21 @@ def test_ids_of_64_bits_are_integers(ids: list[str], are_integers: bool, tmp_pat
     assert values == (integers or ids)
 
 
-# Which column, and which field
-
-
 # What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "n_rows"),
+    [("a.csv", 'text\n"a\n\nb"\n', 1), ("a.csv", "", 0), ("a.json", "[]", 0)],
+)
+def test_tables_may_be_small(name: str, content: str, n_rows: int, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, newline="")
+    assert len(read(tmp_path / name)) == n_rows
+
+
+def test_brackets_of_json_may_be_too_many(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" * 100_000)
+    assert error_of(tmp_path / "a.json") == ": not valid JSON: too many nested brackets"
 
 
 def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
@@ -333,17 +344,3 @@ def test_bytes_of_parquet_are_counted(tmp_path: Path) -> None:
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert len(list(records)) == 3000
     assert (sum(counts), len(counts) > 2) == (path.stat().st_size, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "n_rows"),
-    [("a.csv", 'text\n"a\n\nb"\n', 1), ("a.csv", "", 0), ("a.json", "[]", 0)],
-)
-def test_tables_may_be_small(name: str, content: str, n_rows: int, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content, newline="")
-    assert len(read(tmp_path / name)) == n_rows
-
-
-def test_brackets_of_json_may_be_too_many(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("[" * 100_000)
-    assert error_of(tmp_path / "a.json") == ": not valid JSON: too many nested brackets"
