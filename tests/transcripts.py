@@ -1,7 +1,7 @@
 """Transcripts of commands that fail: inputs, command, status and message, to the letter.
 
 `= NAME CONTENT` writes an input, its content a literal of Python. `$ COMMAND [< INPUT]` is a
-command; without any, `embed INPUT o.h5` of the latest input is meant. `STATUS MESSAGE` is what all
+command, and `embed INPUT o.h5` of the latest input the default. `STATUS MESSAGE` is what all
 commands since the last message end with; `STATUS+ MESSAGE` if they load the model first.
 """
 
