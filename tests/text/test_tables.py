@@ -307,6 +307,12 @@ def test_tables_may_be_small(name: str, content: str, n_rows: int, tmp_path: Pat
     assert len(read(tmp_path / name)) == n_rows
 
 
+def test_a_text_is_no_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a.parquet").write_text("text")
+    assert error_of(tmp_path / "a.parquet").startswith(": cannot read the Parquet file: ")
+
+
 def test_brackets_of_json_may_be_too_many(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[" * 100_000)
     assert error_of(tmp_path / "a.json") == ": not valid JSON: too many nested brackets"
