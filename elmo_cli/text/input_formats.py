@@ -243,7 +243,7 @@ def names_in_head(
     head = (source.head or source.first_line).decode("utf-8-sig", "replace")
     if input_format.delimiter is not None:
         return tables.column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
-    with suppress(ValueError, RecursionError):  # Errors are reported later.
+    with suppress(TypeError, ValueError, RecursionError):  # Errors are reported later.
         if input_format in (JSON_LINES, JSON_ARRAY):
             return [*json.JSONDecoder().raw_decode(head.lstrip("[ \r\n"))[0]]
     return []
