@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 import sys
-from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,12 +40,14 @@ def test_help_names_every_command(option: str) -> None:
     assert "..." not in groups
 
 
-def test_help_ends_with_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
-    distribution = Message()
-    monkeypatch.setattr("importlib.metadata.metadata", lambda name: distribution)
+def test_help_ends_with_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.cli.INSTALLED", tmp_path)
     assert "Documentation: `elmo help COMMAND`, and" in elmo("--help").stdout.splitlines()[-1]
-    for name in ("Paper", "Documentation", "Repository"):
-        distribution["Project-URL"] = f"{name}, https://{name.lower()}.org"
+    metadata = tmp_path / "elmo_cli-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    names = ("Paper", "Documentation", "Repository")
+    urls = "".join(f"Project-URL: {name}, https://{name.lower()}.org\n" for name in names)
+    metadata.write_text(f"Name: elmo-cli\n{urls}\nText", encoding="utf-8")
     assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
 
