@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
-from tables import NAMES, csv_rows, write_table
+from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 
