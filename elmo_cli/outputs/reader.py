@@ -31,7 +31,7 @@ from elmo_cli.outputs.hdf5 import (
     PackedFile,
     check_count,
 )
-from elmo_cli.outputs.output_formats import check_attributes, with_types
+from elmo_cli.outputs.output_formats import check_attributes, option_name, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
@@ -360,13 +360,13 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
     first_path, first = described[0]
     for path, attributes in described:
         for name in names:
-            there, here = first.get(name), attributes.get(name)
+            there, here = first.get(name, "none"), attributes.get(name, "none")
             if there != here:
                 same = recorded_tokenizer(first) or "whitespace"
                 raise InputError(
-                    f"{first_path} and {path} cannot be read together: {name} is {shown(there)} "
-                    f"in the first and {shown(here)} in the second."
-                    + f" Write the second with --tokenizer {same}."
+                    f"{first_path} and {path} cannot be read together: {option_name(name)} is "
+                    f"{shown(there)} in {first_path} and {shown(here)} in {path}."
+                    + f" Write {path} with --tokenizer {same}."
                     * (name in ("tokenizer", "normalization"))
                 )
 
