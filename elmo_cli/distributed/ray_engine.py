@@ -149,7 +149,7 @@ def load_ray() -> Any:
     ray = load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
+            f"--engine ray requires Ray 2.51 or newer, and Ray {ray.__version__} is installed. "
             f"Use {install_command('ray')}."
         )
     return ray

@@ -115,8 +115,8 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
     """Raise an `OptionsError` if the processes cannot have equally many streams."""
     if options.state == "carry" and options.batch_size % processes.count:
         raise OptionsError(
-            f"--batch-size {options.batch_size}: expected a multiple of the {processes.count} "
-            "processes."
+            f"--batch-size {options.batch_size}: must be a multiple of the number of processes "
+            f"({processes.count})."
         )
 
 

@@ -221,7 +221,7 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
         (
             "a,b\n",
             ("--text-column", "a"),
-            "--text-column a: expected the columns of two ",
+            "--text-column a: name two, such as sentence1,",
         ),
     ],
 )

@@ -239,7 +239,8 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),
-        "v.hdf5: the file has one vector per token. `elmo embed --pooling mean` writes one per sentence.",
+        "v.hdf5: the file has one vector per token. `elmo embed --pooling mean` writes one per "
+        "sentence.",
     )
     other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
     assert_fails(

@@ -120,9 +120,9 @@ def test_a_file_is_not_taken_for_the_text() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("a ___ b ___", [], "expected one gap (___), found 2, in: a ___ b ___"),
+        ("a ___ b ___", [], "a ___ b ___: 2 gaps (___). Fill all but one of them."),
         ("a ___", ["--each"], "--each cannot be used with a gap (___)"),
-        ("a ___", ["--sample", "1"], "a text to continue cannot have a gap (___)"),
+        ("a ___", ["--sample", "1"], "a text to continue cannot contain a gap (___)."),
     ],
 )
 def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:
@@ -141,5 +141,5 @@ def test_lines_before_a_wrong_one_are_answered() -> None:
     rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
     assert (result.exit_code, result.stdout) == (1, rows)
     assert result.stderr.endswith(
-        "Error: standard input, line 3: expected one gap (___), found 2, in: ___ and ___\n"
+        "Error: standard input, line 3: ___ and ___: 2 gaps (___). Fill all but one of them.\n"
     )

@@ -140,7 +140,7 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
         (("--group-by", "kind"), "--group-by requires --pairs"),
         (
             ("--pairs", "label"),
-            "--pairs: expected the columns GOOD,BAD of one row per pair, found label",
+            "--pairs label: name two columns, separated by a comma, such as good,bad.",
         ),
         (
             ("--pairs", "text,marked", "--text-column", "text"),

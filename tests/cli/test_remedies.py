@@ -252,7 +252,7 @@ other options: normalization (none, not moses: use --tokenizer moses:en:verbatim
 $ elmo embed text.txt old.h5 --tokenizer moses:en:verbatim
 old.h5 is complete already
 ! elmo change old.h5 new.h5 --words words.txt
-None in the first and moses in the second. Write the second with --tokenizer moses:en:verbatim.
+none in old.h5 and moses in new.h5. Write new.h5 with --tokenizer moses:en:verbatim.
 $ elmo embed text.txt new.h5 --tokenizer moses:en:verbatim --overwrite
 5 sentences, 13 tokens
 $ elmo change old.h5 new.h5 --words words.txt
@@ -422,7 +422,7 @@ Name the words to compare with --words.
 $ elmo change v.h5 copy.h5 --words words.txt
 cat	0.
 ! elmo change v.h5 new.h5 --words words.txt
-tokenizer is None in the first and moses:en in the second. Write the second with --tokenizer white
+--tokenizer is none in v.h5 and moses:en in new.h5. Write new.h5 with --tokenizer whitespace.
 $ elmo embed text.txt white.h5 --tokenizer whitespace
 5 sentences, 13 tokens
 $ elmo change v.h5 white.h5 --words words.txt

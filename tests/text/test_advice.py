@@ -137,6 +137,7 @@ PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.
             "most words repeat the one before (If If). If the table has a row per word and "
             "subject, keep one row per word.",
         ),
+        (("She left. He ran.", "I like it. You do.") * 3, "6 of the first 6 texts contain several"),
         ((*PASSAGES, *["One sentence here."] * 14), "6 of the first 20 texts contain several"),
     ],
 )
@@ -161,6 +162,7 @@ def test_texts_of_other_kinds_are_warned_of_once(
         ("PRESIDENT WINS THE ELECTION", "STORM HITS THE COAST", "MARKETS FALL", "A", "B", "C"),
         ("The U.S. Senate met.", "Mr. Smith and Dr. Jones came.", "Gov. Lee met Sen. Poe.") * 4,
         ("Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er.") * 5,
+        ("Smith et al. The study", "cats etc. They ran", "7 p.m. The end", "cats vs. Dogs") * 3,
         ('He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys Tumblr: report") * 4,
         ("M K V L S P A D K T", "C A S S L G N E Q F") * 5,
         ("He said that that was a very, very long day.", "No no no no."),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from elmo_cli.errors import InputError
 from elmo_cli.text.ids import checked_records
 from elmo_cli.text.input_formats import FORMATS, open_input, open_records
-from elmo_cli.text.parsers import NAME_THE_TEXT
 from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
@@ -148,12 +147,14 @@ UNIQUE = (
         (
             "jsonl",
             "{}",
-            f"line 1: expected a field 'tokens' or 'text', found none. {NAME_THE_TEXT}",
+            "line 1: expected a field 'tokens' or 'text', found none. Name the text with "
+            "--text-column.",
         ),
         (
             "jsonl",
             rows({"id": "a", "sentence": "b"}),
-            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'. " + NAME_THE_TEXT,
+            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'. Name "
+            "the text with --text-column.",
         ),
         (
             "jsonl",
