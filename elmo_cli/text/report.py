@@ -174,9 +174,10 @@ def other_domain(sample: Sample) -> str | None:
 _SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
 """Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
 _PASSAGE: Final = (
-    r"""(?s:.*)(\b[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{5,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+    r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
+    r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
-"""Text with a sentence end inside. A shorter word before a full stop may be an abbreviation."""
+"""Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
 
 
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
