@@ -201,9 +201,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
-def test_a_run_that_completes_first_does_not_stop_its_twin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_completes_first_does_not_stop_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     publish = Folder.publish
 
     def publish_late(self: Folder, name: str, write: Any, *, replaces: bool = True) -> Any:

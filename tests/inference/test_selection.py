@@ -131,11 +131,7 @@ def test_a_selection_describes_itself() -> None:
     assert attributes_of() == {"layers": "all"}
     assert attributes_of("0, 2", pooling="max") == {"layers": "0,2", "pooling": "max"}
     assert attributes_of(normalize=True) == {"layers": "all", "normalize": "True"}
-    assert attributes_of(mix=(0, 1, 2.5)) == {
-        "layers": "mix",
-        "mix": "0.0,1.0,2.5",
-        "gamma": "1.0",
-    }
+    assert attributes_of(mix=(0, 1, 2.5)) == {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"}
 
 
 def attributes_of(*arguments: Any, **options: Any) -> dict[str, str]:

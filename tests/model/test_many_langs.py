@@ -148,10 +148,7 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         ("token_embedder.pkl", r"token_embedder.pkl: cannot read the weights: No such file"),
         ("char.dic", r"char.dic: cannot read the vocabulary: No such file"),
         ("word.dic", r"word.dic: cannot read the vocabulary: No such file"),
-        (
-            "tiny.json",
-            r"config.json: config_path is 'tiny.json', which is missing in the folder",
-        ),
+        ("tiny.json", r"config.json: config_path is 'tiny.json', which is missing in the folder"),
     ],
 )
 def test_a_file_that_is_missing_is_reported(folder: Path, name: str, fault: str) -> None:

@@ -158,10 +158,7 @@ def test_truncated_and_other_files_are_reported(
     path = tmp_path / "weights.hdf5"
     assert message_of(path) == ": cannot read the weights: No such file or directory"
     path.write_bytes(content)
-    assert re.fullmatch(
-        rf": {reason}.",
-        message_of(path),
-    )
+    assert re.fullmatch(rf": {reason}.", message_of(path))
 
 
 def test_a_file_of_activations_is_recognized() -> None:

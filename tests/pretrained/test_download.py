@@ -15,16 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from commands import Terminal
-from website import (
-    Answer,
-    Site,
-    _Handler,
-    breaks_off,
-    redirects,
-    status,
-    weights_file,
-    whole,
-)
+from website import Answer, Site, _Handler, breaks_off, redirects, status, weights_file, whole
 
 from elmo_cli.errors import ModelError
 from elmo_cli.model.model_options import read_options
@@ -211,11 +202,7 @@ def silent(handler: _Handler, content: bytes) -> None:
     ],
 )
 def test_downloads_have_limits_of_size_and_of_silence(
-    site: Site,
-    destination: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: Answer,
-    problem: str,
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, problem: str
 ) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.cache._TIMEOUT_SECONDS", 0.3)
     url = site.put("/file", CONTENT, answer)

@@ -60,7 +60,7 @@ def test_mirror_is_tried_before_published_addresses(
         monkeypatch.setenv("ELMO_MIRROR", address)
         assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
         assert {path.name for path in (cache / "tiny").iterdir()} == {
-            *("options.json", "weights.hdf5"),
+            *("options.json", "weights.hdf5")
         }
         shutil.rmtree(cache / "tiny")
 
@@ -109,11 +109,7 @@ def test_other_weights_of_a_mirror_are_refused(
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
 def test_known_weights_are_not_replaced_in_another_format(
-    published: PublishedModel,
-    mirror: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    published: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     pytest.importorskip("safetensors")
     convert_weights(TINY / "weights.hdf5", mirror / "tiny" / "weights.safetensors")

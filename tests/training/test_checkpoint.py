@@ -49,12 +49,7 @@ def kill_after(n_steps: int) -> Callable[[], bool]:
 
 @pytest.mark.parametrize(
     ("state", "optimizer"),
-    [
-        ("zero", "adamw"),
-        ("carry", "adagrad"),
-        ("zero", "adagrad"),
-        ("carry", "adamw"),
-    ],
+    [("zero", "adamw"), ("carry", "adagrad"), ("zero", "adagrad"), ("carry", "adamw")],
 )
 def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) -> None:
     settings = {"state": state, "optimizer": optimizer, "eval_steps": 7}
@@ -307,9 +302,7 @@ def test_unexpected_errors_propagate_from_a_resume() -> None:
                 train("model", steps=2)
 
 
-def test_infinite_loss_keeps_the_last_checkpoint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_infinite_loss_keeps_the_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     train("model", steps=2)
     before = content("model")["checkpoint.pt"]
     monkeypatch.setattr(

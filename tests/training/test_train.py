@@ -116,9 +116,7 @@ def test_trained_model_equals_allennlp() -> None:
         assert written[section].keys() == allennlps[section].keys()
 
 
-def test_steps_replace_epochs_and_can_be_extended(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_steps_replace_epochs_and_can_be_extended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
     for steps, taken in ((3, 3), (5, 5), (2, 5)):
         caplog.clear()
@@ -170,9 +168,7 @@ def test_preset_is_an_architecture() -> None:
     assert embedder.options == ElmoEmbedder().options
 
 
-def test_unused_vocabulary_size_gives_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     train("model", steps=1)
     size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
     result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
@@ -181,9 +177,7 @@ def test_unused_vocabulary_size_gives_a_warning(
     assert caplog.messages.count(message) == 1
 
 
-def test_missing_tensorboard_is_reported_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert_fails(
         elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
