@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands import TINY, elmo
+from conftest import LINES
 from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 from pyarrow import parquet
 
@@ -22,18 +23,12 @@ from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsErr
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(LINES)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("corpus_folder")
 
 
 def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]:
@@ -69,9 +64,9 @@ def test_another_run_is_refused_and_changes_nothing(folder: Path, is_complete: b
     assert elmo(*RUN, *(() if is_complete else ("--shard", "1/2"))).exit_code == 0
     before = parts_there()
     start = f"Error: {folder}/out belongs to another run. These differ:"
-    differences = "dtype (float32, not float16), layers (all, not top)"
+    differences = "--dtype (float32, not float16), --layers (all, not top)"
     assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
-    assert "part_size (0.002, not 1.0)" in refusal_of("--part-size", "1")
+    assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
     Path("text.txt").write_text("else")
     assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
     Path("text.txt").write_text(LINES)
@@ -184,7 +179,7 @@ def test_equal_runs_that_start_together_both_end_well(forks: Any) -> None:
 def test_of_other_runs_that_start_together_one_creates_the_plan(forks: Any) -> None:
     results = race(forks, "zero", "warm")
     winner = "zero" if "zero" in results else "warm"
-    assert f"differ: --state ({winner}, not" in next(each for each in results if each != winner)
+    assert f"differ: state ({winner}, not" in next(each for each in results if each != winner)
     assert_equal_to_embed("--state", winner)
 
 

@@ -18,17 +18,13 @@ import torch
 from commands import elmo, start_elmo
 from runs import stop_after
 from strategies import small_architecture
-from training_runs import assert_same_weights, content, log_entries, prepare_folder, train
+from training_runs import assert_same_weights, content, log_entries, train
 from trials import trials
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 class KilledError(Exception):
