@@ -255,7 +255,6 @@ def read_pair_table(
 def _parsed_rows(
     path: str, settings: TextSettings, tokenizer: Tokenizer, parse: Callable[[Record], _Query]
 ) -> Iterator[list[_Query]]:
-    """Yield the parsed rows of a table, in lists of rows that are ready together."""
     from elmo_cli.text.input_formats import open_input, open_records
 
     text = open_input(path, settings, tokenizer)
@@ -270,7 +269,6 @@ def _parsed_rows(
 
 
 def _column(columns: Mapping[str, object], name: str) -> object:
-    """Return the value in a column. Raise an `InputError` if the column is missing."""
     if name not in columns:
         others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
         raise InputError(f"no column {name!r}.{others}")

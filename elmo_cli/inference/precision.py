@@ -45,7 +45,6 @@ def choose_device(device: Device) -> torch.device:
 
 
 def _explain_missing(name: str, n_gpus: int) -> str:
-    """Return why a device is missing, and what to do."""
     if name == "mps":
         return "torch finds no Apple GPU. Use --device cpu."
     if not name.removeprefix("cuda:").isdecimal():

@@ -119,7 +119,6 @@ class PairTable:
             yield ScoredRecord(names, self._keep_columns(record), pair)
 
     def _keep_columns(self, record: Record) -> Record:
-        """Return a record with only those columns that the row of its pair repeats."""
         chosen = self.settings.keep_columns
         if chosen == ALL_COLUMNS:
             chosen = tuple(name for name in record.columns if name not in self.columns)
@@ -128,7 +127,6 @@ class PairTable:
 
 
 def _sum(sentences: list[Surprisals]) -> list[float]:
-    """Return the surprisal of sentences in each direction."""
     sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
     return sums
 

@@ -36,8 +36,6 @@ Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_B
 
 
 class _Log(NamedTuple):
-    """Content of a log."""
-
     size: int
     state: dict[str, Any] | None
     pages: Pages
@@ -249,16 +247,12 @@ class ResumableFile(FileIO):
         """Restore the checkpoint of a log; raise an `OutputError` if bytes of it have changed."""
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < log.size:
-            raise OutputError(
-                f"{self.path}: the file is truncated: expected {log.size:,} bytes, found "
-                f"{n_bytes:,}. {_START_OVER}"
-            )
+            problem = f"expected {log.size:,} bytes, found {n_bytes:,}. {_START_OVER}"
+            raise OutputError(f"{self.path}: the file is truncated: {problem}")
         self._apply(log)
         if log.checksum not in (None, self._checksum_of(0, log.size, should_stop)):
-            raise OutputError(
-                f"{self.path}: the file is damaged: its bytes have changed since the last "
-                f"checkpoint. {_START_OVER}"
-            )
+            problem = f"its bytes have changed since the last checkpoint. {_START_OVER}"
+            raise OutputError(f"{self.path}: the file is damaged: {problem}")
         self.state = log.state
 
     def _apply(self, log: _Log) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, shown
+from elmo_cli.outputs import vector_rows
 from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
 from elmo_cli.outputs.output_formats import (
     KEYS,
@@ -30,13 +31,6 @@ from elmo_cli.outputs.output_formats import (
 )
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.outputs.vector_rows import (
-    JsonlWriter,
-    NpyWriter,
-    NpzWriter,
-    ParquetWriter,
-    ids_path,
-)
 from elmo_cli.text.records import Progress, Record, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
@@ -57,10 +51,10 @@ _NAMES: Final = {
 }
 """Names in messages of attributes that are not called like the option that they record."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
-    "jsonl": JsonlWriter,
-    "npz": NpzWriter,
-    "npy": NpyWriter,
-    "parquet": ParquetWriter,
+    "jsonl": vector_rows.JsonlWriter,
+    "npz": vector_rows.NpzWriter,
+    "npy": vector_rows.NpyWriter,
+    "parquet": vector_rows.ParquetWriter,
 }
 
 
@@ -102,7 +96,7 @@ class ActivationsWriter:
             return
         check_output(self.path, overwrite=True)
         if output_format.name == "npy":
-            check_output(ids_path(self.path), overwrite=overwrite or self.path.exists())
+            check_output(vector_rows.ids_path(self.path), overwrite=overwrite or self.path.exists())
         if overwrite or not os.path.exists(self.path):
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
@@ -215,10 +209,8 @@ class ActivationsWriter:
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
         if differing:
-            raise OutputError(
-                f"{what} other options: {shown(', '.join(differing))}. Use --overwrite to start "
-                "over."
-            )
+            remedy = "Use --overwrite to start over."
+            raise OutputError(f"{what} other options: {shown(', '.join(differing))}. {remedy}")
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     @contextmanager

@@ -14,8 +14,7 @@ from elmo_cli.errors import InputError, SettingsError, kind_of
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
-Text = str | Sentence
-"""Raw text, or a list of tokens."""
+Text = str | Sentence  # raw text, or a list of tokens
 _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.parsers import NAME_THE_TEXT, Entry, row_record
-from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -163,6 +163,13 @@ def is_integer(cell: str) -> bool:
     return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
 
 
+def with_integer_id(entry: Entry) -> Entry:
+    """Return an entry of CSV or TSV whose id is an integer; see `is_integer`."""
+    identifier = entry.record.id
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
+    return entry._replace(record=entry.record._replace(id=numeric))
+
+
 def json_array_entries(
     lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
@@ -172,10 +179,8 @@ def json_array_entries(
         raise InputError(error)
     text = "".join(parts)
     if (first := text.lstrip()[:1]) != "[":
-        raise TableError(
-            f"expected a JSON array of objects, found {first!r}. If each line is an object, "
-            "use --input-format jsonl."
-        )
+        remedy = "If each line is an object, use --input-format jsonl."
+        raise TableError(f"expected a JSON array of objects, found {first!r}. {remedy}")
     try:
         rows = json.loads(text)
     except RecursionError:
@@ -246,7 +251,6 @@ def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict
 
 
 def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
-    """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
     from pyarrow.types import is_nested
 
     types = _field_types(schema)
