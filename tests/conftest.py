@@ -22,6 +22,7 @@ import torch
 from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
 from strategies import make_language_model, small_architecture
+from training_runs import write_run_files
 from trials import BUDGET, SECONDS, SEED, STARTED
 from website import Site
 
@@ -46,6 +47,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 torch.set_num_threads(1)
 
 GOLDEN = Path(__file__).parent / "golden"
+LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 
 
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="needs a processor with AVX-512 VNNI")
@@ -77,6 +79,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def training_folder(folder: Path) -> None:
+    """Write two texts and the options of a small model into the current folder."""
+    write_run_files()
+
+
+@pytest.fixture
+def corpus_folder(folder: Path) -> None:
+    """Write `text.txt`, with every second line empty, into the current folder."""
+    Path("text.txt").write_text(LINES)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """Train small models, kill the processes at random moments, and compare the weights.
 
-It works in the current folder, which `training_runs.prepare_folder` has prepared. Half of the kills
-come after a random time, and half just before or after a random call that changes a file. The last
-line of standard output has counts, as JSON.
+It works in the current folder, which `training_runs.write_run_files` has prepared. Half of the
+kills come after a random time, and half just before or after a random call that changes a file.
+The last line of standard output has counts, as JSON.
 """
 
 import json

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from strategies import small_architecture
 
 from elmo_cli.model.weights import open_tensors
@@ -32,9 +31,8 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def prepare_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enter a folder, and write two texts and the options of a small model there."""
-    monkeypatch.chdir(folder)
+def write_run_files() -> None:
+    """Write two texts and the options of a small model into the current folder."""
     words = random.Random(0)
     lines = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15)) for n in range(60)]
     Path("text.txt").write_text("\n".join(lines))

@@ -13,11 +13,9 @@ LINES = "".join(f"The cat {i} sat\n\n" for i in range(6))
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(LINES)
-    return tmp_path
+def text(folder: Path) -> None:
+    """Write a text into the empty current folder."""
+    Path("text.txt").write_text(LINES)
 
 
 def distribute(output: str) -> int:

@@ -72,12 +72,10 @@ class Run:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
+def text(folder: Path) -> None:
+    """Write a text into the empty current folder."""
     lines = (f"The cat {i} sat\n" * (i % 3) + "\n" for i in range(N_LINES))
-    (tmp_path / "text.txt").write_text("".join(lines))
-    return tmp_path
+    Path("text.txt").write_text("".join(lines))
 
 
 @pytest.fixture(scope="module")

@@ -68,46 +68,30 @@ def expected_records(path: Path, *, skip_errors: bool = False) -> list[Record]:
         return list(records)
 
 
-@given(content=TEXTS, units=st.integers(1, 30), end=st.sampled_from([b"", b"\n"]))
-def test_any_cut_of_a_text_gives_its_lines(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int, end: bytes
-) -> None:
-    path = tmp_path_factory.mktemp("cut") / "text.txt"
-    path.write_bytes(content + end)
-    assert read_all(path, TextSettings(), units)[1] == expected_records(path)
+ENTRIES = st.lists(st.sampled_from(["", "\n"]), min_size=5, max_size=5).map(
+    lambda blanks: "".join(f"\n>id{i} of it\nMVLS\nPA\n{b}" for i, b in enumerate(blanks)).encode()
+)
+"""FASTA with sequences of several lines."""
 
 
-@given(units=st.integers(1, 60), blanks=st.lists(st.booleans(), min_size=5, max_size=5))
-def test_any_cut_of_fasta_is_before_a_header(
-    tmp_path_factory: pytest.TempPathFactory, units: int, blanks: list[bool]
-) -> None:
-    path = tmp_path_factory.mktemp("cut") / "text.fasta"
-    entries = [f">id{i} of it\nMVLS\nPA\n{chr(10) * blank}" for i, blank in enumerate(blanks)]
-    path.write_text("\n" + "".join(entries))
-    assert read_all(path, TextSettings(), units)[1] == expected_records(path)
-
-
-@given(content=ROWS, units=st.integers(1, 30))
-def test_any_cut_of_json_lines_counts_what_is_read(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int
-) -> None:
-    assert_every_cut_counts_what_is_read(tmp_path_factory, "text.jsonl", content, units)
-
-
-@given(content=SEQUENCES, units=st.integers(1, 30))
-def test_any_cut_of_odd_fasta_counts_what_is_read(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int
-) -> None:
-    assert_every_cut_counts_what_is_read(tmp_path_factory, "text.fasta", content, units)
-
-
-def assert_every_cut_counts_what_is_read(
-    tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes, units: int
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [("a.txt", TEXTS), ("a.jsonl", ROWS), ("a.fasta", SEQUENCES), ("a.fasta", ENTRIES)],
+    ids=["text", "JSON lines", "odd FASTA", "FASTA"],
+)
+@given(data=st.data(), units=st.integers(1, 60), end=st.sampled_from([b"", b"\n"]))
+def test_any_cut_gives_the_records_of_the_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    contents: st.SearchStrategy[bytes],
+    data: st.DataObject,
+    units: int,
+    end: bytes,
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / name
-    path.write_bytes(content)
-    settings = TextSettings(skip_errors=True)
-    assert read_all(path, settings, units)[1] == expected_records(path, skip_errors=True)
+    path.write_bytes(data.draw(contents) + end)
+    records = read_all(path, TextSettings(skip_errors=True), units)[1]
+    assert records == expected_records(path, skip_errors=True)
 
 
 def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
@@ -203,12 +187,6 @@ def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
     assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
 
 
-def test_a_column_of_a_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a")
-    with pytest.raises(InputError, match="--text-column has no effect with text"):
-        split_inputs([f"{tmp_path}/a.txt"], TextSettings(text_column="t"), 1)
-
-
 def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
     pytest.importorskip("sentencex")
     path = tmp_path / "a.txt"
@@ -236,23 +214,29 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "settings", "message"),
     [
-        ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: not valid UTF-8 (byte 0xff)"),
-        ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object, found []"),
-        ("a.txt.gz", b"\x1f\x8bno gzip", "line 1: reading failed: Compressed file ended"),
-        ("a.parquet", b"no parquet", "cannot read the Parquet file: Parquet magic bytes not found"),
+        ("a.txt", b"a\nb\nc\xff\n", {}, "line 3, column 2: not valid UTF-8 (byte 0xff)"),
+        ("a.jsonl", b'{"text": "a"}\n\n[]\n', {}, "line 3: expected a JSON object, found []"),
+        ("a.txt.gz", b"\x1f\x8bno gzip", {}, "line 1: reading failed: Compressed file ended"),
+        (
+            "a.parquet",
+            b"no parquet",
+            {},
+            "cannot read the Parquet file: Parquet magic bytes not found",
+        ),
+        ("a.txt", b"a", {"text_column": "t"}, "--text-column has no effect with text"),
     ],
 )
 def test_what_cannot_be_read_is_reported_with_its_line(
-    tmp_path: Path, name: str, content: bytes, message: str
+    tmp_path: Path, name: str, content: bytes, settings: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        read_all(path, TextSettings(), 1)
+        read_all(path, TextSettings(**settings), 1)
     assert message in str(caught.value)
-    assert str(caught.value).startswith(str(path))
+    assert str(caught.value).startswith(str(path) if not settings else message)
 
 
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:

@@ -19,10 +19,7 @@ RUN = ("--engine", "none", "--part-size", "0.0002", "--model", TINY)
 Row = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enter an empty folder."""
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def write_json(name: str, rows: list[Row]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import distributed_runs
@@ -24,10 +23,8 @@ distribute = partial(distributed_runs.distribute, location=OUT)
 
 
 @pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make an empty store in memory, and a folder with a text."""
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(20)))
+def store(corpus_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make an empty store in memory."""
     memory = pytest.importorskip("fsspec.implementations.memory")
     open_other, filesystem = module.open_location, memory.MemoryFileSystem()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands import TINY, elmo
+from conftest import LINES
 from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 from pyarrow import parquet
 
@@ -22,18 +23,12 @@ from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsErr
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(LINES)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("corpus_folder")
 
 
 def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]:
@@ -201,9 +196,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
-def test_a_run_that_completes_first_does_not_stop_its_twin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_completes_first_does_not_stop_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     publish = Folder.publish
 
     def publish_late(self: Folder, name: str, write: Any, *, replaces: bool = True) -> Any:

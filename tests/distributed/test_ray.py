@@ -88,11 +88,9 @@ main()
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(SHORT + LONG * 4)
-    return tmp_path
+def text(folder: Path) -> None:
+    """Write a text into the empty current folder."""
+    Path("text.txt").write_text(SHORT + LONG * 4)
 
 
 @pytest.fixture(scope="module")

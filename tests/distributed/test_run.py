@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow
 import pytest
 from commands import TINY, assert_misused, elmo, python, start_elmo
+from conftest import LINES
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -28,16 +29,10 @@ from elmo_cli.errors import InputError, OutputError, StoppedError, install_comma
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
-LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder with a text, where commands run."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(LINES)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("corpus_folder")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ from tables import Figure, Table, to_json, to_markdown
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create the current folder, without the WordNet of this machine."""
-    monkeypatch.setattr(data_folder, "DEBIANS_INDEX", tmp_path / "none")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def no_wordnet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the WordNet of this machine."""
+    monkeypatch.setattr(data_folder, "DEBIANS_INDEX", folder / "none")
 
 
 def plant(data: Path) -> None:

@@ -19,10 +19,7 @@ class Planted(NamedTuple):
     n_unknown_bad: int = 0
 
 
-PAIRS = [
-    *[Pair("It is good.", "It is bad.", "agreement")] * 4,
-    Pair("fine", "good", "islands"),
-]
+PAIRS = [*[Pair("It is good.", "It is bad.", "agreement")] * 4, Pair("fine", "good", "islands")]
 MEASURED = [
     Planted([1, 0.5, 1]),
     Planted([0, 0.5, 0]),

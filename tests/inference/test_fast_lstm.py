@@ -49,10 +49,7 @@ def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm
 
 
 def prepared(
-    made: Lstm,
-    values: torch.dtype = FLOAT,
-    weights: torch.dtype = FLOAT,
-    way: str = "cells",
+    made: Lstm, values: torch.dtype = FLOAT, weights: torch.dtype = FLOAT, way: str = "cells"
 ) -> FastLstm:
     """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
 

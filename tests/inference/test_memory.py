@@ -71,9 +71,7 @@ def test_is_out_of_memory_recognizes_torch_and_python() -> None:
 
 
 def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
-    golden_embedder: ElmoEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     expected = golden_embedder.embed_batch(sentences)

@@ -13,11 +13,7 @@ from numpy.testing import assert_allclose
 from states import carried_layers
 from strategies import WORDS, RandomModel, batches, models, sentences
 
-from elmo_cli.inference.encoder import (
-    WARM_TEXT,
-    CarriedStateEncoder,
-    FixedStateEncoder,
-)
+from elmo_cli.inference.encoder import WARM_TEXT, CarriedStateEncoder, FixedStateEncoder
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.pretrained.find import load_bilm
 

@@ -220,27 +220,15 @@ def test_hub_elmo_rejects_another_signature(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("The cat",),
-            "inputs: expected a list, found the string 'The cat'. Put it into a list.",
-        ),
+        (("The cat",), "inputs: expected a list, found the string 'The cat'. Put it into a list."),
         ((["The cat", None],), "inputs[1]: expected a string, found None."),
-        (
-            (["The cat", ["Yes"]],),
-            "inputs[1]: expected a string, found a value of type list.",
-        ),
-        (
-            ({"tokens": PADDED},),
-            "inputs: expected the keys tokens and sequence_len, found tokens.",
-        ),
+        ((["The cat", ["Yes"]],), "inputs[1]: expected a string, found a value of type list."),
+        (({"tokens": PADDED},), "inputs: expected the keys tokens and sequence_len, found tokens."),
         (
             ({"tokens": PADDED, "sequence_len": LENGTHS}, LENGTHS),
             "lengths: a mapping contains sequence_len instead. Remove lengths.",
         ),
-        (
-            (["The cat"], [2]),
-            "lengths: sentences are split on spaces. Remove lengths.",
-        ),
+        ((["The cat"], [2]), "lengths: sentences are split on spaces. Remove lengths."),
         ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2."),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),

@@ -10,14 +10,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_language_model,
-    seeds,
-    word_architectures,
-)
+from strategies import WORDS, architectures, batches, make_language_model, seeds, word_architectures
 
 from elmo_cli import ElmoEmbedder, LanguageModel
 from elmo_cli.errors import InputError, WeightsError

@@ -13,12 +13,7 @@ from strategies import seeds
 
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
-from elmo_cli.language_model.softmax import (
-    FullSoftmax,
-    check_softmax,
-    read_rows,
-    write_softmax,
-)
+from elmo_cli.language_model.softmax import FullSoftmax, check_softmax, read_rows, write_softmax
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4

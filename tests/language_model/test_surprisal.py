@@ -36,10 +36,7 @@ def expected_bits(
 
 @given(seeds, batches(), st.booleans())
 def test_surprisals_and_entropies_equal_the_reference(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    sentences: list[list[str]],
-    backward: bool,
+    tmp_path_factory: pytest.TempPathFactory, seed: int, sentences: list[list[str]], backward: bool
 ) -> None:
     model_folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, model_folder)

@@ -15,46 +15,36 @@ def units_of(kind: UnitKind, text: str) -> list[tuple[str, list[str]]]:
     return [(unit.text, tokens[unit.tokens]) for unit in find_units(kind, text, tokens)]
 
 
-def test_a_word_has_the_tokens_between_spaces() -> None:
-    assert units_of("word", "I didn't see  the party.") == [
-        ("I", ["I"]),
-        ("didn't", ["didn", "'t"]),
-        ("see", ["see"]),
-        ("the", ["the"]),
-        ("party.", ["party", "."]),
-    ]
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
+        (
+            "word",
+            "He isn’t here — “never”…",
+            'He: He; isn’t: isn \'t; here: here; —: -; “never”…: " never " ...',
+        ),
+        (
+            "region",
+            "The horse | raced past|fell.",
+            "The horse: The horse; raced past: raced past; fell.: fell .",
+        ),
+    ],
+)
+def test_units_have_their_texts_and_tokens(kind: UnitKind, text: str, expected: str) -> None:
+    units = [f"{unit}: {' '.join(tokens)}" for unit, tokens in units_of(kind, text)]
+    assert "; ".join(units) == expected
 
 
-def test_a_word_keeps_its_typographic_marks() -> None:
-    assert units_of("word", "He isn’t here — “never”…") == [
-        ("He", ["He"]),
-        ("isn’t", ["isn", "'t"]),
-        ("here", ["here"]),
-        ("—", ["-"]),
-        ("“never”…", ['"', "never", '"', "..."]),
-    ]
+def test_units_have_numbers_and_tokens_positions() -> None:
+    a, b = Unit(0, "a", slice(0, 1)), Unit(1, "b", slice(1, 2))
+    assert find_units("token", "a b", ["a", "b"]) == [a, b]
+    # An empty region keeps its number.
+    regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
+    assert regions == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
+    # Tokens may have typographic marks too.
     words = ["isn’t", "here—“never”…"]
     assert [unit.text for unit in find_units("word", " ".join(words), words)] == words
-
-
-def test_a_region_has_the_tokens_between_bars() -> None:
-    assert units_of("region", "The horse | raced past the barn|fell.") == [
-        ("The horse", ["The", "horse"]),
-        ("raced past the barn", ["raced", "past", "the", "barn"]),
-        ("fell.", ["fell", "."]),
-    ]
-
-
-def test_an_empty_region_keeps_its_number() -> None:
-    units = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
-    assert units == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
-
-
-def test_a_token_is_a_unit_with_a_position() -> None:
-    assert find_units("token", "a b", ["a", "b"]) == [
-        Unit(0, "a", slice(0, 1)),
-        Unit(1, "b", slice(1, 2)),
-    ]
 
 
 @given(st.lists(st.text("ab'.,\"-$%0é東‘’“„—…", min_size=1), max_size=8))

@@ -37,12 +37,6 @@ def test_every_key_of_a_golden_file_is_read() -> None:
     assert options.width == 20
 
 
-def test_missing_keys_have_bilm_tfs_defaults() -> None:
-    options = parse_options({"lstm": {"dim": 4, "projection_dim": 2}})
-    assert options.lstm == LstmOptions(4, 2, 1, None, None, use_skip_connections=False)
-    assert options.char_cnn is None
-
-
 @pytest.mark.parametrize("is_null", [True, False])
 def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
     content = small_architecture()
@@ -59,6 +53,7 @@ def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
     assert (options.lstm.n_layers, options.lstm.use_skip_connections) == (1, False)
     assert options.char_cnn is not None
     assert (options.char_cnn.n_highway, options.char_cnn.max_characters_per_token) == (0, 50)
+    assert parse_options({"lstm": content["lstm"]}).char_cnn is None
 
 
 def test_keys_that_only_training_uses_are_ignored() -> None:

@@ -4,11 +4,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.model.vocabulary import (
-    Vocabulary,
-    read_vocabulary,
-    read_words,
-)
+from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary, read_words
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 

@@ -37,15 +37,6 @@ def assert_agrees_with_reference(files: ModelFiles, content: dict[str, Any]) -> 
     assert_allclose(layers, expected, atol=1e-5, rtol=1e-5)
 
 
-def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
-    """Return a copy of the golden weights with a fault."""
-    path = folder / "weights.hdf5"
-    shutil.copy(MODEL / "weights.hdf5", path)
-    with h5py.File(path, "r+") as file:
-        edit(file)
-    return path
-
-
 def message_of(path: Path) -> str:
     """Return the error for a weights file, without its path."""
     with pytest.raises(WeightsError) as caught:
@@ -138,67 +129,6 @@ def test_absurd_numbers_of_groups_are_refused(
             open_activations(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (
-            (MODEL / "weights.hdf5").read_bytes()[:-1],
-            "not a valid weights file: .*truncated file: .* Download it again",
-        ),
-        (b"", "not a valid weights file: .* Download it again"),
-        (
-            b"some text",
-            "not HDF5, nor named .safetensors. Give the file of the weights, such as .*",
-        ),
-    ],
-)
-def test_truncated_and_other_files_are_reported(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
-    path = tmp_path / "weights.hdf5"
-    assert message_of(path) == ": cannot read the weights: No such file or directory"
-    path.write_bytes(content)
-    assert re.fullmatch(
-        rf": {reason}.",
-        message_of(path),
-    )
-
-
-def test_a_file_of_activations_is_recognized() -> None:
-    assert message_of(MODEL / "allennlp-all.hdf5") == (
-        ": expected the weights of a biLM, found activations, as `elmo embed` writes them"
-    )
-
-
-@pytest.mark.parametrize(
-    ("names", "content"),
-    [(["softmax/W", "softmax/b"], "a softmax"), (["images", "labels"], "images, labels")],
-)
-def test_another_hdf5_file_is_reported_with_its_content(
-    tmp_path: Path, names: list[str], content: str
-) -> None:
-    path = tmp_path / "weights.hdf5"
-    with h5py.File(path, "w") as file:
-        for name in names:
-            file[name] = np.zeros(3)
-    assert message_of(path) == f": expected the weights of a biLM, found {content}"
-
-
-# Files that do not fit
-
-
-def test_all_mismatches_are_reported_together(tmp_path: Path) -> None:
-    def edit(file: h5py.File) -> None:
-        del file["CNN/b_cnn_1"]
-        del file["char_embed"]
-        file["char_embed"] = np.zeros((262, 5), np.float32)
-
-    assert message_of(edited(tmp_path, edit)) == (
-        " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
-        "CNN/b_cnn_1: expected (9,), found no tensor"
-    )
-
-
 def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
     with pytest.raises(ModelError) as caught:
@@ -207,42 +137,6 @@ def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -
         f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
         f"vocab.txt next to {files.weights}."
     )
-
-
-# Files that are damaged
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_infinite_weights_are_reported_with_their_dataset(tmp_path: Path, value: float) -> None:
-    def edit(file: h5py.File) -> None:
-        file["CNN_proj/W_proj"][3, 2] = value
-        file[CELL.format(0, 0, "B")][7] = value
-
-    assert message_of(edited(tmp_path, edit)) == (
-        ": values that are not finite (NaN or infinity) in "
-        f"['CNN_proj/W_proj', '{CELL.format(0, 0, 'B')}']"
-    )
-
-
-@pytest.mark.parametrize("kind", ["int64", "uint8", "bool", "complex64", "S3"])
-def test_values_that_are_no_floats_are_refused(tmp_path: Path, kind: str) -> None:
-    def edit(file: h5py.File) -> None:
-        values = file["CNN_proj/W_proj"][()].astype(kind)
-        del file["CNN_proj/W_proj"]
-        file["CNN_proj/W_proj"] = values
-
-    kind = "|S3" if kind == "S3" else kind
-    message = f": CNN_proj/W_proj: expected floats, found {kind}"
-    assert message_of(edited(tmp_path, edit)) == message
-
-
-def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.numpy")
-    arrays = reference.read_arrays(MODEL / "weights.hdf5")
-    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.int64)
-    path = tmp_path / "weights.safetensors"
-    safetensors.save_file(arrays, path)
-    assert message_of(path) == ": CNN_proj/b_proj: expected floats, found I64"
 
 
 def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
@@ -272,27 +166,114 @@ def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> Non
         read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
 
 
-# Files that lead elsewhere
+# Files with a fault
+
+
+def replace(name: str, values: Any) -> Callable[[h5py.File], None]:
+    """Return a function that replaces a dataset, a group or a link of a file."""
+
+    def edit(file: h5py.File) -> None:
+        del file[name]
+        file[name] = values
+
+    return edit
+
+
+def lose_and_reshape(file: h5py.File) -> None:
+    del file["CNN/b_cnn_1"]
+    replace("char_embed", np.zeros((262, 5), np.float32))(file)
+
+
+def refer_elsewhere(file: h5py.File) -> None:
+    del file["char_embed"]
+    external = [(str(MODEL / "weights.hdf5"), 0, 261 * 5 * 4)]
+    file.create_dataset("char_embed", (261, 5), "f4", external=external)
+
+
+def infinite(value: float) -> Callable[[h5py.File], None]:
+    def edit(file: h5py.File) -> None:
+        file["CNN_proj/W_proj"][3, 2] = value
+        file[CELL.format(0, 0, "B")][7] = value
+
+    return edit
+
+
+NO_TENSOR = " does not fit the options: {}: expected {}, found no tensor"
+NOT_FINITE = ": values that are not finite (NaN or infinity) in ['CNN_proj/W_proj', '{}']"
 
 
 @pytest.mark.parametrize(
-    "link", [h5py.ExternalLink("other.hdf5", "CNN_proj"), h5py.SoftLink("/CNN_high_0")]
+    ("edit", "message"),
+    [
+        (
+            lose_and_reshape,
+            " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
+            "CNN/b_cnn_1: expected (9,), found no tensor",
+        ),
+        *((infinite(x), NOT_FINITE.format(CELL.format(0, 0, "B"))) for x in (np.nan, -np.inf)),
+        *(
+            (
+                replace("CNN_proj/W_proj", np.ones((27, 10), kind)),
+                f": CNN_proj/W_proj: expected floats, found {'|S3' if kind == 'S3' else kind}",
+            )
+            for kind in ("int64", "uint8", "bool", "complex64", "S3")
+        ),
+        # What leads to other files is not followed.
+        (refer_elsewhere, NO_TENSOR.format("char_embed", "(261, 5)")),
+        *(
+            (replace("CNN_proj", link), NO_TENSOR.format("CNN_proj/W_proj", "(27, 10)"))
+            for link in (h5py.ExternalLink("other.hdf5", "CNN_proj"), h5py.SoftLink("/CNN_high_0"))
+        ),
+    ],
 )
-def test_links_are_not_followed(tmp_path: Path, link: object) -> None:
-    def edit(file: h5py.File) -> None:
-        del file["CNN_proj"]
-        file["CNN_proj"] = link
+def test_a_fault_in_a_file_is_reported(
+    tmp_path: Path, edit: Callable[[h5py.File], None], message: str
+) -> None:
+    for name in ("weights.hdf5", "other.hdf5"):
+        shutil.copy(MODEL / "weights.hdf5", tmp_path / name)
+    with h5py.File(tmp_path / "weights.hdf5", "r+") as file:
+        edit(file)
+    assert message_of(tmp_path / "weights.hdf5").startswith(message)
 
-    path = edited(tmp_path, edit)
-    shutil.copy(MODEL / "weights.hdf5", path.with_name("other.hdf5"))
-    assert "CNN_proj/W_proj: expected (27, 10), found no tensor" in message_of(path)
+
+WHOLE = (MODEL / "weights.hdf5").read_bytes()
 
 
-def test_values_of_other_files_are_not_taken(tmp_path: Path) -> None:
-    def edit(file: h5py.File) -> None:
-        external = [(str(MODEL / "weights.hdf5"), 0, 261 * 5 * 4)]
-        del file["char_embed"]
-        file.create_dataset("char_embed", (261, 5), "f4", external=external)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, ": cannot read the weights: No such file or directory"),
+        (WHOLE[:-1], ": not a valid weights file: .*truncated file: .* Download it again."),
+        (b"", ": not a valid weights file: .* Download it again."),
+        (
+            b"some text",
+            ": not HDF5, nor named .safetensors. Give the file of the weights, such as .*",
+        ),
+        (
+            (MODEL / "allennlp-all.hdf5").read_bytes(),
+            ": expected the weights of a biLM, found activations, as `elmo embed` writes them",
+        ),
+        (["softmax/W", "softmax/b"], ": expected the weights of a biLM, found a softmax"),
+        (["images", "labels"], ": expected the weights of a biLM, found images, labels"),
+    ],
+)
+def test_other_files_are_reported(
+    tmp_path: Path, content: bytes | list[str] | None, message: str
+) -> None:
+    path = tmp_path / "weights.hdf5"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content:
+        with h5py.File(path, "w") as file:
+            for name in content:
+                file[name] = np.zeros(3)
+    assert re.fullmatch(message, message_of(path))
 
-    fault = "char_embed: expected (261, 5), found no tensor"
-    assert fault in message_of(edited(tmp_path, edit))
+
+def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    arrays = reference.read_arrays(MODEL / "weights.hdf5")
+    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.int64)
+    safetensors.save_file(arrays, tmp_path / "weights.safetensors")
+    message = ": CNN_proj/b_proj: expected floats, found I64"
+    assert message_of(tmp_path / "weights.safetensors") == message

@@ -1,5 +1,7 @@
 import hashlib
+import io
 import os
+import re
 import stat
 import struct
 import sys
@@ -72,66 +74,58 @@ def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     assert weights_path.read_bytes() == b"/etc/passwd"
 
 
-def test_a_zip_file_without_a_model_is_reported(tmp_path: Path) -> None:
-    path = zip_with(tmp_path / "other.zip", {"options.json": OPTIONS, "text.doc": b""})
-    with pytest.raises(ModelError) as caught:
-        find_model(path)
-    names = "options.json, text.doc"
-    assert str(caught.value) == (
-        f"{path}: expected options.json and a .hdf5 file, found {names}. Give the zip file or "
-        "folder of an ELMo model, or a name of `elmo models`."
-    )
-    path.write_bytes(OPTIONS)
-    with pytest.raises(ModelError, match=r"expected a name, a folder or a zip file, found another"):
-        find_model(path)
+def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip file of members and of options."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as file:
+        for name, content in {"options.json": OPTIONS, **members}.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
 
 
-def test_a_damaged_zip_file(tmp_path: Path, cache: Path, weights: bytes) -> None:
-    members = {"options.json": OPTIONS, "model.hdf5": weights}
-    path = zip_with(tmp_path / "damaged.zip", members, zipfile.ZIP_STORED)
-    path.write_bytes(path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS))))
-    with pytest.raises(ModelError, match=r"cannot unpack the zip file: Bad CRC-32 .*$"):
+LARGE = archive({"weights.hdf5": bytes(1 << 24)})
+WITHOUT_MODEL = (
+    ": expected options.json and a .hdf5 file, found options.json, text.doc. Give the zip file or "
+    "folder of an ELMo model, or a name of `elmo models`."
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive({"text.doc": b""}), re.escape(WITHOUT_MODEL) + "$"),
+        (OPTIONS, ": expected a name, a folder or a zip file, found another"),
+        (
+            archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS))),
+            ": cannot unpack the zip file: Bad CRC-32 .*$",
+        ),
+        (LARGE, ": expected at most 1.0 MB when it is unpacked, found 17 MB"),
+        (  # The sizes in it are too small: 1,000 bytes.
+            LARGE.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000)),
+            ": cannot unpack the zip file: Bad CRC-32",
+        ),
+        (
+            archive({"model.hdf5": b""} | {f"{number}.txt": b"" for number in range(2000)}),
+            r": .* one model, found 2,002 files\. Unpack it",
+        ),
+    ],
+    ids=["no model", "no zip file", "damaged", "large", "large and lying", "many files"],
+)
+def test_other_archives_are_refused_and_leave_no_folder(
+    tmp_path: Path, cache: Path, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_MAX_BYTES", 1 << 20)
+    path = tmp_path / "other.zip"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=f"^{path}{message}"):
         find_model(path)
     assert not cache.exists()
 
 
-def test_an_archive_without_a_model_leaves_no_folder(tmp_path: Path, cache: Path) -> None:
+def test_numpys_archives_are_no_models(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.zeros(3))
     with pytest.raises(ModelError, match=r"x.npz: expected options.json and a .hdf5 file"):
         find_model(tmp_path / "x.npz")
-    assert not cache.exists()
-
-
-def test_an_archive_that_unpacks_to_too_much_is_refused(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("options.json", OPTIONS)
-        with file.open("weights.hdf5", "w", force_zip64=True) as member:
-            for _ in range(16):
-                member.write(bytes(1 << 20))
-    content = (tmp_path / "bomb.zip").read_bytes()
-    # The sizes in the second archive are too small: 1,000 bytes.
-    sizes = content.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))
-    monkeypatch.setattr(download, "_MAX_BYTES", 1 << 20)
-    for name, data, error in (
-        ("bomb.zip", content, "expected at most 1.0 MB when it is unpacked, found 17 MB"),
-        ("liar.zip", sizes, "cannot unpack the zip file: Bad CRC-32"),
-    ):
-        (tmp_path / name).write_bytes(data)
-        with pytest.raises(ModelError, match=f"{name}: {error}"):
-            find_model(tmp_path / name)
-    assert not cache.exists()
-
-
-def test_an_archive_of_many_files_is_refused(tmp_path: Path, cache: Path, weights: bytes) -> None:
-    members = {f"{number}.txt": b"" for number in range(2000)}
-    path = zip_with(
-        tmp_path / "many.zip", members | {"options.json": OPTIONS, "model.hdf5": weights}
-    )
-    with pytest.raises(ModelError, match=r"many.zip: .* one model, found 2,002 files\. Unpack it"):
-        find_model(path)
-    assert not cache.exists()
 
 
 def test_an_archive_of_a_known_model_has_the_known_weights(tmp_path: Path, weights: bytes) -> None:

@@ -11,9 +11,7 @@ from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.pretrained.find import find_model
 
 
-def test_the_hash_of_a_model_changes_with_each_of_its_files(
-    tmp_path: Path,
-) -> None:
+def test_the_hash_of_a_model_changes_with_each_of_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(GOLDEN / "many-langs" / "both", folder)
     hashes = {content_sha256(find_model(folder))}

@@ -26,11 +26,7 @@ def report_on(records: list[Record], model: str) -> None:
         ("seqvec", PROTEIN, None),
         ("seqvec", TEXT[:7], None),
         ("my-model", PROTEIN, None),
-        (
-            "pt",
-            PROTEIN,
-            "proteins, but the model pt was trained on Portuguese text. --model s",
-        ),
+        ("pt", PROTEIN, "proteins, but the model pt was trained on Portuguese text. --model s"),
         ("SeqVec", TEXT, "text, but the model SeqVec was trained on proteins. --model original"),
     ],
 )

@@ -60,7 +60,7 @@ def test_mirror_is_tried_before_published_addresses(
         monkeypatch.setenv("ELMO_MIRROR", address)
         assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
         assert {path.name for path in (cache / "tiny").iterdir()} == {
-            *("options.json", "weights.hdf5"),
+            *("options.json", "weights.hdf5")
         }
         shutil.rmtree(cache / "tiny")
 
@@ -77,20 +77,26 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
     assert find_model("tiny", with_softmax=True).softmax is not None
 
 
-def test_a_damaged_mirror_is_reported_and_leaves_no_file(
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"changed", ""), (None, "weights.hdf5: expected the sha256")]
+)
+def test_a_damaged_or_other_mirror_is_reported_and_leaves_no_file(
+    content: bytes | None,
+    problem: str,
     published: PublishedModel,
     mirror: Path,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (mirror / "tiny" / "weights.hdf5").write_bytes(b"changed")
+    path = weights_file(mirror / "tiny" / "weights.hdf5")
+    path.write_bytes(path.read_bytes() if content is None else content)
     monkeypatch.setenv("ELMO_MIRROR", str(mirror))
-    with pytest.raises(
-        ModelError, match=r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
-    ):
+    message = r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
+    with pytest.raises(ModelError, match=message):
         find_model("tiny")
     assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
+    assert problem in caplog.text
     assert not (cache / "tiny" / "weights.hdf5").exists()
 
 
@@ -109,11 +115,7 @@ def test_other_weights_of_a_mirror_are_refused(
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
 def test_known_weights_are_not_replaced_in_another_format(
-    published: PublishedModel,
-    mirror: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
+    published: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     pytest.importorskip("safetensors")
     convert_weights(TINY / "weights.hdf5", mirror / "tiny" / "weights.safetensors")

@@ -42,10 +42,8 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def text(folder: Path) -> None:
     Path("s.txt").write_text("a b\n")
-    return tmp_path
 
 
 def saved(*, is_zip: bool) -> bytes:

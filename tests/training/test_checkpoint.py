@@ -18,17 +18,13 @@ import torch
 from commands import elmo, start_elmo
 from runs import stop_after
 from strategies import small_architecture
-from training_runs import assert_same_weights, content, log_entries, prepare_folder, train
+from training_runs import assert_same_weights, content, log_entries, train
 from trials import trials
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 class KilledError(Exception):
@@ -49,12 +45,7 @@ def kill_after(n_steps: int) -> Callable[[], bool]:
 
 @pytest.mark.parametrize(
     ("state", "optimizer"),
-    [
-        ("zero", "adamw"),
-        ("carry", "adagrad"),
-        ("zero", "adagrad"),
-        ("carry", "adamw"),
-    ],
+    [("zero", "adamw"), ("carry", "adagrad"), ("zero", "adagrad"), ("carry", "adamw")],
 )
 def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) -> None:
     settings = {"state": state, "optimizer": optimizer, "eval_steps": 7}
@@ -307,9 +298,7 @@ def test_unexpected_errors_propagate_from_a_resume() -> None:
                 train("model", steps=2)
 
 
-def test_infinite_loss_keeps_the_last_checkpoint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_infinite_loss_keeps_the_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     train("model", steps=2)
     before = content("model")["checkpoint.pt"]
     monkeypatch.setattr(

@@ -35,10 +35,7 @@ lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_
 
 @given(st.lists(lines, min_size=1, max_size=3), st.booleans(), st.integers(0, 3))
 def test_text_resumes_after_any_window(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: list[list[str]],
-    compressed: bool,
-    seed: int,
+    tmp_path_factory: pytest.TempPathFactory, texts: list[list[str]], compressed: bool, seed: int
 ) -> None:
     texts[0].append("one more")  # There is at least one sentence.
     folder = tmp_path_factory.mktemp("text")
@@ -80,9 +77,7 @@ def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
     assert passes[0] != passes[1] or passes[1] != passes[2]
 
 
-def test_validation_lines_are_in_no_window(
-    tmp_path: Path,
-) -> None:
+def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(400)]
     text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
     n_tokens, _ = count_text(text, tmp_path, None)

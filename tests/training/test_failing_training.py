@@ -1,12 +1,14 @@
-"""Training in which the system refuses a call, or ends before it, goes on to equal weights."""
+"""Training in which the system refuses a call, or ends at any moment, goes on to equal weights."""
 
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import TESTS, run_python
 from failing_disk import Disk, kills, restore
-from training_runs import assert_same_weights, prepare_folder, train
+from training_runs import assert_same_weights, train
 
 from elmo_cli.errors import ElmoError
 
@@ -18,10 +20,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def assert_ends_equal(output: str) -> None:
@@ -50,3 +49,13 @@ def test_training_resumes_after_any_call_that_failed() -> None:
         with Disk([number]).used(), suppress(ElmoError):
             train(str(number), **SETTINGS)
         assert_ends_equal(str(number))
+
+
+@pytest.mark.long
+def test_run_killed_at_random_moments_equals_whole_run() -> None:
+    result = run_python(TESTS / "killed_training.py", timeout=3600)
+    assert result.returncode == 0, result.stdout + result.stderr
+    counts = json.loads(result.stdout.splitlines()[-1])
+    print(counts)  # noqa: T201
+    assert counts["kills"] > 0
+    assert counts["finished_runs"] > 0

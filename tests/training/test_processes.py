@@ -89,10 +89,7 @@ def finish(*processes: subprocess.Popen[bytes]) -> None:
 def test_two_processes_give_the_gradients_of_one(state: str) -> None:
     import torch
 
-    finish(
-        start("script.py", state, "one.pt"),
-        *start_two("script.py", state, "two.pt"),
-    )
+    finish(start("script.py", state, "one.pt"), *start_two("script.py", state, "two.pt"))
     one, one_loss = torch.load("one.pt", weights_only=True)
     two, two_loss = torch.load("two.pt", weights_only=True)
     assert one_loss == pytest.approx(two_loss, rel=1e-5)

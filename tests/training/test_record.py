@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 from runs import stop_after
-from training_runs import content, prepare_folder, train
+from training_runs import content, train
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import ModelError, StoppedError
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 from conftest import GOLDEN
 from strategies import make_model, small_architecture
-from training_runs import prepare_folder, train, tune, weights
+from training_runs import train, tune, weights
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import open_tensors
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def test_fine_tuning_keeps_weights_and_softmax() -> None:

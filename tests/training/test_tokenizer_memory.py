@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import elmo
-from training_runs import prepare_folder, train
+from training_runs import train
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -18,13 +18,11 @@ WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitesp
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
+def texts(training_folder: None) -> None:
     Path("text.txt").write_text("".join(RAW.replace("a", a) for a in "abcdefgh"))
     Path("raw.txt").write_text(RAW)
     Path("raw.conllu").write_text("1\tMr.\t_\n2\tsaid,\t_\n")
     train("model", tokenizer=make_tokenizer("moses"), steps=2, validation_file="raw.txt")
-    return tmp_path
 
 
 def test_model_folder_names_its_tokenizer() -> None:

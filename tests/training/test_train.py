@@ -8,6 +8,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +18,7 @@ from click.testing import Result
 from commands import assert_fails, assert_misused, elmo
 from conftest import GOLDEN
 from strategies import small_architecture
-from training_runs import assert_same_weights, log_entries, prepare_folder, train
+from training_runs import assert_same_weights, log_entries, train
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError, OptionsError, install_command
@@ -31,10 +32,7 @@ ROOT = Path(__file__).parents[2]
 WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
@@ -116,9 +114,7 @@ def test_trained_model_equals_allennlp() -> None:
         assert written[section].keys() == allennlps[section].keys()
 
 
-def test_steps_replace_epochs_and_can_be_extended(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_steps_replace_epochs_and_can_be_extended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
     for steps, taken in ((3, 3), (5, 5), (2, 5)):
         caplog.clear()
@@ -170,9 +166,7 @@ def test_preset_is_an_architecture() -> None:
     assert embedder.options == ElmoEmbedder().options
 
 
-def test_unused_vocabulary_size_gives_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     train("model", steps=1)
     size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
     result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
@@ -181,9 +175,7 @@ def test_unused_vocabulary_size_gives_a_warning(
     assert caplog.messages.count(message) == 1
 
 
-def test_missing_tensorboard_is_reported_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert_fails(
         elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
@@ -236,15 +228,6 @@ def test_perplexity_on_the_training_page_is_right() -> None:
     assert printed == pytest.approx(json.loads(blocks["perplexity"]), rel=0.01)
 
 
-@pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])
-def test_unusable_validation_text_stops_the_start(content: str) -> None:
-    Path("odd.txt").write_bytes(content.encode("latin-1"))
-    message = "odd.txt: no sentence" if not content.strip() else "odd.txt, line 2, column 1"
-    with pytest.raises(InputError, match=message):
-        train("new", validation_file="odd.txt")
-    assert not Path("new").exists()
-
-
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
@@ -254,7 +237,44 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
         train("new", state="carry", batch_size=3)
 
 
-def test_too_small_validation_share_leaves_no_folder() -> None:
-    with pytest.raises(InputError, match=r"--validation-share 1e-06: no line chosen among"):
-        train("new/model", validation_file=None, validation_share=1e-6)
+SPECIAL = "<S>\n</S>\n<UNK>\n"
+MOSES = {"files": ("text.txt", "text.conllu"), "tokenizer": make_tokenizer("moses")}
+
+
+@pytest.mark.parametrize(
+    ("odd", "settings", "message"),
+    [
+        ("", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
+        ("\n \n", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
+        ("a b\n\xff\n", {"validation_file": "odd.txt"}, "odd.txt, line 2, column 1"),
+        (
+            "",
+            {"validation_file": None, "validation_share": 1e-6},
+            "--validation-share 1e-06: no line chosen among",
+        ),
+        ("", MOSES, "--tokenizer has no effect with conllu"),
+        (
+            f"{SPECIAL}a\t9\nb\t8\nc\t7\n",
+            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
+            r"odd.txt, line 4: expected .* found 'a\\t9'. .*print \$1}",
+        ),
+        (
+            f"{SPECIAL}9 a\n8 b\n7 c\n6 d\n",
+            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
+            r"odd.txt, line 4: expected .* found '9 a'. .*print \$2}",
+        ),
+        (
+            f"{SPECIAL}a,9\nb,8\n",
+            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
+            "odd.txt: none of the first 420 tokens of text.txt is in this vocabulary",
+        ),
+    ],
+)
+def test_what_stops_the_start_leaves_no_folder(
+    odd: str, settings: dict[str, Any], message: str
+) -> None:
+    Path("text.conllu").write_text("1\ta\n")
+    Path("odd.txt").write_bytes(odd.encode("latin-1"))
+    with pytest.raises(InputError, match=f"^{message}"):
+        train("new/model", **settings)
     assert not Path("new").exists()

@@ -1,13 +1,12 @@
 """Training on GPUs, emulated and real, and the group of several processes."""
 
 from datetime import timedelta
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from training_runs import prepare_folder, train
+from training_runs import train
 
 from elmo_cli.errors import DeviceError, ElmoError
 from elmo_cli.model.weights import open_tensors
@@ -17,10 +16,7 @@ VARIABLES = dict(zip(("WORLD_SIZE", "RANK", "LOCAL_RANK"), "210", strict=True))
 VARIABLES |= {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 @pytest.mark.parametrize(("state", "negative_samples"), [("zero", 0), ("carry", 6)])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from commands import elmo
 from runs import stop_after
-from training_runs import assert_same_weights, prepare_folder, train
+from training_runs import assert_same_weights, train
 
-from elmo_cli.errors import InputError, ModelError, StoppedError
+from elmo_cli.errors import ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -23,23 +23,13 @@ SPECIAL = "<S>\n</S>\n<UNK>\n"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    prepare_folder(tmp_path, monkeypatch)
+def texts(training_folder: None) -> None:
     lines = [line.split() for line in Path("text.txt").read_text().splitlines() if line]
     json_lines = [json.dumps({"id": number, "tokens": line}) for number, line in enumerate(lines)]
     conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in lines]
     Path("text.jsonl").write_text("\n".join(json_lines))
     Path("text.conllu").write_text("\n\n".join(conllu) + "\n")
     Path("text.conllu.gz").write_bytes(gzip.compress(Path("text.conllu").read_bytes()))
-    return tmp_path
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "conllu", "conllu.gz"])
-def test_formats_give_the_weights_of_equal_text(suffix: str) -> None:
-    expected = train("text", steps=9)
-    perplexity = train("other", steps=9, files=(f"text.{suffix}",))
-    assert perplexity == expected
-    assert_same_weights("text", "other")
 
 
 def test_ids_of_records_are_ignored() -> None:
@@ -48,17 +38,6 @@ def test_ids_of_records_are_ignored() -> None:
     Path("ids.jsonl").write_text("\n".join(map(json.dumps, rows)))
     expected = train("text", steps=2, files=("text.jsonl",))
     assert train("other", steps=2, files=("ids.jsonl",)) == expected
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
-def test_formats_resume_to_equal_weights(suffix: str) -> None:
-    settings: dict[str, Any] = {"files": (f"text.{suffix}", "text.txt"), "epochs": 2}
-    expected = train("whole", **settings)
-    for step in (1, 5):
-        with pytest.raises(StoppedError):
-            train("parts", should_stop=stop_after(step), **settings)
-    assert train("parts", **settings) == expected
-    assert_same_weights("whole", "parts")
 
 
 def write_table(name: str) -> None:
@@ -75,22 +54,26 @@ def write_table(name: str) -> None:
         csv.writer(file).writerows([("id", "text", "said"), *rows])
 
 
-@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
-def test_a_column_of_a_table_trains_the_same_weights(name: str) -> None:
-    write_table(name)
-    settings: dict[str, Any] = {
-        "files": (name,),
-        "settings": TextSettings(text_column="said"),
-        "epochs": 2,
-    }
-    expected = train("text", files=("text.txt",), epochs=2)
-    with pytest.raises(StoppedError):
-        train("table", should_stop=stop_after(3), **settings)
-    with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
-        train("table", **settings | {"settings": TextSettings()})
-    assert train("table", **settings) == expected
-    assert_same_weights("text", "table")
-    assert "| text column | `said` |" in Path("table/card.md").read_text()
+FORMATS = ["text.jsonl", "text.conllu", "text.conllu.gz", "table.csv", "table.parquet"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_resume_to_the_weights_of_equal_text(name: str) -> None:
+    columns: dict[str, Any] = {}
+    if name.startswith("table"):
+        write_table(name)
+        columns = {"settings": TextSettings(text_column="said")}
+    expected = train("text", files=("text.txt", "text.txt"))
+    for step in (1, 5):
+        with pytest.raises(StoppedError):
+            train("parts", should_stop=stop_after(step), files=(name, name), **columns)
+    if columns:
+        with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
+            train("parts", files=(name, name), settings=TextSettings())
+    assert train("parts", files=(name, name), **columns) == expected
+    assert_same_weights("text", "parts")
+    if columns:
+        assert "| text column | `said` |" in Path("parts/card.md").read_text()
 
 
 def test_the_validation_share_of_a_column_is_measured() -> None:
@@ -162,27 +145,6 @@ def test_validation_share_of_records_keeps_their_tokens() -> None:
     assert all(json.loads(line)["tokens"][0] == "a b" for line in lines)
     assert "a b" in read_vocabulary("model/vocab.txt").words
     assert not Path("model/validation.txt").exists()
-
-
-def test_tokenizer_without_effect_is_an_error() -> None:
-    with pytest.raises(InputError, match="--tokenizer has no effect with conllu"):
-        train("model", files=("text.txt", "text.conllu"), tokenizer=make_tokenizer("moses"))
-    assert not Path("model").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("a\t9\nb\t8\nc\t7\n", r"words.txt, line 4: expected .* found 'a\\t9'. .*print \$1}"),
-        ("9 a\n8 b\n7 c\n6 d\n", r"words.txt, line 4: expected .* found '9 a'. .*print \$2}"),
-        ("a,9\nb,8\n", "words.txt: none of the first 420 tokens of text.txt is in this vocabulary"),
-    ],
-)
-def test_vocabulary_with_columns_is_an_error(words: str, message: str) -> None:
-    Path("words.txt").write_text(SPECIAL + words)
-    with pytest.raises(InputError, match=f"^{message}"):
-        train("model", vocabulary_file="words.txt", vocabulary_size=None)
-    assert not Path("model").exists()
 
 
 def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) -> None:
