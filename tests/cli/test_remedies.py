@@ -55,6 +55,14 @@ FILES: dict[str, str | bytes] = {
     "missing.csv": "word,count\nzebra,3\n",
     "upper-vocabulary": "<S>\n</S>\n<UNK>\nTHE\nCAT\n",
     "missing.txt": "NA null\n",
+    "empty.txt": "\n",
+    "forms.csv": "cat,a\ndog,a\n",
+    "keys.txt": "a/b\na/b/c\n",
+    "foreign.h5.partial": "x",
+    "quoted.csv": 'id,text\n1,"the" cat\n',
+    "sequence.fasta": "MKV\n>a\nMKV\n",
+    "page.html": "<html><body><p>the cat</p></body></html>",
+    "rich.rtf": "{\\rtf1\\ansi the cat\\par}",
 }
 """Inputs by their names."""
 
@@ -240,7 +248,6 @@ $ printf 'x,count,word\na,3,cat\n' > counts.csv; elmo surprisal the.txt --freque
 # Outputs
 ! elmo embed text.txt v.h5 --layers top
 v.h5 already exists, and was written with other options: --layers (all, not top). Use
---overwrite to start over.
 $ elmo embed text.txt v.h5 --layers top --overwrite
 5 sentences, 13 tokens
 ! elmo embed the.txt v.h5
@@ -382,7 +389,7 @@ Use `elmo neighbours --sentence`, or embed without --pooling.
 $ elmo neighbours --sentence 'the cat' pooled.h5
 a cat
 ! elmo neighbours --sentence 'the cat' v.h5
-`elmo embed --pooling mean` writes the former.
+`elmo embed --pooling mean` writes one per sentence.
 $ elmo neighbours --sentence 'the cat' pooled.h5
 a cat
 ! elmo neighbours cat 'the cat' bare.h5
@@ -493,6 +500,94 @@ $ elmo train text.txt --init-from model --output done --steps 2 --keep-checkpoin
 Wrote the model to done.
 $ elmo train text.txt --init-from done --output newer --steps 2 --dropout 0.5
 Wrote the model to newer.
+
+# Remedies of other kinds
+! elmo usages text.txt o.h5 --words empty.txt
+no words. Write one word per line, or lemma,form,form.
+$ printf 'cat,Cat\n' > forms.txt; elmo usages text.txt o.h5 --words forms.txt
+4 occurrences
+! elmo usages text.txt o.h5 --words forms.csv
+'a' is a form of 'cat' already. Name each form once.
+$ printf 'cat\ndog,a\n' > forms.csv; elmo usages text.txt o.h5 --words forms.csv
+6 occurrences
+! elmo plot cat all.npz o.svg --method pca
+`elmo usages --layers top` writes matrices.
+$ elmo usages text.txt top.npz --words words.txt --layers top
+4 occurrences
+$ elmo plot cat top.npz o.svg --method pca
+4 of 4 occurrences
+! elmo embed text.txt o.h5 --output p.h5
+choose one of OUTPUT and --output
+$ elmo embed text.txt --output p.h5
+5 sentences, 13 tokens
+! elmo predict
+give TEXT or --file FILE
+$ elmo predict --file the.txt
+line	rank
+! elmo predict --file passages.csv --split-sentences
+--split-sentences of a table requires --each
+$ elmo predict --file passages.csv --split-sentences --each --top 1
+rank
+! elmo embed keys.txt o.h5 --use-sentence-keys
+cannot name a dataset, or names an existing one. Remove --use-sentence-keys.
+$ elmo embed keys.txt o.h5
+2 sentences, 2 tokens
+! elmo embed text.txt foreign.h5 --overwrite
+foreign.h5.partial: not an unfinished `elmo embed` output. Move it away, or choose another output.
+$ mv foreign.h5.partial away; elmo embed text.txt foreign.h5
+5 sentences, 13 tokens
+! elmo embed text.txt o.h5 --shard 1/2 --state carry
+--shard requires --state zero or warm: carried states need all lines in their order. Remove --shard.
+$ elmo embed text.txt o.h5 --state carry
+5 sentences, 13 tokens
+! elmo embed text.txt o.npz --rows tokens
+--rows tokens requires Parquet or JSON lines, found npz
+$ elmo embed text.txt o.jsonl --rows tokens
+5 sentences, 13 tokens
+! elmo embed text.txt o.h5 --gamma 2
+--gamma requires --mix
+$ elmo embed text.txt o.h5 --gamma 2 --mix 1,1,1
+5 sentences, 13 tokens
+! elmo embed story.csv o.jsonl --word-column word --id-column story --keep-columns all
+because a row is a whole text; elmo surprisal prints a row per word
+$ elmo surprisal story.csv --word-column word --id-column story --keep-columns all
+13 tokens
+! elmo surprisal story.csv --word-column wort --id-column story
+The columns are 'story', 'word'. Name the text with --word-column.
+$ elmo surprisal story.csv --word-column word --id-column story
+13 tokens
+! elmo surprisal items.csv --regions text
+no column 'text'. The columns are 'id', 'item', 'n'. Name the text with --regions.
+$ elmo surprisal items.csv --regions item
+5 tokens
+! elmo surprisal nested.jsonl --regions text
+Name the text with --regions.
+$ elmo surprisal nested.jsonl --regions data.text
+2 tokens
+! elmo surprisal items.csv --pairs text,item
+no column 'text'. The columns are 'id', 'item', 'n'. Name the text with --pairs.
+$ elmo surprisal items.csv --pairs item,item
+2 pairs
+! elmo perplexity items.csv --text-column item --keep-columns all
+--keep-columns requires --per-sentence
+$ elmo perplexity items.csv --text-column item --keep-columns all --per-sentence
+5 tokens
+! elmo embed quoted.csv o.h5
+If quotes are text, use --quotes none.
+$ elmo embed quoted.csv o.h5 --quotes none
+1 row, 4 tokens
+! elmo embed sequence.fasta o.h5
+Use --input-format text to read one sentence per line.
+$ elmo embed sequence.fasta o.h5 --input-format text
+3 sentences, 3 tokens
+! elmo embed page.html o.h5
+Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`.
+$ pandoc page.html -t plain --wrap=none -o page.txt; elmo embed page.txt o.h5
+1 sentence, 2 tokens
+! elmo embed rich.rtf o.h5
+Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`.
+$ pandoc rich.rtf -t plain --wrap=none -o rich.txt; elmo embed rich.txt o.h5
+1 sentence, 2 tokens
 """
 """Commands, each with a part of what it prints. `!` begins a case: a command whose message has a
 remedy. `$` is a remedy of it. The last one of a case succeeds."""
@@ -542,6 +637,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "embed text.txt old.h5 --tokenizer moses:verbatim",
             "embed text.txt new.h5 --tokenizer moses",
             "usages text.txt u.npz --words words.txt",
+            "usages text.txt all.npz --words words.txt --layers all",
             "surprisal text.txt --plot v.h5.svg",
             "train text.txt --init-from model --output finished --steps 1",
             "train text.txt --init-from model --output done --steps 1 --keep-checkpoint",

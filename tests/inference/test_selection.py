@@ -158,7 +158,7 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"pooling": "median"}, "pooling 'median': unknown. Use mean, max, first, last"),
+        ({"pooling": "median"}, "--pooling 'median': unknown. Use mean, max, first, last."),
         ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},
@@ -181,7 +181,7 @@ def test_an_invalid_selection_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "both", "3", "-1", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
+    "text", ["", "both", "3", "-4", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
 )
 def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
     with pytest.raises(InputError) as caught:
