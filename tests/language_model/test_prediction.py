@@ -201,7 +201,7 @@ def test_wrong_texts_and_numbers_are_reported(model_folder: Path, model: Languag
         predict_words(model, [[GAP, "a", GAP]])
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
-    with pytest.raises(InputError, match=r"^temperature 0: must be above 0\.$"):
+    with pytest.raises(InputError, match=r"^--temperature 0: must be above 0\.$"):
         sample_sentences(model, ["a"], temperature=0)
     with pytest.raises(InputError, match=r"^a text to continue cannot contain a gap"):
         sample_sentences(model, ["a", GAP])
