@@ -57,7 +57,7 @@ TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
 _OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
-NAME_THE_TEXT: Final = "Name the text with --text-column."
+CHOOSE_COLUMN: Final = "Choose one with --text-column."
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -243,7 +243,7 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        error = f"expected a field {names}, found {_shown_fields(row)}. {NAME_THE_TEXT}"
+        error = f"expected a field {names}, found {_shown_fields(row)}. {CHOOSE_COLUMN}"
     if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]

@@ -93,4 +93,4 @@ def test_the_command_draws_its_list() -> None:
     assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
     assert elmo(*command, "--overwrite").exit_code == 0
     wrong = elmo("change", "old.npz", "new.npz", "--plot", "c.gif")
-    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")
+    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.")

@@ -229,7 +229,7 @@ def test_the_command() -> None:
         "Use `elmo neighbours --sentence`, or embed without --pooling.",
     )
     gif = elmo("plot", "bank", "v.hdf5", "x.gif")
-    assert_misused(gif, "x.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")
+    assert_misused(gif, "x.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.")
     refused("bank v.hdf5 bank.svg", "bank.svg: already exists. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",
@@ -237,5 +237,5 @@ def test_the_command() -> None:
     )
     assert_misused(
         elmo("plot", "bank", "x.svg"),
-        "give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg",
+        "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`",
     )

@@ -29,7 +29,7 @@ def test_surprisal_prints_the_ids_of_a_table(table: Path) -> None:
 def test_perplexity_lists_the_columns_if_one_is_missing(table: Path) -> None:
     result = CliRunner().invoke(main, ["perplexity", str(table)])
     assert result.exit_code == 1
-    assert "The columns are 'item', 'sentence'. Name the text with --text-column." in result.stderr
+    assert "The columns are 'item', 'sentence'. Choose one with --text-column." in result.stderr
 
 
 def test_predict_reads_texts_from_a_file(table: Path) -> None:

@@ -125,11 +125,11 @@ $ cut -f 2 items.txt | elmo embed - column.h5
 
 # Formats and columns
 ! elmo surprisal 'The cat sat .'
-It is the name of a file; to type words, pipe them into `elmo ... -`.
+Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`.
 $ echo 'The cat sat .' | elmo surprisal -
 4 tokens
 ! elmo usages text.txt o.h5 --words cat
-It is the name of a file; to type words, pipe them into `elmo ... -`.
+Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`.
 $ echo cat | elmo usages text.txt o.h5 --words -
 cat: 4 occurrences
 ! elmo embed objects.json o.h5 --input-format json
@@ -141,15 +141,15 @@ o.h5 is complete already
 $ cat objects.json | elmo embed - text.h5 --input-format text
 2 sentences, 10 tokens
 ! elmo embed items.csv o.h5
-Name the text with --text-column.
+Choose one with --text-column.
 $ elmo embed items.csv o.h5 --text-column item
 2 rows, 5 tokens
 ! elmo embed nested.jsonl o.h5
-found 'data', 'data.text'. Name the text with --text-column.
+found 'data', 'data.text'. Choose one with --text-column.
 $ elmo embed nested.jsonl o.h5 --text-column data.text
 1 record, 2 tokens
 ! elmo embed items.csv o.h5 --text-column item --id-column x
-Name the ids with --id-column.
+Choose one with --id-column.
 $ elmo embed items.csv o.h5 --text-column item --id-column n
 2 rows, 5 tokens
 ! elmo embed items.txt o.h5 --text-column text
@@ -157,7 +157,7 @@ it has no columns. If it is a table, use --input-format csv, or tsv with tabs.
 $ elmo embed items.txt o.h5 --text-column text --input-format tsv
 2 rows, 5 tokens
 ! elmo embed numbers.csv o.h5
-Warning: the texts of the table are numbers (3). Name the text with --text-column.
+Warning: the texts of the table are numbers (3). Choose another with --text-column.
 $ elmo embed numbers.csv o.h5 --text-column item --overwrite
 2 rows, 4 tokens
 ! elmo embed story.csv o.h5 --text-column word
@@ -444,7 +444,7 @@ has white space, which .vec cannot store. Choose HDF5 or npz.
 $ elmo word-vectors city.txt o.npz
 1 word
 ! elmo plot cat v.h5
-give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg
+give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`
 $ elmo plot cat v.h5 cat.svg --method pca
 4 of 4 occurrences
 

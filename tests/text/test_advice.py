@@ -115,7 +115,7 @@ PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.
 @pytest.mark.parametrize(
     ("texts", "warning"),
     [
-        (("5", "3"), "the texts of the table are numbers (5). Name the text with --text-column."),
+        (("5", "3"), "the texts of the table are numbers (5). Choose another with --text-column."),
         (("-1.5", " 1,200 ", "+3"), "the texts of the table are numbers (-1.5)."),
         (
             WORDS,

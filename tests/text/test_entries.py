@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from elmo_cli.errors import InputError
 from elmo_cli.text.ids import checked_records
 from elmo_cli.text.input_formats import FORMATS, open_input, open_records
-from elmo_cli.text.parsers import NAME_THE_TEXT
+from elmo_cli.text.parsers import CHOOSE_COLUMN
 from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
@@ -148,12 +148,12 @@ UNIQUE = (
         (
             "jsonl",
             "{}",
-            f"line 1: expected a field 'tokens' or 'text', found none. {NAME_THE_TEXT}",
+            f"line 1: expected a field 'tokens' or 'text', found none. {CHOOSE_COLUMN}",
         ),
         (
             "jsonl",
             rows({"id": "a", "sentence": "b"}),
-            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'. " + NAME_THE_TEXT,
+            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'. " + CHOOSE_COLUMN,
         ),
         (
             "jsonl",

@@ -114,13 +114,11 @@ def test_a_missing_column_lists_the_columns(name: str, tmp_path: Path) -> None:
     write(path, [{"key": "7", "sentence": "a b"}])
     columns = "The columns are 'key', 'sentence'."
     assert error_of(path) == (
-        f": no column 'tokens' or 'text'. {columns} Name the text with --text-column."
+        f": no column 'tokens' or 'text'. {columns} Choose one with --text-column."
     )
     assert error_of(path, TextSettings(text_column="x")).startswith(f": no column 'x'. {columns}")
     options = TextSettings(text_column="sentence", id_column="id")
-    assert error_of(path, options) == (
-        f": no column 'id'. {columns} Name the ids with --id-column."
-    )
+    assert error_of(path, options) == (f": no column 'id'. {columns} Choose one with --id-column.")
     options = TextSettings(text_column="sentence", keep_columns=("year",))
     assert error_of(path, options).startswith(f": no column 'year'. {columns}")
 
@@ -133,7 +131,7 @@ def test_a_missing_field_is_an_error_of_its_record(name: str, tmp_path: Path) ->
     location = "record 1" if name == "json" else "line 1"
     assert error_of(path, TextSettings(text_column="x")) == (
         f", {location}: expected a field 'x', found 'key', 'sentence'. "
-        "Name the text with --text-column."
+        "Choose one with --text-column."
     )
     options = TextSettings(text_column="sentence", id_column="id")
     assert error_of(path, options) == f", {location}: field 'id': expected an id, found none"
@@ -341,7 +339,7 @@ def test_the_fields_of_json_are_listed_with_their_paths(tmp_path: Path) -> None:
     path.write_text('[{"id": 1, "data": {"text": "The cat sat."}}]')
     assert error_of(path) == (
         ", record 1: expected a field 'tokens' or 'text', found 'id', 'data', 'data.text'. "
-        "Name the text with --text-column."
+        "Choose one with --text-column."
     )
 
 
