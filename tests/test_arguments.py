@@ -339,7 +339,7 @@ def test_messages_name_arguments_and_on_the_command_line_options(models: Models)
             "Use layout='packed', Parquet or JSON lines.",
         ),
         ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
-        ("Name the text with --text-column.", "Name the text with text_column."),
+        ("Choose one with --text-column.", "Choose one with text_column."),
         ("`elmo embed --pooling mean` writes it", "`elmo embed --pooling mean` writes it"),
         ("a word -- or --- two", "a word -- or --- two"),
         ("Use --tokenizer spacy:ja.", "Use tokenizer='spacy:ja'."),

@@ -191,7 +191,7 @@ def only_numbers(sample: Sample) -> str | None:
     """Return a warning if a column has numbers in place of texts."""
     if not (numbers := _matching(sample, r"[-+]?\d[\d.,]*", least=1, share=1)):
         return None
-    return f"the texts of the table are numbers ({numbers[0]}). Name the text with --text-column."
+    return f"the texts of the table are numbers ({numbers[0]}). Choose another with --text-column."
 
 
 def words_as_texts(sample: Sample) -> str | None:

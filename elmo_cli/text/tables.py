@@ -137,11 +137,11 @@ def choose_columns(
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
         option = "--word-column" if settings.word_column else settings.text_option
-        raise TableError(f"no column {text_names}. {listing} Name the text with {option}.")
+        raise TableError(f"no column {text_names}. {listing} Choose one with {option}.")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"
-        raise TableError(f"{missing} Name the ids with --id-column.")
+        raise TableError(f"{missing} Choose one with --id-column.")
     kept_columns = settings.keep_columns
     if kept_columns == ALL_COLUMNS:
         kept_columns = tuple(name for name in names if name not in (text, id_name))

@@ -182,7 +182,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for first, second, options, message in cases:
         with pytest.raises(ElmoError, match=message):
             read_occurrences(first, second, words, **options)
-    with pytest.raises(ElmoError, match=r"old\.hdf5 has the vectors of all tokens. Name"):
+    with pytest.raises(ElmoError, match=r"old\.hdf5 contains the vectors of all tokens. Name"):
         read_occurrences(old, old)
 
 

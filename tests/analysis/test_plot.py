@@ -203,8 +203,8 @@ ERRORS = {
     "bank same.hdf5 x.svg -q": "'bank': all occurrences have the same vector, as in layer 0",
 }
 MISUSES = {
-    "bank v.hdf5 x.gif": "x.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.",
-    "bank x.svg": "give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg",
+    "bank v.hdf5 x.gif": "x.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.",
+    "bank x.svg": "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`",
 }
 
 
@@ -277,7 +277,7 @@ def test_the_command_draws_its_list() -> None:
     assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
     assert elmo(*command, "--overwrite").exit_code == 0
     wrong = elmo("change", "old.npz", "new.npz", "--plot", "c.gif")
-    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")
+    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.")
 
 
 # Surprisals

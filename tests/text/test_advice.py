@@ -68,7 +68,7 @@ TYPOGRAPHY = (
     "--tokenizer moses for raw text, which makes them plain. Replace them first in text that is "
     "tokenized already."
 )
-NUMBERS = "the texts of the table are numbers ({}). Name the text with --text-column."
+NUMBERS = "the texts of the table are numbers ({}). Choose another with --text-column."
 WARNED: list[tuple[str, tuple[str | Expected, ...], str]] = [
     (f"a\nb {URL}\n{URL} c\n", ("text", BYTES), "2 tokens are " + LONG.format("bytes", 2)),
     (f"a\n\n{'é' * 25}", ("text", BYTES), "1 token is " + LONG.format("bytes", 3)),
