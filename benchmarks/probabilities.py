@@ -11,8 +11,13 @@ from setting import Row, Setting
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.probabilities import find_softmax
-from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax, write_softmax
+from elmo_cli.language_model.softmax import (
+    PREDICTIONS,
+    ROWS,
+    FullSoftmax,
+    find_softmax,
+    write_softmax,
+)
 from elmo_cli.settings import Precision
 
 DIM = 512

@@ -11,19 +11,9 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli import errors
 from elmo_cli.atomic import check_not_read
 from elmo_cli.engine import Engine
-from elmo_cli.errors import (
-    ComputationError,
-    ElmoError,
-    InputError,
-    OtherInputError,
-    OutputError,
-    StoppedError,
-    counted,
-    first_line,
-    size_text,
-)
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.inference.selection import pool_record
 from elmo_cli.model.model_options import ModelOptions
@@ -44,7 +34,7 @@ _PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `
 
 
 class EmbeddedRecord(NamedTuple):
-    """A record, its number in the input from 1, and its activations, see `apply_selection`.
+    """A record, its number in the input from 1, and its activations, see `selected_arrays`.
 
     They may share memory with the activations of other records of their window.
     """
@@ -85,7 +75,7 @@ def embed_file(
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
-        raise InputError(
+        raise errors.InputError(
             f"--state carry with --split-sentences of a table requires --batch-size 1, not "
             f"{batch_size}."
         )
@@ -108,7 +98,7 @@ def embed_file(
         arguments = (engine, plan, writer, selection, batch_size, record_filter)
         try:
             return _Run(*arguments, on_progress, should_stop).embed()
-        except OtherInputError:
+        except errors.OtherInputError:
             if not plan.overwrite:
                 raise
             writer.clear()
@@ -118,8 +108,6 @@ def embed_file(
 
 
 class _Part(NamedTuple):
-    """Sentence of a record."""
-
     item: ReadRecord
     tokens: Sentence
     is_last: bool = True
@@ -156,12 +144,12 @@ def embed_windows(
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
     note = FiniteCheck("", unit, "float32") if finite is None or pools_later else finite
     embed = partial(engine.embed_arrays, dtype=note.dtype, on_batch=note.add_batch)
-    results_of_record: list[Array | ComputationError] = []
+    results_of_record: list[Array | errors.ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
         results = list(results_of_record)
         results_of_record.clear()
-        error = next((each for each in results if isinstance(each, ComputationError)), None)
+        error = next((each for each in results if isinstance(each, errors.ComputationError)), None)
         if error is None:
             arrays = cast(list[Array], results)
             values = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
@@ -169,12 +157,12 @@ def embed_windows(
             return EmbeddedRecord(item.record, item.number, values)
         reason = f"{unit} {item.number:,}: {error}"
         if not skip_errors:
-            raise ComputationError(reason)
+            raise errors.ComputationError(reason)
         record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
         return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 
     def join_records(
-        parts: list[_Part], results: Iterable[Array | ComputationError]
+        parts: list[_Part], results: Iterable[Array | errors.ComputationError]
     ) -> Iterator[EmbeddedRecord]:
         for part, result in zip(parts, results, strict=True):
             results_of_record.append(result)
@@ -207,7 +195,7 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
     """Log how many records have no text. Their pooled vectors are zeros."""
     if n_empty:
         zeros = ", whose vectors are zeros" if pooled else ""
-        logger.warning("Warning: %s without text%s", counted(n_empty, unit), zeros)
+        logger.warning("Warning: %s without text%s", errors.counted(n_empty, unit), zeros)
 
 
 @dataclass
@@ -259,16 +247,17 @@ class _Run:
             is_ready = read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
             try:
                 self._write_windows(records, is_ready)
-            except StoppedError:
+            except errors.StoppedError:
                 message = f"Stopped after {self._last_record()}{self._outlook()}"
-                raise StoppedError(message) from None
+                raise errors.StoppedError(message) from None
             except Exception as error:
                 is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
-                if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
+                is_expected = is_of_cuda or is_out_of_memory(error)
+                if isinstance(error, errors.ElmoError) or not is_expected:
                     raise  # Not an expected error: let it propagate.
-                raise ComputationError(
+                raise errors.ComputationError(
                     f"the computation failed after {self._last_record()}: "
-                    f"{first_line(error).rstrip('.')}{self._outlook()}"
+                    f"{errors.first_line(error).rstrip('.')}{self._outlook()}"
                 ) from error
             self._finish(records.progress, read.example)
         return self._timed_summary()
@@ -302,7 +291,7 @@ class _Run:
                 run_state = {"place": checkpoint, "states": states, "skipped": self.skipped}
                 self.writer.checkpoint({**run_state, "n_empty": self.n_empty})
             if self.should_stop():
-                raise StoppedError
+                raise errors.StoppedError
         if records.error is not None:
             raise records.error
 
@@ -322,7 +311,6 @@ class _Run:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def _resume(self, records: ShardReader) -> None:
-        """Pass over the records of an earlier run, if there is one."""
         writer, unit = self.writer, self.plan.unit
         if not writer.run_state:
             return
@@ -331,22 +319,22 @@ class _Run:
             if not writer.is_complete:
                 writer.skip(number, read.record)
             if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
-                raise StoppedError(
+                raise errors.StoppedError(
                     f"Stopped after {unit} {number + 1:,}, which is embedded already."
                 )
         if records.error is not None:
             raise records.error
         if records.progress != progress:
             path = writer.path if writer.is_complete else writer.partial
-            raise OtherInputError(
+            raise errors.OtherInputError(
                 f"{path} was written for a different input: its first {progress.n_records:,} "
                 f"{unit}s differ. Use --overwrite to start over."
             )
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
-                raise OutputError(
+                raise errors.OutputError(
                     f"{writer.path} already exists, but contains only the first "
-                    f"{counted(progress.n_records, unit)} of this input. Use --overwrite to "
+                    f"{errors.counted(progress.n_records, unit)} of this input. Use --overwrite to "
                     "replace it."
                 )
             if records.error is not None:
@@ -388,12 +376,12 @@ class _Run:
     def _finish(self, progress: Progress, example: Record) -> None:
         try:
             self.record_filter.finish()
-        except ElmoError:
+        except errors.ElmoError:
             self.writer.clear()
             raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
+            logger.warning("Skipped %s in all", errors.counted(n_skipped, self.plan.unit))
         written = self.plan.output_format
         is_shown = written.pooled or written.name in FORMATS_WITH_ROWS
         if is_shown and not self.record_filter.attributes:  # A filter empties records with a text.
@@ -407,7 +395,6 @@ class _Run:
         self.writer.finish(end_attributes(n_records, progress, self.skipped, has_keys=has_keys))
 
     def _log_size(self) -> None:
-        """Log how large the output will be, and warn if there is too little space."""
         done, output_format = self.summary, self.plan.output_format
         n_input = self.plan.text.source.size
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
@@ -417,7 +404,7 @@ class _Run:
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free
-        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
+        text = f"about {errors.size_text(n_bytes)} to be written, {errors.size_text(free)} free"
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
             remedy = "Use --layers average, --pooling mean or --dtype float16 to write less."

@@ -32,7 +32,6 @@ from elmo_cli.settings import (
     Selection,
     TextSettings,
     layers_text,
-    mix_of,
     plan_file,
 )
 from elmo_cli.text.input_formats import open_input
@@ -96,16 +95,9 @@ class ElmoEmbedder:
         Raises:
             ElmoError: The model, or the device, is missing or invalid.
         """
-        settings = ModelSettings(
-            model,
-            options_file,
-            weight_file,
-            vocabulary_file,
-            state=state,
-            precision=precision,
-            device=str(cuda_device if device is None else device),
-            batch_tokens=batch_tokens,
-        )
+        files = model, options_file, weight_file, vocabulary_file, None
+        device = str(cuda_device if device is None else device)
+        settings = ModelSettings(*files, state, precision, device, batch_tokens)
         self._engine = load_engine(settings)
 
     @classmethod
@@ -230,18 +222,15 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(check_sentences(batch, "batch"))
-        engine = self.engine
-        embedded = engine.embed(sentences, self._selection(engine), self.device)
-        longest = max((len(sentence) for sentence in sentences), default=0)
-        shape = len(sentences), engine.options.n_layers, longest, engine.options.width
-        activations = torch.zeros(shape, device=self.device)  # (B, L, T, W)
-        mask = torch.zeros(len(sentences), longest, dtype=torch.int64, device=self.device)
-        rows = zip(activations, mask, map(result_or_raise, embedded), strict=True)
-        for row, row_mask, layers in rows:
+        embedded, options = self.embed_batch(batch), self.options
+        shape = len(embedded), max((layers.shape[1] for layers in embedded), default=0)
+        activations = np.zeros((len(embedded), options.n_layers, shape[1], options.width), "f4")
+        mask = np.zeros(shape, np.int64)
+        for row, row_mask, layers in zip(activations, mask, embedded, strict=True):
             row[:, : layers.shape[1]] = layers
             row_mask[: layers.shape[1]] = 1
-        return activations, mask
+        device = self.device
+        return torch.from_numpy(activations).to(device), torch.from_numpy(mask).to(device)
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence: float32, shape (L, T, W)."""
@@ -285,7 +274,7 @@ class ElmoEmbedder:
             InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
         engine = self.engine
-        selection = self._selection(engine, layers, mix_of(mix), gamma, pooling, normalize)
+        selection = self._selection(engine, layers, mix, gamma, pooling, normalize)
         windows = engine.run(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
@@ -295,9 +284,12 @@ class ElmoEmbedder:
         return (result_or_raise(result) for _, results in windows for result in results)
 
     @staticmethod
-    def _selection(engine: Engine, layers: Layers = "all", *choices: Any) -> Selection:
+    def _selection(
+        engine: Engine, layers: Layers = "all", mix: Sequence[float] | None = None, *choices: Any
+    ) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
-        return Selection(layers_text(layers), *choices).for_model(engine.options.n_layers)
+        numbers = None if mix is None else tuple(mix)
+        return Selection(layers_text(layers), numbers, *choices).for_model(engine.options.n_layers)
 
     def encode(
         self,
@@ -339,10 +331,8 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        files = self.files
-        settings = TextSettings(tokenizer=tokenizer or files.tokenizer, language=language)
-        chosen = settings.make_tokenizer(files.language, "moses")
-        self._warn_about_tokenizer(chosen, files.tokenizer)
+        chosen = self.files.make_tokenizer(tokenizer, language)
+        self._warn_about_tokenizer(chosen, self.files.tokenizer)
         listed = [texts] if isinstance(texts, str) else texts
         sentences = list(tokenize_texts(listed, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
@@ -468,22 +458,14 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        selection = Selection(layers_text(output_format), mix_of(mix), gamma, pooling, normalize)
-        written = OutputSettings(
-            file_format,
-            layout,
-            compression,
-            dtype,
-            forget_sentences,
-            use_sentence_keys,
-            overwrite,
-            rows,
-        )
+        numbers = None if mix is None else tuple(mix)
+        selection = Selection(layers_text(output_format), numbers, gamma, pooling, normalize)
+        flags = forget_sentences, use_sentence_keys, overwrite
+        written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
         plan = plan_file(text, output_file_path, selection, written, state=self.state)
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
 
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        """Log a warning if a tokenizer differs from the one of the model's training."""
         if trained not in (None, tokenizer.name):
             message = "Warning: the model was trained with tokenizer %s, not %s"
             logger.warning(message, trained, tokenizer.name)

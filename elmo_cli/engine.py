@@ -18,13 +18,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from elmo_cli.errors import ComputationError, check_at_least, utf8_name
 from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types
-from elmo_cli.inference.selection import apply_selection, empty_activations, selected_arrays
+from elmo_cli.inference.selection import choose_layers, selected_arrays
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.pretrained.files import ModelFiles, content_sha256
@@ -170,20 +169,6 @@ class Engine:
                 self.encoder.run([[]] * len(slots), slots)
         return [results.get(index, empty) for index in indices]
 
-    def embed(
-        self, sentences: list[Sentence], selection: Selection, device: torch.device
-    ) -> list[Tensor | ComputationError]:
-        """Embed a window on `device`: float32; see `apply_selection`. They may share memory."""
-
-        def compute(
-            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
-        ) -> Sequence[Tensor]:
-            layers = encoder.run(batch, slots=slots)  # (L, N, W)
-            return apply_selection(selection, layers, [len(tokens) for tokens in batch], device)
-
-        empty = empty_activations(selection, self.options.n_layers, self.options.width, device)
-        return self.compute(sentences, compute, empty)
-
     def embed_arrays(
         self,
         sentences: list[Sentence],
@@ -191,7 +176,7 @@ class Engine:
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = lambda are_finite: None,
     ) -> list[NDArray[Any] | ComputationError]:
-        """Embed a window in a data type, except for empty sentences. The arrays share memory.
+        """Embed a window in a data type, except for empty sentences; see `selected_arrays`.
 
         `on_batch` is called with whether all values of a batch are finite.
         """
@@ -217,8 +202,11 @@ class Engine:
         )
 
     def empty_activations(self, selection: Selection) -> Array:
-        """Return the activations of a sentence without tokens, float32."""
-        return empty_activations(selection, self.options.n_layers, self.options.width, CPU).numpy()
+        """Return the activations of a sentence without tokens: T is 0, or zeros if pooled."""
+        layers = torch.empty(self.options.n_layers, 0, self.options.width, device="cpu")
+        values = choose_layers(selection, layers)
+        array: Array = (values.sum(dim=-2) if selection.pooling else values).numpy()
+        return array
 
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""

@@ -121,9 +121,16 @@ class StoppedError(ElmoError):
     """A run that stopped because `should_stop` returned True."""
 
 
-def missing_if(error: OSError, kind: type[ElmoError], missing: type[ElmoError]) -> type[ElmoError]:
-    """Return the class `missing` for the error of a missing file, else `kind`."""
-    return missing if isinstance(error, FileNotFoundError) else kind
+_MISSING: Final[dict[type[ElmoError], type[ElmoError]]] = {
+    InputError: MissingInputError,
+    OptionsError: MissingOptionsError,
+    WeightsError: MissingWeightsError,
+}
+
+
+def class_of(error: OSError, kind: type[ElmoError]) -> type[ElmoError]:
+    """Return a kind of errors, or the class of this kind for a missing file."""
+    return _MISSING[kind] if isinstance(error, FileNotFoundError) else kind
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

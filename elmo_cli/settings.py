@@ -74,22 +74,18 @@ class ModelSettings:
         """Language, tokenizer and local files of the model; see `resolve_model`."""
         from elmo_cli.pretrained.find import resolve_model
 
-        return resolve_model(
-            self.model, self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
-        )
+        return resolve_model(self.model, *self._paths)
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
         from elmo_cli.pretrained.find import choose_model
 
-        return choose_model(
-            self.resolved.files or self.model,
-            self.options_file,
-            self.weight_file,
-            self.vocabulary_file,
-            self.softmax_file,
-            with_softmax=with_softmax,
-        )
+        model = self.resolved.files or self.model
+        return choose_model(model, *self._paths, with_softmax=with_softmax)
+
+    @property
+    def _paths(self) -> tuple[str | Path | None, ...]:
+        return self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
@@ -110,14 +106,12 @@ class Selection:
     mix: tuple[float, ...] | None = None
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
     gamma: float | None = None  # scale of the mix; None is 1
-    pooling: str | None = None
-    """One vector per sentence. None keeps one per token."""
-    normalize: bool = False
-    """Scale every vector to length 1. Zeros stay zeros."""
+    pooling: str | None = None  # One vector per sentence. None keeps one per token.
+    normalize: bool = False  # Scale every vector to length 1. Zeros stay zeros.
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
-            raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
+            raise SettingsError(f"--pooling {self.pooling!r}: unknown. Use {', '.join(POOLINGS)}.")
         if self.mix is None and self.gamma is not None:
             raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":
@@ -195,11 +189,6 @@ def _check_layers(name: str, n_layers: int) -> str:
     return ",".join(map(str, numbers))
 
 
-def mix_of(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
-    """Return the numbers of a mix as a `Selection` keeps them."""
-    return None if numbers is None else tuple(numbers)
-
-
 def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Settings:
     """Build settings from those options that have the name of a field; others are not read."""
     names = [field.name for field in fields(cast(Any, settings))]
@@ -210,8 +199,7 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 class Resources:
     """Resources of the workers of a distributed run, and how many of them a part may end."""
 
-    address: str | None = None
-    """Address of a cluster. None starts one on this machine for the run."""
+    address: str | None = None  # Address of a cluster. None starts one on this machine for the run.
     workers: int | None = None
     """Maximum number of workers. None is as many as the cluster has resources for."""
     cpus_per_worker: float = 1
@@ -246,10 +234,8 @@ def plan_file(
 ) -> FilePlan:
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     if text.settings.shard is not None and state == "carry":
-        raise SettingsError(
-            "--shard requires --state zero or warm: carried states need all lines in their "
-            "order. Remove --shard."
-        )
+        problem = "carried states need all lines in their order. Remove --shard."
+        raise SettingsError(f"--shard requires --state zero or warm: {problem}")
     input_name = text.format.name
     if written.use_sentence_keys and input_name != TEXT.name:
         raise SettingsError(f"--use-sentence-keys has no effect with {input_name}, which has ids")

@@ -13,19 +13,19 @@ import elmo_cli
 PACKAGE = Path(elmo_cli.__file__).parent
 
 BUDGETS = {
-    "analysis": 2_480,
-    "cli": 3_570,
-    "compiled": 305,
-    "distributed": 1_230,
-    "inference": 1_570,
-    "integrations": 440,
-    "language_model": 1_580,
-    "model": 1_810,
-    "outputs": 2_580,
-    "pretrained": 1_290,
+    "analysis": 2_430,
+    "cli": 3_550,
+    "compiled": 220,
+    "distributed": 1_200,
+    "inference": 1_550,
+    "integrations": 436,
+    "language_model": 1_645,
+    "model": 1_800,
+    "outputs": 2_540,
+    "pretrained": 1_260,
     "text": 2_700,
-    "training": 2_030,
-    "": 2_290,
+    "training": 1_985,
+    "": 2_280,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
 MAX_LINES = 23_500

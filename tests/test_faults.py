@@ -110,6 +110,8 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     ignoring = f"trap '' INT; exec {' '.join(python())} -m elmo_cli embed - out.hdf5 --model {TINY}"
     with subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
+        process.stdin.write(LINES)
+        process.stdin.flush()
         until(Path("out.hdf5.partial").exists)
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)

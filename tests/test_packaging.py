@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def test_addresses_are_set_in_one_place(documentation: str) -> None:
     pytest.importorskip("hatchling")
     hook = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))["CustomMetadataHook"]
     addresses = {"repository": "https://example.org/x/", "documentation": documentation}
-    metadata = {"version": "1"}
+    metadata: dict[str, Any] = {"version": "1"}
     hook(str(ROOT), {"paper": "https://example.org/paper", **addresses}).update(metadata)
     urls = {"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"}
     urls |= {"Changelog": "https://example.org/x/blob/main/CHANGELOG.md"}

@@ -10,7 +10,7 @@ silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too 
 does not converge.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,12 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import (
-    OnProgress,
-    VectorFiles,
-    find_occurrences,
-    open_occurrences,
-)
+from elmo_cli.analysis.occurrences import VectorFiles, find_occurrences, open_occurrences
 from elmo_cli.analysis.targets import MATCHES, check_words
 from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
@@ -42,14 +37,12 @@ CORRECTIONS: Final = ("bh", "bonferroni")
 Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
-_MAX_CLUSTERED: Final = 2000
-"""Maximum number of occurrences that are clustered; more are sampled."""
+_MAX_CLUSTERED: Final = 2000  # maximum number of occurrences that are clustered; more are sampled
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 
 Matrix = NDArray[np.floating]
-Occurrences = dict[str, Matrix]
-"""Vectors of the occurrences of each word, shape (n, W)."""
+Occurrences = dict[str, Matrix]  # vectors of the occurrences of each word, shape (n, W)
 
 
 class Change(NamedTuple):
@@ -81,7 +74,7 @@ def read_occurrences(
     *,
     match: str | None = None,
     ignore_case: bool = False,
-    on_progress: OnProgress = lambda n_records: None,
+    on_progress: Callable[[int], object] = lambda n_records: None,
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
 
@@ -134,16 +127,13 @@ def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
     if others:
         command = f"elmo usages TEXT OUT --words FILE --match {match}"
         problem = f"not made with --match {match}, or without a record of it"
-        raise SettingsError(
-            f"{' and '.join(others)}: {problem}. Make each of the files with `{command}`, where "
-            "OUT is HDF5 or Parquet."
-        )
+        remedy = f"Make each of the files with `{command}`, where OUT is HDF5 or Parquet."
+        raise SettingsError(f"{' and '.join(others)}: {problem}. {remedy}")
 
 
 def _read_matrices(
     files: VectorFiles, words: Mapping[str, str] | None, layers: Layers | None, *, ignore_case: bool
 ) -> Occurrences:
-    """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(source.has_targets for source in files.sources):
         remedy = "Name the words to compare with --words."
         raise SettingsError(f"{files.paths[0]} contains the vectors of all tokens. {remedy}")
@@ -160,7 +150,7 @@ def measure_change(
     *,
     permutations: int = 0,
     correction: str | None = None,
-    on_progress: OnProgress = lambda n_words: None,
+    on_progress: Callable[[int], object] = lambda n_words: None,
 ) -> list[Change]:
     """Measure the change of each word.
 

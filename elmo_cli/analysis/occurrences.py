@@ -57,8 +57,7 @@ class EmbeddedOccurrence(Occurrence):
     """Occurrence in a file, with its vector."""
 
     location: Location
-    vector: Array = field(compare=False)
-    """float, shape (W,)."""
+    vector: Array = field(compare=False)  # float, shape (W,)
 
 
 def find_occurrence(

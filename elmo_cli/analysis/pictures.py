@@ -31,9 +31,8 @@ from elmo_cli.settings import Direction
 from elmo_cli.text.records import check_batch
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
-_POINTS: Final = "points-"
-_BARS: Final = "bars-"
-"""Prefixes of the SVG ids of a group of points, and of a bar."""
+_POINTS: Final = "points-"  # beginning of the SVG id of a group of points
+_BARS: Final = "bars-"  # beginning of the SVG id of a bar
 _SVG: Final = "http://www.w3.org/2000/svg"
 _PAGE: Final = """\
 <!DOCTYPE html>
@@ -199,7 +198,6 @@ def plot_changes(
 
 
 def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
-    """Draw a line with a point per word, and the legend of the points."""
     values, rows = [change.change or 0 for change in changes], range(len(changes))
     axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
     p_values = [each.p if each.adjusted_p is None else each.adjusted_p for each in changes]
@@ -256,7 +254,6 @@ def plot_surprisals(
 def _draw_sentence(
     drawing: Drawing, axes: Any, sentence: Measured, directions: Sequence[str]
 ) -> None:
-    """Draw the bars of a sentence, in each direction beside each other."""
     units, width = sentence.result, 0.7 / len(directions)
     for number, name in enumerate(directions):
         offset = (number - (len(directions) - 1) / 2) * width

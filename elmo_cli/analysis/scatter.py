@@ -105,7 +105,6 @@ def plot_occurrences(
 def _check_number(
     paths: Sequence[str], word: str, n_occurrences: int, method: str, clusters: int | None
 ) -> None:
-    """Raise an `InputError` if there are too few occurrences for a picture."""
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences < minimum:
         number = counted(n_occurrences, "occurrence")

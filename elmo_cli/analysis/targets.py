@@ -23,9 +23,8 @@ POSITIONS: Final = "positions"
 MATCHES: Final = ("form", "lemma")
 """Texts that are compared with target words: tokens, or the lemmas of CoNLL-U."""
 
-_WORD: Final = "word"
-_FORM: Final = "form"
-"""Columns of a table of target words, as `elmo usages` writes them."""
+# Columns of a table of target words, as `elmo usages` writes them.
+_WORD, _FORM = "word", "form"
 
 
 def read_targets(

@@ -1,14 +1,8 @@
 """`elmo usages`: the vectors of the occurrences of target words in a text.
 
 Only sentences with a target word are computed, and only the vectors of target words are written:
-in HDF5, in npz with one matrix per word, or as a table. The table has one row per occurrence, in
-the order of the text:
-
-    word, form         target word, and the form that occurs
-    id, line, ...      as in `outputs.vector_rows`, without `token`
-    sentence           text of the line or sentence
-    tokens             its tokens, only if white space does not separate them
-    vector, ...        as in `outputs.vector_rows`
+in HDF5, in npz with one matrix per word, or as a table with one row per occurrence, in the order of
+the text. docs/change.md describes its columns.
 """
 
 import json
@@ -22,26 +16,12 @@ from typing import IO, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import (
-    MATCHES,
-    POSITIONS,
-    WORDS,
-    TargetFinder,
-    check_words,
-    target_positions,
-    target_words,
-)
+from elmo_cli.analysis import targets
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors import InputError, SettingsError, check_choice
-from elmo_cli.outputs.output_formats import (
-    Attributes,
-    FormatWriter,
-    OutputSettings,
-    RecordFilter,
-    has_own_tokens,
-)
+from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, RecordFilter
 from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
 from elmo_cli.settings import (
     FilePlan,
@@ -70,15 +50,15 @@ class _NpzUsagesWriter(FormatWriter):
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._words: dict[str, str] = json.loads(attributes[WORDS])
+        self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
         self._rows: dict[str, list[Array]] = {word: [] for word in self._words.values()}
         self._no_rows = np.empty((0, 0), output_format.dtype)
 
     def write(self, number: int, record: Record, values: Array) -> None:
         rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
         self._no_rows = rows[:0].copy()
-        positions = [] if record.error is not None else target_positions(record)
-        words = target_words(record, positions, self._words)
+        positions = [] if record.error is not None else targets.target_positions(record)
+        words = targets.target_words(record, positions, self._words)
         for word, row in zip(words, rows, strict=True):
             self._rows[word].append(row.copy())
 
@@ -89,22 +69,19 @@ class _NpzUsagesWriter(FormatWriter):
 
 
 class _UsageRows(TokenRows):
-    """Rows of the occurrences of target words."""
-
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        super().__init__(output_format, attributes)
-        self._words: dict[str, str] = json.loads(attributes[WORDS])
-        others = {name: value for name, value in attributes.items() if name != WORDS}
-        self.keeps_tokens = has_own_tokens(others)
+        others = {name: value for name, value in attributes.items() if name != targets.WORDS}
+        super().__init__(output_format, others)
+        self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:
-        return target_positions(record)
+        return targets.target_positions(record)
 
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
         forms = [record.tokens[position] for position in positions]
         tokens = {"tokens": [record.tokens] * len(forms)} if self.keeps_tokens else {}
         return {
-            "word": target_words(record, positions, self._words),
+            "word": targets.target_words(record, positions, self._words),
             "form": forms,
             **self.origin(number, record, positions),
             "sentence": [record.text] * len(forms),
@@ -136,14 +113,12 @@ class Usages(NamedTuple):
 
 
 class _TargetFilter(RecordFilter):
-    """Filter that keeps the target words of each record, and counts them."""
-
     def __init__(
         self, words: Mapping[str, str], plan: FilePlan, match: str, *, ignore_case: bool
     ) -> None:
         self._words, self._source = words, plan.text.source.name
         self._by_lemma, self._ignore_case = match == "lemma", ignore_case
-        self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
+        self.attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}
         if self._by_lemma or ignore_case:
             self.attributes["match"] = f"{match}, ignore case" if ignore_case else match
         self.writer_type = _WRITERS.get(plan.output_format.name)
@@ -151,7 +126,7 @@ class _TargetFilter(RecordFilter):
 
     def begin(self) -> None:
         self.counts = Counter(dict.fromkeys(self._words.values(), 0))
-        self._finder = TargetFinder(self._words, ignore_case=self._ignore_case)
+        self._finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
 
     def prepare(self, record: Record) -> Record:
         """Return a record with the positions of its target words. Without any, it is blank."""
@@ -159,14 +134,14 @@ class _TargetFilter(RecordFilter):
         if not found:
             return record._replace(text="", tokens=[])
         self.counts.update(found.values())
-        attributes = {**record.attributes, POSITIONS: ",".join(map(str, found))}
+        attributes = {**record.attributes, targets.POSITIONS: ",".join(map(str, found))}
         if "match" in self.attributes:
-            attributes[WORDS] = json.dumps([*found.values()], ensure_ascii=False)
+            attributes[targets.WORDS] = json.dumps([*found.values()], ensure_ascii=False)
         return record._replace(attributes=attributes)
 
     def select(self, record: Record, activations: Array) -> Array:
         """Return the activations of the target words: (L, n, W) or (n, W)."""
-        return activations[..., target_positions(record), :]
+        return activations[..., targets.target_positions(record), :]
 
     def finish(self) -> None:
         warning = self._finder.warning()
@@ -201,7 +176,7 @@ def plan_usages(
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
-    check_choice("match", match, MATCHES)
+    check_choice("match", match, targets.MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
         raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
     return plan
@@ -255,7 +230,7 @@ def write_occurrences(
             read.
         ElmoError: The output cannot be written.
     """
-    check_words(words)
+    targets.check_words(words)
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
     written = OutputSettings(overwrite=overwrite)

@@ -23,14 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
-from elmo_cli.errors import (
-    InputError,
-    MissingInputError,
-    SettingsError,
-    first_line,
-    load_extra,
-    shown,
-)
+from elmo_cli.errors import InputError, SettingsError, class_of, first_line, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
@@ -90,14 +83,11 @@ class VectorSource:
     paths: list[Path | str]
     attributes: dict[str, Any]
     """Attributes that record how the file was made. They are empty in JSON lines and npz."""
-    words: list[str]
-    """Target words that are known before the file is read."""
+    words: list[str]  # target words that are known before the file is read
     forms: dict[str, str]
     """Target word of each form. Tables, and files of lemmas, fill it while they are read."""
-    has_targets = True
-    """False in a file with the vectors of all tokens."""
-    has_forms = True
-    """False if a token is a target word itself, in place of its form."""
+    has_targets = True  # False in a file with the vectors of all tokens
+    has_forms = True  # False if a token is a target word itself, in place of its form
     stored_layers: str | None
     """Selection of layers that the file was written with, or None if it is not recorded."""
     layer_numbers: list[int]
@@ -235,7 +225,6 @@ class _UsagesFile(VectorSource):
         self.stored_layers = self.attributes.get("layers", numbers or None)
 
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        """Yield one record per occurrence; see `VectorSource.read`."""
         rows = self.layer_rows(layers)
         with self._reporting_damage():
             for number, record, position, word, values in self._read_rows():
@@ -250,11 +239,10 @@ class _UsagesFile(VectorSource):
 
     @contextmanager
     def _reporting_damage(self) -> Iterator[None]:
-        """Convert errors of the format to an `InputError` with the path."""
         try:
             yield
-        except FileNotFoundError:
-            raise MissingInputError(f"{self.path}: no such file") from None
+        except FileNotFoundError as error:
+            raise class_of(error, InputError)(f"{self.path}: no such file") from None
         except InputError:
             raise
         except _DAMAGE as error:
@@ -263,8 +251,6 @@ class _UsagesFile(VectorSource):
 
 
 class _Table(_UsagesFile):
-    """Base of the readers for tables."""
-
     _vector_columns: list[str]
 
     def _check_columns(self, columns: Iterable[str]) -> None:
@@ -300,8 +286,6 @@ class _Table(_UsagesFile):
 
 
 class _JsonlUsages(_Table):
-    """Reader for JSON lines."""
-
     def _read_header(self) -> None:
         _, columns = next(self._objects(), (0, None))
         if columns is None:
@@ -320,7 +304,6 @@ class _JsonlUsages(_Table):
             yield row
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the objects with their line numbers, from 1."""
         with Source(self.path) as source:
             lines, _ = source.lines()
             for number, line in enumerate(lines, start=1):
@@ -334,8 +317,6 @@ class _JsonlUsages(_Table):
 
 
 class _ParquetUsages(_Table):
-    """Reader for Parquet."""
-
     def _read_header(self) -> None:
         with self._open() as file:
             from pyarrow.types import is_floating, is_nested

@@ -1,15 +1,6 @@
 """One vector per word: from the token encoder, the softmax, or the mean over its occurrences.
 
-The suffix of a file chooses its format:
-
-.hdf5, .h5           a dataset `embedding`, float32, shape (V, W), one row per word: the format
-                     of bilm-tf, and of the weights of a word-level model
-.txt, .vec, .w2v     word2vec's text format: V and W, then one line per word with the word and
-                     its W values; compressed if `.gz` follows
-.bin                 word2vec's binary format
-.npz                 arrays of NumPy: `words`, `vectors`, and `counts` if they are known
-.tsv                 for the Embedding Projector: one line per word with its values; the words,
-                     and counts if they are known, are in NAME.metadata.tsv
+The suffix of a file chooses its format; docs/word-vectors.md describes all formats.
 """
 
 import gzip
@@ -286,7 +277,6 @@ def _count_occurrences(
 
 
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
         known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(f"{path}: unknown suffix {path.suffix!r}. Choose {known}.")

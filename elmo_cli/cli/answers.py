@@ -225,7 +225,7 @@ def read_pair_table(
 
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
-        raise SettingsError(f"--text-column {names[0]}: expected the columns of two sentences.")
+        raise SettingsError(f"--text-column {names[0]}: name two, such as sentence1,sentence2.")
 
     def find(columns: Mapping[str, object], side: int, tokens: Sentence) -> Occurrence:
         word = str(columns.get(f"word{side}", columns.get("word")) or "")
@@ -255,7 +255,6 @@ def read_pair_table(
 def _parsed_rows(
     path: str, settings: TextSettings, tokenizer: Tokenizer, parse: Callable[[Record], _Query]
 ) -> Iterator[list[_Query]]:
-    """Yield the parsed rows of a table, in lists of rows that are ready together."""
     from elmo_cli.text.input_formats import open_input, open_records
 
     text = open_input(path, settings, tokenizer)
@@ -270,7 +269,6 @@ def _parsed_rows(
 
 
 def _column(columns: Mapping[str, object], name: str) -> object:
-    """Return the value in a column. Raise an `InputError` if the column is missing."""
     if name not in columns:
         others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
         raise InputError(f"no column {name!r}.{others}")

@@ -18,10 +18,8 @@ from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
 
-OUTPUT = "output"
-"""Name of the option -o, which gives the last argument."""
-OTHER_OPTIONS = "Other options"
-"""Heading of -q, -v and --help; it comes last."""
+OUTPUT = "output"  # name of the option -o, which gives the last argument
+OTHER_OPTIONS = "Other options"  # heading of -q, -v and --help; it comes last
 
 
 class Option(click.Option):

@@ -159,7 +159,6 @@ def distribute(
 
 
 def _print_status(folder: str, *, as_json: bool) -> None:
-    """Print the status. The exit status is 1 if parts are missing."""
     from elmo_cli.distributed.workers import read_status
     from elmo_cli.outputs.parts import Folder
 

@@ -15,7 +15,6 @@ _FORMATS: Final = Path(__file__).with_name("formats.txt")
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
-    """Return the commands and the topic `formats`, if they begin with `start`."""
     names = [*getattr(ctx.find_root().command, "commands", ()), "formats"]
     return [name for name in names if name.startswith(start)]
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LINE_SECONDS = 30.0
-"""Seconds between two lines of progress in a log file."""
+_LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
 _AS_ONE_SECONDS = 0.2
 """Maximum time between signals that count as one: `timeout -s INT` sends the signal twice."""
 

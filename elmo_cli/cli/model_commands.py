@@ -7,7 +7,6 @@ import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completions import complete_models
 from elmo_cli.cli.help_commands import describe_installation
 from elmo_cli.errors import counted, size_text
 from elmo_cli.json_form import json_text
@@ -20,11 +19,11 @@ from elmo_cli.outputs.output_formats import DTYPES
 @options.flag("--downloaded", help="List only the models on this disk.")
 @options.option(
     "--remove NAME",
-    shell_complete=complete_models,
+    shell_complete=options.complete_models,
     excludes="--all or --language or --downloaded or --json",
     help="Delete the files of a downloaded model.",
 )
-@options.json_option("a JSON array with one object per model")
+@options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
 def models(
     show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
 ) -> None:
@@ -79,8 +78,8 @@ def _table(descriptions: list[dict[str, Any]]) -> str:
 
 
 @command()
-@click.argument("model", required=False, shell_complete=complete_models)
-@options.json_option("a JSON object")
+@click.argument("model", required=False, shell_complete=options.complete_models)
+@options.flag("--json", "as_json", help="Print a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and card.
 
@@ -127,7 +126,6 @@ def _text(description: dict[str, Any]) -> str:
 
 
 def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """Return the architecture of a model in words, with units."""
     lstm, characters = description["options"]["lstm"], description["options"]["char_cnn"]
     n_words, clip = description["words"], lstm["cell_clip"]
     lstm_layer = f"{lstm['dim']:,} cells and {lstm['projection_dim']:,} outputs per direction"
@@ -147,7 +145,7 @@ def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 @command()
-@click.argument("name", shell_complete=complete_models)
+@click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 @options.path_option(
     "--from FILE|FOLDER",

@@ -1,22 +1,62 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the completion of their values with TAB."""
 
 import csv
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
-from elmo_cli.cli.completions import complete_columns, complete_models, complete_values
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
-from elmo_cli.text.input_formats import FORMATS
+from elmo_cli.text.input_formats import FORMATS, PARQUET, find_format, names_in_head
+from elmo_cli.text.sources import Source
+from elmo_cli.text.tables import column_types
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
+
+
+# Names of the parameters whose files have columns.
+_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")
+
+
+def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionItem]:
+    """Return the models whose names begin with `start`, and let the shell add files."""
+    from elmo_cli.pretrained.registry import MODELS
+
+    names = [model.name for model in MODELS if model.name.startswith(start)]
+    return [CompletionItem(start, type="file"), *map(CompletionItem, names)]
+
+
+def complete_values(*values: str) -> Callable[..., list[str]]:
+    """Return a `shell_complete` that offers values. Users may type other values."""
+    return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
+
+
+def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[str]:
+    """Return the columns of the input that begin with `start`, or with its part after a comma."""
+    before, comma, begin = start.rpartition(",")
+    # click leaves arguments in `ctx.args` if the last option has no value yet.
+    paths = [*map(ctx.params.get, _SOURCES), *ctx.args]
+    for path in filter(os.path.isfile, filter(None, paths)):
+        with suppress(Exception):  # Completion is silent.
+            names = _read_columns(path, ctx)
+            return [f"{before}{comma}{name}" for name in names if name.startswith(begin)]
+    return []
+
+
+def _read_columns(path: str, ctx: click.Context) -> list[str]:
+    with Source(path) as source:
+        found = find_format(source, ctx.params.get("input_format"))
+        is_parquet = found.name == PARQUET.name
+        return [*column_types(source)] if is_parquet else names_in_head(source, found)
 
 
 def option(name: str, *names: str, **settings: Any) -> Decorator:
@@ -34,7 +74,6 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # It is not generic befo
     """Fixed set of values. `json` is the old name of `jsonl`."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the choice with a name; see `click.Choice`."""
         is_old_name = value == "json" and "json" not in self.choices and "jsonl" in self.choices
         return str(super().convert("jsonl" if is_old_name else value, param, ctx))
 
@@ -47,11 +86,6 @@ def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> De
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     """Add an option with a whole number."""
     return option(*names, type=click.IntRange(least), metavar="N", **settings)
-
-
-def json_option(what: str, **settings: Any) -> Decorator:
-    """Add --json."""
-    return flag("--json", "as_json", help=f"Print {what}.", **settings)
 
 
 def row_options(**settings: Any) -> Decorator:

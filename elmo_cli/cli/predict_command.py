@@ -36,8 +36,6 @@ _READING = (
 
 @dataclass(frozen=True)
 class _Choices:
-    """Options for what is predicted and printed."""
-
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -133,8 +131,7 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
-    columns: tuple[str, ...]
-    """Names of the columns that name a text."""
+    columns: tuple[str, ...]  # names of the columns that name a text
     chunks: Iterator[list[Record]]
     are_from_file: bool
     kept_columns: Mapping[str, object] = MappingProxyType({})
@@ -143,7 +140,6 @@ class _Texts(NamedTuple):
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
     ) -> "Iterator[ScoredRecord[Answer]]":
-        """Yield each text with its answer."""
         from elmo_cli.language_model.scoring import ScoredRecord, record_names
 
         numbers = count(1)
@@ -156,7 +152,6 @@ class _Texts(NamedTuple):
 
 
 def _joined(answers: "list[Answer]") -> "Answer":
-    """Join the substitutes in the sentences of a record."""
     from elmo_cli.language_model.prediction import Substitutes
 
     parts = [answer for answer in answers if isinstance(answer, Substitutes)]
@@ -192,7 +187,6 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
 def _finder(
     model: "LanguageModel", choices: _Choices
 ) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
-    """Return the function that finds the answers to texts, and the columns of their rows."""
     from elmo_cli.language_model import prediction
 
     def chosen(*names: str) -> dict[str, Any]:
@@ -214,7 +208,6 @@ def _finder(
 
 
 def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    """Print the answer to each text: lines for people, or rows."""
     from elmo_cli.language_model.prediction import Prediction, rows_of
 
     find, columns = _finder(model, choices)
@@ -226,7 +219,7 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
         for scored in texts.answered(find):
             answer = scored.result
             if rows is not None:
-                rows.write(rows_of(answer, model.vocabulary), scored.record.columns, scored.names)
+                rows.write(rows_of(answer, model), scored.record.columns, scored.names)
             else:
                 for line in _lines(answer):
                     click.echo(line)
@@ -239,7 +232,6 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
 
 
 def _lines(answer: "Answer") -> Iterator[str]:
-    """Yield the lines of an answer for people."""
     from elmo_cli.language_model.prediction import Prediction, Samples
 
     if isinstance(answer, Samples):

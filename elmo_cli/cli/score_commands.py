@@ -11,7 +11,6 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.completions import complete_columns
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
@@ -50,7 +49,6 @@ def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> 
 
 
 def _score_options(function: Any) -> Any:
-    """Add the options of a text and of a language model that scores it, in batches."""
     batch_size = options.batch_size_option(requires="--state carry")
     speed = option_group("Speed", options.batch_tokens_option, batch_size)
     function = options.language_model_options(speed(function))
@@ -139,8 +137,6 @@ def _table(text_perplexity: "Perplexity") -> str:
 
 @dataclass(frozen=True)
 class _Choices:
-    """Options for what is measured and printed."""
-
     direction: Direction = "forward"
     entropy: bool = False
     words_by: str | None = None
@@ -183,7 +179,7 @@ class _Choices:
     option(
         "--regions COLUMN",
         excludes="--pairs or --text-column or --word-column",
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Print one row per region. In COLUMN, `|` separates the regions of each text.",
     ),
     path_option(
@@ -195,13 +191,13 @@ class _Choices:
     option(
         "--pairs GOOD,BAD",
         type=options.split_names,
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
     option(
         "--group-by COLUMN",
         requires="--pairs",
-        shell_complete=complete_columns,
+        shell_complete=options.complete_columns,
         help="Also print the accuracy of --pairs for each value of COLUMN.",
     ),
 )
@@ -249,16 +245,16 @@ def surprisal(
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    column, splits_words = choices.regions or text_settings.text_column, bool(choices.words_by)
-    text_settings = replace(text_settings, text_column=column, splits_words=splits_words)
-    default = "moses" if splits_words else "whitespace"
+    text_settings = replace(text_settings, splits_words=bool(choices.words_by))
+    if choices.regions:
+        text_settings = replace(text_settings, text_column=choices.regions, text_option="--regions")
+    default = "moses" if text_settings.splits_words else "whitespace"
     opened = loading.open_text(source, text_settings, model_settings, default)
     print_rows_of = _print_pairs if choices.pairs else _print_units
     print_rows_of(opened, choices, model_settings)
 
 
 def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
-    """Print a row per token, word or region, and draw them."""
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequencies import read_frequencies
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks
@@ -300,7 +296,6 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
 
 
 def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
-    """Print a row per pair of sentences, and the accuracy on standard error."""
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)

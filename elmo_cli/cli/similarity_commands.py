@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import (
-    RowWriter,
-    cell,
-    print_rows,
-    read_pair_table,
-    read_queries,
-    read_query_table,
-)
+from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, option_group, typed_options
-from elmo_cli.cli.completions import complete_values
 from elmo_cli.errors import InputError, ModelError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
@@ -48,7 +39,7 @@ if TYPE_CHECKING:
 @options.option(
     "--layer N|average",
     aliases=("--layers",),
-    shell_complete=complete_values("average", "0", "1", "2"),
+    shell_complete=options.complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
@@ -107,21 +98,24 @@ def cosine(
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
     if pairs is not None:
-        chunks = read_pair_table(pairs, text_settings, tokenizer)
+        chunks = answers.read_pair_table(pairs, text_settings, tokenizer)
     elif pair is not None:
         chunks = iter([[pair]])
     else:
-        chunks = read_queries(lambda line: find(line.split("\t")))
+        chunks = answers.read_queries(lambda line: find(line.split("\t")))
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layer, table=pair is not None)
         return
     names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
-    with print_rows(row_format, ["line", *names]) as rows:
+    with answers.print_rows(row_format, ["line", *names]) as rows:
         _write_pairs(embedder, chunks, layer, rows)
 
 
 def _write_pairs(
-    embedder: "ElmoEmbedder", chunks: "Iterable[list[PairRow]]", layer: str | None, rows: RowWriter
+    embedder: "ElmoEmbedder",
+    chunks: "Iterable[list[PairRow]]",
+    layer: str | None,
+    rows: answers.RowWriter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
     from elmo_cli.analysis.neighbours import similarities
@@ -141,7 +135,6 @@ def _write_pairs(
 
 
 def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
-    """Return the cosine of a layer, or of each layer and of the average."""
     cosines = [*similarity.layers, similarity.average]
     if layer is None:
         return cosines
@@ -158,7 +151,7 @@ def _print_cosines(
         pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
         for similarity in similarities(embedder, pairs):
             if layer is not None or not table:
-                click.echo("\t".join(map(cell, _cosines(similarity, layer))))
+                click.echo("\t".join(map(answers.cell, _cosines(similarity, layer))))
                 continue
             lines = [similarity.first.marked, similarity.second.marked, ""]
             lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
@@ -242,7 +235,7 @@ def neighbours(
         if queries is None:
             chunks = _read_queries(arguments, sentence, occurrence, tokenizer)
         else:
-            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            chunks = answers.read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
         settings: dict[str, Any] = {"top": top, "layers": layers, "other_words": other_words}
         find = partial(word_neighbours, embedder, files, **settings)
@@ -252,7 +245,7 @@ def neighbours(
             for nearest in results:
                 _print(files, nearest)
             return
-        with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+        with answers.print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
             for number, nearest in enumerate(results, start=1):
                 rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
@@ -260,7 +253,6 @@ def neighbours(
 def _search(
     files: "VectorFiles", chunks: "Iterable[list[Occurrence]]", find: "Callable[..., Neighbours]"
 ) -> "Iterator[list[Neighbour]]":
-    """Yield the neighbours of each query, and print the mean cosine of the files."""
     for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
@@ -288,7 +280,7 @@ def _read_queries(
 
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
-        return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
+        return answers.read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
     if not (tokens := tokenizer.tokenize(sentence)):
         raise click.UsageError("--sentence must not be empty.")
     return [[Occurrence(tokens, 0)]]

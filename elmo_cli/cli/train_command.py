@@ -10,7 +10,6 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
-from elmo_cli.cli.completions import complete_models
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
@@ -68,7 +67,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
     option(
         "--init-from NAME|FOLDER",
-        shell_complete=complete_models,
+        shell_complete=options.complete_models,
         help="Fine-tune this model. A weights file requires --options-file.",
     ),
     _file(

@@ -255,7 +255,6 @@ def change(
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
-    """Print the words with a change, and name the others on standard error."""
     from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
 
     measured = [change for change in changes if change.change is not None]

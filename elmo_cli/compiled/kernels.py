@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kernel: TypeAlias = Callable[..., None]
-"""Function in C. It runs on all threads of torch."""
+Kernel: TypeAlias = Callable[..., None]  # Function in C. It runs on all threads of torch.
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _C_TYPES: dict[Any, Any] = {
@@ -38,20 +37,15 @@ def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
 
 def read_constant(name: str) -> int:
     """Return a constant of the C source. The library must have been compiled."""
-    return _read_constant(name, torch.backends.cpu.get_cpu_capability())
+    library = _load_library(torch.backends.cpu.get_cpu_capability())
+    assert library is not None
+    return ctypes.c_int64.in_dll(library, name).value
 
 
 def processor_has(instructions: str) -> bool:
     """Return whether torch finds instructions such as "avx512_bf16" in the processor."""
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
-
-
-@cache
-def _read_constant(name: str, processor: str) -> int:
-    library = _load_library(processor)
-    assert library is not None
-    return ctypes.c_int64.in_dll(library, name).value
 
 
 def has_tiles() -> bool:

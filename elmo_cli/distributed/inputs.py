@@ -127,7 +127,6 @@ def _type_of_ids(id_type: Any) -> Any:
 
 
 def _common_type(first: Any, second: Any) -> Any:
-    """Return the type for the values of two types."""
     import pyarrow
 
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]
@@ -242,10 +241,8 @@ def split_inputs(
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            raise SettingsError(
-                f"{path}: --split-sentences requires text alone, or tables alone. Embed them to "
-                "two folders."
-            )
+            problem = "--split-sentences requires text alone, or tables alone"
+            raise SettingsError(f"{path}: {problem}. Embed them to two folders.")
         text.check_format(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
         split = _split_rows if input_format.name == "parquet" else _split_lines

@@ -117,11 +117,8 @@ def open_plan(
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
         stored = read_plan(folder) or plan  # Another run may have been faster.
     if differing := _differences(stored, recorded, inputs):
-        raise OutputError(
-            f"{folder.location} belongs to another run. These differ: "
-            f"{shown(', '.join(differing))}. "
-            f"{OTHER_FOLDER}"
-        )
+        remedy = f"These differ: {shown(', '.join(differing))}. {OTHER_FOLDER}"
+        raise OutputError(f"{folder.location} belongs to another run. {remedy}")
     return stored
 
 

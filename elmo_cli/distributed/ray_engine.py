@@ -22,26 +22,17 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from elmo_cli import errors
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import (
-    DeviceError,
-    ElmoError,
-    InputError,
-    counted,
-    first_line,
-    install_command,
-    load_extra,
-    option_names,
-)
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.vector_rows import nested_array
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings, settings_from
-from elmo_cli.text.records import check_sentence
+from elmo_cli.text.records import tokenize_texts
 from elmo_cli.text.tables import TableError, choose_columns
 
 logger = logging.getLogger(__name__)
@@ -63,9 +54,8 @@ class _Worker:
         """Return when the worker runs."""
 
     def embed(self, part: Part) -> PartResult:
-        """Embed a part."""
         torch.set_num_threads(self._n_threads)
-        with option_names():
+        with errors.option_names():
             return self._embed(part, device=self._device)
 
 
@@ -109,8 +99,8 @@ def _results(
                 try:
                     ray.get(call)
                 except ray.exceptions.RayError as error:
-                    reason = first_line(error)
-                    raise ElmoError(f"Ray cannot start a worker: {reason}") from None
+                    reason = errors.first_line(error)
+                    raise errors.ElmoError(f"Ray cannot start a worker: {reason}") from None
             else:
                 worker, part = at_work.pop(call)
                 yield _result_of(ray, call, part, resources.attempts)
@@ -138,7 +128,7 @@ def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
     except ray.exceptions.RayTaskError as error:  # An error of our code.
         raise error.cause from None
     except ray.exceptions.RayError:
-        reason = f"{part}: ended {counted(attempts, 'worker')}. It is given up."
+        reason = f"{part}: ended {errors.counted(attempts, 'worker')}. It is given up."
         return PartResult(part.number, "none", error=reason)
 
 
@@ -146,11 +136,11 @@ def load_ray() -> Any:
     """Import Ray, unless it is too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray = load_extra("--engine ray", "ray", "ray")
+    ray = errors.load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
-        raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
-            f"Use {install_command('ray')}."
+        raise errors.ElmoError(
+            f"--engine ray requires Ray 2.51 or newer, and Ray {ray.__version__} is installed. "
+            f"Use {errors.install_command('ray')}."
         )
     return ray
 
@@ -164,12 +154,12 @@ def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
         try:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
         except Exception as error:
-            reason = first_line(error)
+            reason = errors.first_line(error)
             if isinstance(error, TimeoutError):
                 reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
             elif isinstance(error, OSError):
                 reason = error.strerror or reason
-            raise ElmoError(
+            raise errors.ElmoError(
                 f"--address {address}: cannot connect to a Ray cluster: {reason}. Without "
                 "--address, the run starts its own."
             ) from None
@@ -183,10 +173,8 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            raise DeviceError(
-                f"--{name.lower()}s-per-worker {size:g}: the cluster has {cluster.get(name, 0):g} "
-                f"{name}s in all. Ask for fewer."
-            )
+            problem = f"the cluster has {cluster.get(name, 0):g} {name}s in all. Ask for fewer."
+            raise errors.DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem}")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 
@@ -225,7 +213,7 @@ class EmbedBatch:
         self._column = column
         known = {"dtype", *vars(model), *vars(text), *vars(selection)}
         if unknown := sorted(options.keys() - known):
-            raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
+            raise errors.InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
@@ -234,15 +222,11 @@ class EmbedBatch:
             names = batch.column_names if is_table else list(batch)
             name = choose_columns(names, settings.text).text_columns[0]
         except TableError as error:
-            raise InputError(f"the batch: {error}") from None
-        texts = batch[name]
+            raise errors.InputError(f"the batch: {error}") from None
+        column = batch[name].to_pylist() if is_table else batch[name]
+        texts = ["" if text is None else text for text in column]
         tokenize = settings.text.make_tokenizer(default="moses").tokenize
-        sentences = [
-            tokenize(text or "")
-            if text is None or isinstance(text, str)
-            else check_sentence(text, f"{name}[{index}]", "a string or a list of tokens")
-            for index, text in enumerate(texts.to_pylist() if is_table else texts)
-        ]
+        sentences = tokenize_texts(texts, tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))
         values = [as_dtype(each, settings.dtype) for each in embedded]
@@ -251,6 +235,6 @@ class EmbedBatch:
             return batch.append_column(self._column, nested_array(values, pooled=is_pooled))
         if not isinstance(batch, dict):
             return batch.assign(**{self._column: [value.tolist() for value in values]})
-        column = np.empty(len(values), object)
-        column[:] = values
-        return {**batch, self._column: np.stack(values) if is_pooled else column}
+        new = np.empty(len(values), object)
+        new[:] = values
+        return {**batch, self._column: np.stack(values) if is_pooled else new}

@@ -136,7 +136,6 @@ def run_parts(
 
 
 def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
-    """Complete the folder if no part is missing."""
     n_done = len(find_done(folder, plan.sha256))
     if n_done < counts.n_done:
         read_column_types(folder, plan.sha256)  # It raises an error if the plan is not there.

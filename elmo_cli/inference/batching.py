@@ -95,7 +95,6 @@ def compute_window(
 def _compute_or_catch(
     compute: _Compute[_Result], batch: Sequence[int]
 ) -> Sequence[_Result] | ComputationError:
-    """Compute a batch, and return an error if it does not fit into memory."""
     try:
         return compute(batch)
     except (RuntimeError, MemoryError) as error:

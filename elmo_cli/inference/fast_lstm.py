@@ -207,7 +207,6 @@ class FastLstm:
         self._steps(*shape, *inputs, *weights, *memory, *written)
 
     def _run_in_turn(self, steps: _Steps, buffers: _Buffers) -> None:
-        """Run steps one by one."""
         hidden, cells = steps.before
         start = first = 0
         all_parents = torch.split(steps.parents, steps.gates.sizes)

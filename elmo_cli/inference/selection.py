@@ -1,9 +1,9 @@
 """From the layers of a batch to activations: layers are chosen or mixed, pooled, normalized."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -13,8 +13,6 @@ from torch.nn import functional
 
 from elmo_cli.inference.batching import split_by_size
 from elmo_cli.settings import Selection
-
-_Values = TypeVar("_Values", Tensor, NDArray[Any])
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "all": lambda layers: layers,
@@ -30,63 +28,40 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 _CHUNK_TOKENS: Final = 512  # tokens whose layers are chosen together, while they are in the cache
 
 
-def apply_selection(
-    selection: Selection, layers: Tensor, lengths: Sequence[int], device: torch.device
-) -> list[Tensor]:
-    """Compute the activations of a batch on its device, then move them to another.
-
-    `layers` are float, shape (L, N, W), sentence after sentence of at least one token. Return
-    float32, shape (n, T, W) per sentence, or (T, W) for one layer. Pooled, they are (n, W) or (W,).
-    For `word_emb`, W / 2 replaces W.
-    """
-    return [
-        each
-        for values, chunk in _select_chunks(selection, layers, lengths)
-        for each in _split(values.to(device), chunk, selection)
-    ]
-
-
 def selected_arrays(
     selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
 ) -> tuple[list[NDArray[Any]], bool]:
-    """Compute activations as `apply_selection`, on the CPU, in a data type.
+    """Compute the activations of a batch in a data type, and whether all values are finite.
 
-    Return arrays, which share memory, and whether all values are finite.
+    `layers` are float, shape (L, N, W), sentence after sentence of at least one token. The arrays
+    share memory. They have the shape (n, T, W) per sentence, or (T, W) for one layer. Pooled, they
+    are (n, W) or (W,). For `word_emb`, W / 2 replaces W.
     """
     arrays: list[NDArray[Any]] = []
-    are_finite = True
-    for values, chunk in _select_chunks(selection, layers, lengths):
-        converted = values.to(getattr(torch, dtype)).to("cpu")
-        if not converted.sum().isfinite():  # The sum of finite values may overflow.
-            are_finite &= bool(torch.stack(converted.aminmax()).isfinite().all())
-        arrays += _split(converted.numpy(), chunk, selection)
-    return arrays, are_finite
-
-
-def _select_chunks(
-    selection: Selection, layers: Tensor, lengths: Sequence[int]
-) -> Iterator[tuple[Tensor, list[int]]]:
-    """Yield the activations of some sentences, float32, with their lengths."""
-    end = 0
+    are_finite, end = True, 0
     most = _CHUNK_TOKENS if layers.device.type == "cpu" else sys.maxsize
     for chunk in split_by_size(lengths, most, sys.maxsize, length=int):
         start, end = end, end + sum(chunk)
-        values = choose_layers(selection, layers[:, start:end].float())
-        if selection.pooling is not None:
-            if values.device.type == "mps":
-                values = values.to("cpu")  # Not all versions of torch can pool on MPS.
-            values = pool_tokens(values, chunk, selection.pooling)  # (..., B, W)
-        if selection.normalize:
-            values = functional.normalize(values, dim=-1)
-        yield values, chunk
+        selected = _select(selection, layers[:, start:end].float(), chunk)
+        values = selected.to(getattr(torch, dtype)).to("cpu")
+        if not values.sum().isfinite():  # The sum of finite values may overflow.
+            are_finite &= bool(torch.stack(values.aminmax()).isfinite().all())
+        array = values.numpy()
+        if selection.pooling is None:
+            ends = accumulate(chunk)
+            arrays += [array[..., end - n : end, :] for end, n in zip(ends, chunk, strict=True)]
+        else:
+            arrays += [array[..., index, :] for index in range(len(chunk))]
+    return arrays, are_finite
 
 
-def _split(values: _Values, lengths: Sequence[int], selection: Selection) -> list[_Values]:
-    """Split the activations of some sentences; see `apply_selection`."""
+def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Tensor:
+    values = choose_layers(selection, layers)
     if selection.pooling is not None:
-        return [values[..., index, :] for index in range(len(lengths))]
-    ends = accumulate(lengths)
-    return [values[..., end - n : end, :] for end, n in zip(ends, lengths, strict=True)]
+        if values.device.type == "mps":
+            values = values.to("cpu")  # Not all versions of torch can pool on MPS.
+        values = pool_tokens(values, lengths, selection.pooling)  # (..., B, W)
+    return functional.normalize(values, dim=-1) if selection.normalize else values
 
 
 def pool_record(selection: Selection, values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -114,14 +89,6 @@ def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
     numbers = [int(part.removeprefix("lstm")) for part in selection.layers.split(",")]
     chosen = layers[torch.tensor(numbers, device=layers.device)]  # (n, N, W)
     return chosen[0] if len(numbers) == 1 else chosen
-
-
-def empty_activations(
-    selection: Selection, n_layers: int, width: int, device: torch.device
-) -> Tensor:
-    """Return the activations of a sentence without tokens: T is 0, or zeros if pooled."""
-    values = choose_layers(selection, torch.empty(n_layers, 0, width, device=device))
-    return values if selection.pooling is None else values.sum(dim=-2)
 
 
 def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:

@@ -69,7 +69,7 @@ class PairTable:
         if len(self.columns) != 2:
             names = ",".join(self.columns)
             raise SettingsError(
-                f"--pairs: expected the columns GOOD,BAD of one row per pair, found {names}"
+                f"--pairs {names}: name two columns, separated by a comma, such as good,bad."
             )
         if self.settings.text_column is not None:
             raise SettingsError("--text-column has no effect with the two columns of --pairs")
@@ -81,7 +81,7 @@ class PairTable:
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*columns, *filter(None, [self.group]), bad]))
-        return replace(self.settings, text_column=good, keep_columns=columns)
+        return replace(self.settings, text_column=good, text_option="--pairs", keep_columns=columns)
 
     def measure(
         self,
@@ -119,7 +119,6 @@ class PairTable:
             yield ScoredRecord(names, self._keep_columns(record), pair)
 
     def _keep_columns(self, record: Record) -> Record:
-        """Return a record with only those columns that the row of its pair repeats."""
         chosen = self.settings.keep_columns
         if chosen == ALL_COLUMNS:
             chosen = tuple(name for name in record.columns if name not in self.columns)
@@ -128,7 +127,6 @@ class PairTable:
 
 
 def _sum(sentences: list[Surprisals]) -> list[float]:
-    """Return the surprisal of sentences in each direction."""
     sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
     return sums
 

@@ -24,13 +24,7 @@ from elmo_cli.errors import InputError, SettingsError, check_at_least
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
-from elmo_cli.model.vocabulary import (
-    END_TOKEN,
-    SPECIAL_TOKENS,
-    START_TOKEN,
-    UNKNOWN_TOKEN,
-    Vocabulary,
-)
+from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, Text, check_sentence, tokenize_texts
 
@@ -71,8 +65,7 @@ class Samples(NamedTuple):
     """Random continuations of a text."""
 
     tokens: Sentence
-    samples: list[Sentence]
-    """Sentences, including the text."""
+    samples: list[Sentence]  # sentences, including the text
 
 
 Answer = Prediction | Substitutes | Samples
@@ -167,7 +160,7 @@ def substitute_words(
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
     if (n_gaps := text.count(GAP)) > 1:
-        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
+        raise InputError(f"{' '.join(text)}: {n_gaps} gaps ({GAP}). Fill all but one of them.")
     return text
 
 
@@ -236,12 +229,12 @@ def sample_sentences(
         InputError: `temperature` is not above 0, or the text has a gap.
     """
     if not temperature > 0:
-        raise SettingsError(f"temperature {temperature}: expected a number above 0")
+        raise SettingsError(f"--temperature {temperature}: must be above 0.")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     text = model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
     if GAP in text:
-        raise InputError(f"a text to continue cannot have a gap ({GAP})")
+        raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in random]
@@ -276,7 +269,7 @@ def _draw(
     return model.vocabulary.words[index]
 
 
-def rows_of(answer: Answer, vocabulary: Vocabulary) -> Iterator[list[object]]:
+def rows_of(answer: Answer, model: LanguageModel) -> Iterator[list[object]]:
     """Yield the rows of predicted words, the most probable word first, or of samples."""
     if isinstance(answer, Samples):
         for number, sample in enumerate(answer.samples, start=1):
@@ -286,6 +279,6 @@ def rows_of(answer: Answer, vocabulary: Vocabulary) -> Iterator[list[object]]:
             yield [rank, *candidate]
     else:
         for position, token in enumerate(answer.tokens):
-            known = token in vocabulary and token != UNKNOWN_TOKEN
+            known = token in model.vocabulary and token != UNKNOWN_TOKEN
             for rank, candidate in enumerate(answer.candidates[position], start=1):
                 yield [position, token, known, rank, *candidate]

@@ -31,13 +31,7 @@ from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    InitialState,
-    ModelSettings,
-    Precision,
-    TextSettings,
-)
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
 from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record, Sentence, Text, check_sentences, id_value, tokenize_texts
@@ -95,17 +89,8 @@ class LanguageModel:
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
         """
-        settings = ModelSettings(
-            model,
-            options_file,
-            weight_file,
-            vocabulary_file,
-            softmax_file,
-            state=state,
-            precision=precision,
-            device=str(device),
-            batch_tokens=batch_tokens,
-        )
+        files = model, options_file, weight_file, vocabulary_file, softmax_file
+        settings = ModelSettings(*files, state, precision, str(device), batch_tokens)
         self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
 
     @classmethod
@@ -147,8 +132,7 @@ class LanguageModel:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Tokenizer of raw texts: the training's if it is known, else moses."""
-        settings = TextSettings(tokenizer=self.files.tokenizer)
-        return settings.make_tokenizer(self.files.language, "moses")
+        return self.files.make_tokenizer()
 
     def tokenize(self, text: str) -> Sentence:
         """Split a raw text into tokens, as the methods do that take raw texts."""

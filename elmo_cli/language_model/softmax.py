@@ -9,10 +9,13 @@ The published models have this file next to their weights, for both directions. 
 these names too. The rows are in the order of the vocabulary.
 
 A vocabulary has up to 800,000 words. Neither its vectors nor the logits of many predictions are in
-memory together: both are split, and sums of exponentials are added up.
+memory together: both are split, and sums of exponentials are added up. In C, logits stay in the
+cache. The kernels are for float32, and with AMX for bfloat16. The bits of a prediction depend
+neither on other predictions nor on the number of threads.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +23,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from elmo_cli.compiled.kernels import CompiledLinear, make_linear
-from elmo_cli.compiled.probabilities import Words, bfloat16_logits, find_softmax, log_probabilities
+from elmo_cli.compiled import kernels
 from elmo_cli.errors import WeightsError
 from elmo_cli.inference.precision import exact_products
 from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
@@ -39,6 +42,9 @@ HELD_BYTES: Final = 512 * 2**20  # maximum size that is read once; a larger soft
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""
+Words = tuple[int, kernels.Linear, Tensor]
+"""R consecutive words of a vocabulary: index of the first, a layer that multiplies with their
+vectors, and biases, float32, shape (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
@@ -161,9 +167,9 @@ class FullSoftmax:
             yield self._pack(first, weight.to(self._device), bias.to(self._device))
 
     def _pack(self, first: int, weight: Tensor, bias: Tensor) -> Words:
-        is_half = self._dtype == torch.bfloat16
-        layer = CompiledLinear(weight.to(self._dtype)) if is_half else make_linear(weight, bias)
-        return first, layer, bias
+        if self._dtype == torch.bfloat16:
+            return first, kernels.CompiledLinear(weight.to(self._dtype)), bias
+        return first, kernels.make_linear(weight, bias), bias
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
@@ -183,3 +189,62 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     """Compute `logits.logsumexp(dim=1)` in place of the logits, without a copy."""
     largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
+
+
+def find_softmax(dtype: torch.dtype, name: str = "probabilities") -> kernels.Kernel | None:
+    """Return a function in C for the softmax that multiplies values of a data type, or None."""
+    is_half, float32 = dtype == torch.bfloat16, torch.float32
+    if is_half and not kernels.has_tiles():
+        return None
+    inputs = dtype, dtype, float32, torch.int64  # contexts, weights, biases, targets
+    types = int, int, int, int, *inputs, int, float32, torch.float64, float32
+    return kernels.find_kernel(f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types)
+
+
+def log_probabilities(
+    vocabulary: Iterable[Words],
+    contexts: Tensor,
+    targets: Tensor,
+    dtype: torch.dtype,
+    *,
+    with_entropy: bool = False,
+) -> Tensor:
+    """Compute log probabilities as `FullSoftmax.of_targets`, with layers that were packed."""
+    kernel, n = find_softmax(dtype), len(targets)
+    assert kernel is not None
+    factors, targets = _prepare(contexts, dtype), targets.contiguous()
+    # Per prediction: reference, sum of exponentials, sum of logits times them, target's logit.
+    sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
+    sums[:, 0] = -1e30
+    for first, words, bias in vocabulary:
+        n_chunks = -(-len(bias) // kernels.read_constant("probabilities_chunk"))
+        totals = torch.empty(n_chunks, n, 3, device="cpu")
+        numbers = n, words.weight.shape[1], first, len(bias)
+        kernel(*numbers, factors, words.weight, bias, targets, with_entropy, totals, sums, None)
+    reference, total, mean, target = sums.t().contiguous()
+    bits = [target - reference - total.log2(), total.log2() - mean / total]
+    return torch.stack(bits[: 1 + with_entropy]) * math.log(2)
+
+
+def bfloat16_logits(contexts: Tensor, words: kernels.Linear, bias: Tensor) -> Tensor:
+    """Multiply contexts, (N, P), with R packed words to logits, float32, shape (N, R)."""
+    kernel = find_softmax(torch.bfloat16, "logits")
+    assert kernel is not None
+    logits = torch.empty(len(contexts), len(bias), device="cpu")
+    numbers = len(contexts), words.weight.shape[1], 0, len(bias)
+    factors = _prepare(contexts, torch.bfloat16)
+    kernel(*numbers, factors, words.weight, bias, None, 0, None, None, logits)
+    return logits
+
+
+def _prepare(contexts: Tensor, dtype: torch.dtype) -> Tensor:
+    """Multiply contexts by log2(e). In bfloat16, put them into tiles: (N / t, units / t, t, t)."""
+    contexts = (contexts * math.log2(math.e)).to(dtype)
+    if dtype == torch.float32:
+        return contexts.contiguous()
+    tile, (n, dim) = kernels.read_constant("tile"), contexts.shape
+    n_rows, n_columns = -(-n // tile), -(-dim // (2 * tile))
+    rows = functional.pad(contexts, (0, -dim % (2 * tile), 0, -n % tile))
+    # Copies of 8 bytes are faster than copies of 2.
+    parts = rows.view(torch.float64).view(n_rows, tile, n_columns, tile // 2)
+    return parts.transpose(1, 2).contiguous().view(dtype)

@@ -100,9 +100,9 @@ def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
 
 
 def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
-    actual = "none" if token is None else repr(token)
+    actual = "has no tokens" if token is None else f"differs from the token {token!r}"
     return InputError(
-        f"{location}: expected the tokens of the {kind}, found {actual}. "
+        f"{location}: the {kind} {actual}. "
         f"Choose a --tokenizer that changes no characters and joins no {kind}s."
     )
 
@@ -234,8 +234,7 @@ class SurprisalTable:
     frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from the
     ranks in the vocabulary; the name of their column says so."""
-    with_regions: bool = False
-    """Add the region of each word."""
+    with_regions: bool = False  # add the region of each word
 
     @property
     def columns(self) -> list[str]:
@@ -293,7 +292,6 @@ class SurprisalTable:
     def _add(
         self, unit: Unit, surprisals: Surprisals, frequencies: Mapping[str, float]
     ) -> UnitSurprisal:
-        """Add the surprisals of the tokens of a unit."""
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
             nothing: list[float | None] = [None] * len(SLOTS[self.direction])

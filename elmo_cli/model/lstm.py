@@ -166,7 +166,6 @@ def autocast_dtype(values: Tensor) -> torch.dtype:
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:
-    """Return the rows of each step."""
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
-from elmo_cli.errors import MissingOptionsError, OptionsError, missing_if, shown
+from elmo_cli.errors import OptionsError, class_of, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
 from elmo_cli.text.report import TokenLimit
 from elmo_cli.text.sources import read_text
@@ -117,7 +117,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
-        kind = missing_if(error, OptionsError, MissingOptionsError)
+        kind = class_of(error, OptionsError)
         raise kind(f"{path}: cannot read the options: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise a ValueError.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
@@ -240,7 +240,6 @@ _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_409
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
-    """Return the architecture of the model whose config.json has this content."""
     # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name

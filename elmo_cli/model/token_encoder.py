@@ -15,13 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.model.lstm import autocast_dtype
 from elmo_cli.model.model_options import CharacterOptions
-from elmo_cli.model.vocabulary import (
-    END_TOKEN,
-    N_CHARACTERS,
-    START_TOKEN,
-    Vocabulary,
-    character_ids,
-)
+from elmo_cli.model.vocabulary import BOUNDARIES, N_CHARACTERS, Vocabulary, character_ids
 from elmo_cli.text.records import check_sentences
 
 CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
@@ -35,7 +29,7 @@ _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 class TokenEncoder(nn.Module):
     """Base of all token encoders: from tokens to ids, and from ids to token vectors."""
 
-    boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)  # around every sentence
+    boundaries: tuple[str, str] = BOUNDARIES  # around every sentence
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""

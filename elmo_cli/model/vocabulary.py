@@ -15,13 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, MissingInputError, missing_if
+from elmo_cli.errors import InputError, class_of
 from elmo_cli.text.sources import not_utf8, read_text
 
 N_MARKS: Final = 2  # ids of a token that mark its start and end
 
 START_TOKEN: Final = "<S>"
 END_TOKEN: Final = "</S>"
+BOUNDARIES: Final = (START_TOKEN, END_TOKEN)
 _SPECIAL: Final = {START_TOKEN: 256, END_TOKEN: 257}
 WORD_START: Final = 258
 WORD_END: Final = 259
@@ -100,7 +101,7 @@ def read_words(path: str | Path) -> list[str]:
     try:
         text = read_text(path)
     except OSError as error:
-        kind = missing_if(error, InputError, MissingInputError)
+        kind = class_of(error, InputError)
         raise kind(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(str(path), error) from None

@@ -38,14 +38,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.atomic import open_hdf5, replaced
-from elmo_cli.errors import (
-    MissingWeightsError,
-    WeightsError,
-    first_line,
-    load_extra,
-    missing_if,
-    system_reason,
-)
+from elmo_cli.errors import WeightsError, class_of, first_line, load_extra, system_reason
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -197,7 +190,7 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
         is_missing = isinstance(error, FileNotFoundError)  # That of safetensors has no number.
         if isinstance(error, OSError) and (error.errno or is_missing):
             reason = system_reason(error) if error.errno else os.strerror(errno.ENOENT)
-            kind = missing_if(error, WeightsError, MissingWeightsError)
+            kind = class_of(error, WeightsError)
             remedy = ". Give the file in it." if Path(path).is_dir() else ""
             raise kind(f"{path}: cannot read the weights: {reason}{remedy}") from None
         if "signature not found" in str(error) and path.stat().st_size:
@@ -245,8 +238,7 @@ class _Form(NamedTuple):
 
 
 _PLAIN: Final = _Form(lambda values: values, lambda values: values)
-_MATRIX: Final = _Form(Tensor.t, Tensor.t)
-"""(in, out) in the file, (out, in) in torch."""
+_MATRIX: Final = _Form(Tensor.t, Tensor.t)  # (in, out) in the file, (out, in) in torch
 _FILTER: Final = _Form(
     lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
     lambda values: values.permute(2, 1, 0)[None],

@@ -1,15 +1,8 @@
 """Both layouts of HDF5, written and read: AllenNLP's and the packed one.
 
-AllenNLP's layout has one dataset per line of the input, named by the line's number from "0". The
-dataset of a record with an id is named by the id, and has the attributes of the record. Where
-white space does not separate the tokens, the attribute `tokens` lists them as JSON.
-
-The packed layout has the activations of all records one after another, in one dataset. Texts are
-in further datasets, which exist where a record has a text. All are chunked and grow only at their
-end, so that memory and time per record stay constant.
-
 docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5 keeps in
-memory.
+memory. In the packed layout, datasets of texts exist where a record has a text. All datasets are
+chunked and grow only at their end, so that memory and time per record stay constant.
 """
 
 import json
@@ -160,10 +153,8 @@ class AllenNlpWriter(Hdf5Writer):
         """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
-            logger.warning(
-                "Warning: HDF5 keeps the name of every line in memory. For more than "
-                f"{MANY_RECORDS:,} lines, use --layout packed."
-            )
+            remedy = f"For more than {MANY_RECORDS:,} lines, use --layout packed."
+            logger.warning(f"Warning: HDF5 keeps the name of every line in memory. {remedy}")
         is_by_text = record.id is None and self._format.use_sentence_keys
         if is_by_text and not record.text:  # A blank line has no name.
             return
@@ -174,10 +165,8 @@ class AllenNlpWriter(Hdf5Writer):
             if not self._format.use_sentence_keys:
                 raise
             # h5py raises it if a part of the name is a dataset already.
-            raise InputError(
-                f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
-                "an existing one. Remove --use-sentence-keys."
-            ) from None
+            problem = f"the sentence {name[:60]!r} cannot name a dataset, or names an existing one"
+            raise InputError(f"line {number + 1}: {problem}. Remove --use-sentence-keys.") from None
         if record.attributes:
             self._hdf5[name].attrs.update(as_text(record.attributes))
         if self._keeps_tokens:
@@ -285,7 +274,6 @@ class AllenNlpFile:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """Sentence of each number that has one."""
         return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
 
 
@@ -422,7 +410,6 @@ class PackedFile:
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
-        """Hash of the name of each record."""
         n_names = self.n_records if self._names in self._rows else 0
         blocks = (
             self._texts(self._names, start, min(start + BLOCK_RECORDS, n_names))

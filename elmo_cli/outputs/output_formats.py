@@ -44,24 +44,33 @@ _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records
 # Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
 
+_OPTIONS: Final = {
+    "elmo_cli_version": "version of elmo-cli",
+    "format": "input format",
+    "input_records": "number of input records",
+    "input_sha256": "content of the input",
+    "key_column": "--id-column",
+    "model_sha256": "weights of the model",
+    "normalization": "normalization",
+    "options": "options of the model",
+    "output format": "--format",
+    "sentence_keys": "--use-sentence-keys",
+}
+"""Names in messages of attributes that are not called like the option that they record."""
+
 
 @dataclass(frozen=True)
 class OutputSettings:
     """Settings of an output: its format, layout, compression and data type."""
 
-    file_format: str | None = None
-    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
-    layout: str | None = None
-    """One of `LAYOUTS`, of HDF5. None is AllenNLP's."""
-    compression: str | None = None
-    """One of `COMPRESSIONS`, of HDF5."""
-    dtype: str = "float32"
-    """One of `DTYPES`, of the stored values."""
+    file_format: str | None = None  # One of `OUTPUT_FORMATS`. None goes by the suffix of the file.
+    layout: str | None = None  # One of `LAYOUTS`, of HDF5. None is AllenNLP's.
+    compression: str | None = None  # one of `COMPRESSIONS`, of HDF5
+    dtype: str = "float32"  # one of `DTYPES`, of the stored values
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     overwrite: bool = False
-    rows: str = "sentences"
-    """One of `ROWS`, of Parquet and JSON lines."""
+    rows: str = "sentences"  # one of `ROWS`, of Parquet and JSON lines
     pooled: bool = field(default=False, kw_only=True)
     """True if each record has one vector, so that activations have no axis of tokens."""
     column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -104,10 +113,8 @@ class OutputSettings:
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
-            raise SettingsError(
-                f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz or "
-                ".parquet, or name a format with --format."
-            )
+            remedy = "Choose .hdf5, .jsonl, .npz or .parquet, or name a format with --format."
+            raise SettingsError(f"{path}: vectors are not written as {suffix}. {remedy}")
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
         if str(path) == STANDARD_OUTPUT and name != "jsonl":
             raise SettingsError(f"format {name} cannot go to standard output. Use --format jsonl.")
@@ -123,7 +130,6 @@ class OutputSettings:
         return chosen
 
     def _check_flags(self) -> None:
-        """Raise an `InputError` if a flag contradicts the format or another flag."""
         name = self.name
         if name == "npy" and not self.pooled:
             raise SettingsError("format npy requires --pooling: one vector per line.")
@@ -193,6 +199,11 @@ class RecordFilter:
 
     def finish(self) -> None:
         """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
+
+
+def option_name(attribute: str) -> str:
+    """Return the option that an attribute records, for a message."""
+    return _OPTIONS.get(attribute, "--" + attribute.replace("_", "-"))
 
 
 class FormatWriter:

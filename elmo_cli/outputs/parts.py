@@ -9,12 +9,8 @@ A folder belongs to one plan: inputs, options and parts. The file of the plan is
 exclusively and never changes. It has the columns of the parts, because polars reads all files below
 a folder. A part belongs to a plan by its content, not by its name. Reading takes only the parts.
 
-A folder is on a local or shared disk, or on any file system that pyarrow supports:
-
-          local and shared disks               object stores
-publish   atomic: the file is renamed          atomic: the store copies a complete upload
-create    exclusive: link(2) fails for a       not exclusive: the last writer wins, and workers
-          name that exists                     compare the plan with theirs before each part
+A folder is on a local or shared disk, or on any file system that pyarrow supports. Object stores
+cannot create a file exclusively: see "Distributed runs" in docs/architecture.md.
 """
 
 import errno
@@ -360,10 +356,8 @@ class PartsFolder:
             if footer is None or first is None or footer[:2] != (first.plan_sha256, number):
                 is_moved = footer and first and footer.plan_sha256 == first.plan_sha256
                 kind = f"part {footer.number}" if footer and is_moved else "a part of another plan"
-                raise InputError(
-                    f"{location}/{part_name(number)}: expected part {number} of the plan, found "
-                    f"{kind}. {_AGAIN}."
-                )
+                problem = f"expected part {number} of the plan, found {kind}. {_AGAIN}."
+                raise InputError(f"{location}/{part_name(number)}: {problem}")
             footers.append(footer)
         return footers
 

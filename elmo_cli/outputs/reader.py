@@ -11,34 +11,17 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
+from elmo_cli import errors
 from elmo_cli.atomic import open_hdf5
-from elmo_cli.errors import (
-    ElmoError,
-    InputError,
-    MissingInputError,
-    check_type,
-    first_line,
-    load_extra,
-    shown,
-    system_reason,
-)
-from elmo_cli.outputs.hdf5 import (
-    CHUNK_BYTES,
-    MAX_NESTED,
-    SENTENCE_TO_INDEX,
-    AllenNlpFile,
-    DamagedError,
-    PackedFile,
-    check_count,
-)
-from elmo_cli.outputs.output_formats import check_attributes, with_types
+from elmo_cli.outputs import hdf5
+from elmo_cli.outputs.output_formats import check_attributes, option_name, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
 
-LayoutFile = AllenNlpFile | PackedFile | PartsFolder
+LayoutFile = hdf5.AllenNlpFile | hdf5.PackedFile | PartsFolder
 """Open file of one layout. Its records are numbered from 0, in the order of the input if it
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
@@ -76,7 +59,7 @@ class Activations:
                 check_same(described, ("input_records", "input_sha256"))
                 check_shards(self.files)
                 self.files.sort(key=lambda file: shard_of(file.attributes))
-        except ElmoError:
+        except errors.ElmoError:
             self.close()
             raise
         self.paths = [file.path for file in self.files]
@@ -149,8 +132,8 @@ class Activations:
         AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._record(number).text
-        is_whole = self.has_sentences and not isinstance(self.files[0].layout_file, AllenNlpFile)
-        return text if text or is_whole else None
+        is_allennlp = isinstance(self.files[0].layout_file, hdf5.AllenNlpFile)
+        return text if text or (self.has_sentences and not is_allennlp) else None
 
     def key(self, number: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -187,7 +170,6 @@ class Activations:
         return Activations, tuple(self.paths)
 
     def _record(self, which: SupportsIndex) -> Record:
-        """Return a record without its activations."""
         file, index = self._located(which)
         with file.reading() as layout:
             return layout.records(index, index + 1)[0]
@@ -200,7 +182,6 @@ class Activations:
             yield next(streams[self._located(number)[0]])
 
     def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
-        """Return the file of a record, and the index of the record in it."""
         index = operator.index(which)
         number = index + len(self) if index < 0 else index
         for file in self.files:
@@ -235,8 +216,7 @@ def open_activations(*paths: str | Path) -> Activations:
 class ActivationsFile:
     """One file, opened in this process."""
 
-    numbers: range
-    """Numbers of its records among the records of all files."""
+    numbers: range  # numbers of its records among the records of all files
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
@@ -246,7 +226,7 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self.handle:
-            raise InputError(f"{self.path}: the file is closed. Open it again.")
+            raise errors.InputError(f"{self.path}: the file is closed. Open it again.")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
             self._open()
         with _damage_named(self.path):
@@ -279,22 +259,20 @@ class ActivationsFile:
                 try:
                     attributes = dict(file.attrs)
                 except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                    raise DamagedError(f"its attributes: {first_line(error)}") from None
+                    raise hdf5.DamagedError(f"its attributes: {errors.first_line(error)}") from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
-                    load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
+                    errors.load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
                     names = ", ".join(sorted(file)[:5]) or "nothing"
-                    raise InputError(
-                        f"{self.path}: expected activations, as `elmo embed` writes them, found "
-                        f"{names}"
-                    )
+                    problem = f"expected activations, as `elmo embed` writes them, found {names}"
+                    raise errors.InputError(f"{self.path}: {problem}")
                 is_packed = self.attributes.get("layout") == "packed"
-                self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
+                self.layout_file = hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
                 if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":
-                    check_count(self.layout_file.n_records, int(self.attributes["records"]))
-        except ElmoError:
+                    hdf5.check_count(self.layout_file.n_records, int(self.attributes["records"]))
+        except errors.ElmoError:
             file.close()
             raise
 
@@ -305,51 +283,51 @@ def _damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
+        raise errors.InputError(
+            f"{path}: the file is damaged: {errors.first_line(error)}"
+        ) from None
 
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
     matching: list[Path | str] = []
     for path in paths:
-        check_type("path", path, (str, os.PathLike), "a path")
+        errors.check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
             continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not matching:
-        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
+        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
     return matching
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
-    """Open an HDF5 file; raise an `InputError` if it is missing or something else."""
     if os.path.isdir(path):
-        raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
+        raise errors.InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
-        return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
+        return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
     except FileNotFoundError:
         problem = "no such file of activations"
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
-        raise MissingInputError(f"{path}: {problem}") from None
+        raise errors.MissingInputError(f"{path}: {problem}") from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
+            raise errors.InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
+        raise errors.InputError(f"{path}: cannot be read: {errors.system_reason(error)}.") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:
-    """Return whether an HDF5 file contains activations, in either layout."""
-    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+    if hdf5.SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
 
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
     def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
-        return item if isinstance(item, h5py.Dataset) or name.count("/") > MAX_NESTED else None
+        return item if isinstance(item, h5py.Dataset) or name.count("/") > hdf5.MAX_NESTED else None
 
     first = file.visititems(dataset_or_deep)
     return isinstance(first, h5py.Dataset) and first.dtype.kind == "f" and first.ndim in (2, 3)
@@ -360,13 +338,13 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
     first_path, first = described[0]
     for path, attributes in described:
         for name in names:
-            there, here = first.get(name), attributes.get(name)
+            there, here = first.get(name, "none"), attributes.get(name, "none")
             if there != here:
                 same = recorded_tokenizer(first) or "whitespace"
-                raise InputError(
-                    f"{first_path} and {path} cannot be read together: {name} is {shown(there)} "
-                    f"in the first and {shown(here)} in the second."
-                    + f" Write the second with --tokenizer {same}."
+                raise errors.InputError(
+                    f"{first_path} and {path} cannot be read together: {option_name(name)} is "
+                    f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}."
+                    + f" Write {path} with --tokenizer {same}."
                     * (name in ("tokenizer", "normalization"))
                 )
 
@@ -376,7 +354,7 @@ def check_shards(files: Sequence[ActivationsFile]) -> None:
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:
-        raise InputError(
+        raise errors.InputError(
             f"{files[0].path}: expected all {total:,} shards, each once, found "
-            f"{shown(', '.join(map(str, shards)))}"
+            f"{errors.shown(', '.join(map(str, shards)))}"
         )

@@ -36,8 +36,6 @@ Pages = dict[int, bytearray]  # pages of the file by their numbers, each (PAGE_B
 
 
 class _Log(NamedTuple):
-    """Content of a log."""
-
     size: int
     state: dict[str, Any] | None
     pages: Pages
@@ -249,16 +247,12 @@ class ResumableFile(FileIO):
         """Restore the checkpoint of a log; raise an `OutputError` if bytes of it have changed."""
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < log.size:
-            raise OutputError(
-                f"{self.path}: the file is truncated: expected {log.size:,} bytes, found "
-                f"{n_bytes:,}. {_START_OVER}"
-            )
+            problem = f"expected {log.size:,} bytes, found {n_bytes:,}. {_START_OVER}"
+            raise OutputError(f"{self.path}: the file is truncated: {problem}")
         self._apply(log)
         if log.checksum not in (None, self._checksum_of(0, log.size, should_stop)):
-            raise OutputError(
-                f"{self.path}: the file is damaged: its bytes have changed since the last "
-                f"checkpoint. {_START_OVER}"
-            )
+            problem = f"its bytes have changed since the last checkpoint. {_START_OVER}"
+            raise OutputError(f"{self.path}: the file is damaged: {problem}")
         self.state = log.state
 
     def _apply(self, log: _Log) -> None:
@@ -308,6 +302,19 @@ def _read_log(path: Path) -> _Log:
     pages = (bytearray(body[start : start + PAGE_BYTES]) for start in starts)
     numbered = dict(zip(header["pages"], pages, strict=True))
     return _Log(header["size"], header["state"], numbered, header.get("checksum"))
+
+
+def remove_log(final: Path) -> None:
+    """Remove the log of a complete file, which a kill after renaming the file leaves."""
+    partial = final.with_name(f"{final.name}.partial")
+    log = final.with_name(f"{partial.name}.log")
+    if log.is_file() and not os.path.lexists(partial):
+        with suppress(OSError, OutputError):
+            _read_log(log)
+            held = lock(final.with_name(f"{partial.name}.lock"))
+            if not os.path.lexists(partial):  # Another run may have begun.
+                log.unlink()
+            unlock(held)
 
 
 def _parts(start: int, end: int) -> Iterator[tuple[int, slice, slice]]:

@@ -1,17 +1,7 @@
 """JSON lines, Parquet, npz and npy: formats that cannot resume an interrupted run.
 
 JSON lines and Parquet have rows: one per record (`SentenceRows`), or one per token (`TokenRows`).
-Rows of tokens have these columns:
-
-    id                 id of the record, or null
-    line               number of the line, from 1; number of the record in formats with records
-    sentence_number    number of the sentence, from 1, only where lines were split into sentences
-    position           index of the token among the tokens of the sentence, from 0
-    token              the token
-    ...                columns of the input that are kept
-    vector             float, shape (W,); with several layers `layer_0`, `layer_1`, ... instead
-
-A record without tokens, or one that was skipped, has no rows of tokens.
+docs/tables.md describes the columns of tokens. A record without tokens has no rows of them.
 """
 
 import json

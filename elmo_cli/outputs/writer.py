@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, shown
+from elmo_cli.outputs import vector_rows
 from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
 from elmo_cli.outputs.output_formats import (
     KEYS,
@@ -27,16 +28,10 @@ from elmo_cli.outputs.output_formats import (
     FormatWriter,
     OutputSettings,
     as_dtype,
+    option_name,
 )
 from elmo_cli.outputs.reader import open_activations
-from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.outputs.vector_rows import (
-    JsonlWriter,
-    NpyWriter,
-    NpzWriter,
-    ParquetWriter,
-    ids_path,
-)
+from elmo_cli.outputs.resumable_file import ResumableFile, remove_log
 from elmo_cli.text.records import Progress, Record, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
@@ -45,22 +40,11 @@ logger = logging.getLogger(__name__)
 _FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 # Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-_NAMES: Final = {
-    "elmo_cli_version": "version of elmo-cli",
-    "format": "input format",
-    "key_column": "--id-column",
-    "model_sha256": "weights of the model",
-    "normalization": "normalization",
-    "options": "options of the model",
-    "output format": "--format",
-    "sentence_keys": "--use-sentence-keys",
-}
-"""Names in messages of attributes that are not called like the option that they record."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
-    "jsonl": JsonlWriter,
-    "npz": NpzWriter,
-    "npy": NpyWriter,
-    "parquet": ParquetWriter,
+    "jsonl": vector_rows.JsonlWriter,
+    "npz": vector_rows.NpzWriter,
+    "npy": vector_rows.NpyWriter,
+    "parquet": vector_rows.ParquetWriter,
 }
 
 
@@ -102,11 +86,12 @@ class ActivationsWriter:
             return
         check_output(self.path, overwrite=True)
         if output_format.name == "npy":
-            check_output(ids_path(self.path), overwrite=overwrite or self.path.exists())
+            check_output(vector_rows.ids_path(self.path), overwrite=overwrite or self.path.exists())
         if overwrite or not os.path.exists(self.path):
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
         if self.is_complete:
+            remove_log(self.path)
             self._resume(
                 finished_state(self.path), f"{self.path} already exists, and was written with"
             )
@@ -215,10 +200,8 @@ class ActivationsWriter:
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
         if differing:
-            raise OutputError(
-                f"{what} other options: {shown(', '.join(differing))}. Use --overwrite to start "
-                "over."
-            )
+            remedy = "Use --overwrite to start over."
+            raise OutputError(f"{what} other options: {shown(', '.join(differing))}. {remedy}")
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     @contextmanager
@@ -241,7 +224,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
     hints = {"normalization": f": use --tokenizer {recorded_tokenizer(there) or 'whitespace'}"}
     return [
-        f"{_NAMES.get(name, '--' + name.replace('_', '-'))} ({shown(there.get(name, 'none'))}, "
+        f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
         f"not {shown(here.get(name, 'none'))}{hints.get(name, '')})"
         for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)

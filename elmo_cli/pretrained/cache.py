@@ -155,8 +155,8 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
     scheme = url.lower().partition(":")[0]
     is_allowed = scheme == "http" and os.environ.get("ELMO_ALLOW_HTTP") == "1"
     if not (is_allowed or scheme == "https" or (scheme == "file" and allow_file)):
-        advice = "; set ELMO_ALLOW_HTTP=1 to allow http" if scheme == "http" else ""
-        raise ModelError(f"expected an https URL, found {shown(url)}{advice}")
+        advice = "Set ELMO_ALLOW_HTTP=1 to allow http." if scheme == "http" else "Use https."
+        raise ModelError(f"{shown(url)}: not an https URL. {advice}")
 
 
 def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:
@@ -282,7 +282,6 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
 
 
 def _advice(model: PublishedModel) -> str:
-    """Return the advice of the message when all addresses of a file fail."""
     command = f"`elmo download {model.name} --from FOLDER`"
     elsewhere = f"get the model elsewhere and run {command}"
     return f"Try again later, set ELMO_MIRROR to a mirror, or {elsewhere}."
@@ -370,7 +369,6 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
 
 
 def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
-    """Raise a `ModelError` for an archive that is too large when it is unpacked."""
     if n_bytes > (limit := _max_bytes("archive", model)):
         expected = f"at most {size_text(limit)} when it is unpacked, found {size_text(n_bytes)}"
         remedy = "If you trust it, unpack it, and give the folder."

@@ -16,14 +16,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from elmo_cli.errors import MissingModelError, ModelError, WeightsError
-from elmo_cli.model.model_options import (
-    ManyLangsOptions,
-    ModelOptions,
-    TrainedWith,
-    read_options,
-    read_options_and_training,
-)
+from elmo_cli.model import model_options
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.text.records import TextSettings
+from elmo_cli.text.tokenizers import Tokenizer
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -89,7 +85,7 @@ class ModelFiles:
         return [self.options, self.weights, self.vocabulary, self.softmax]
 
     @property
-    def parsed_options(self) -> ModelOptions:
+    def parsed_options(self) -> model_options.ModelOptions:
         """Architecture of the model. The options file is read on first use."""
         return self._options_and_training[0]
 
@@ -103,9 +99,14 @@ class ModelFiles:
         """Tokenizer of the model's training text, or None if it is unknown."""
         return self._options_and_training[1].tokenizer
 
+    def make_tokenizer(self, name: str | None = None, language: str | None = None) -> Tokenizer:
+        """Make a tokenizer of raw texts. None is the training's, if it is known, or else moses."""
+        settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
+        return settings.make_tokenizer(self.language, "moses")
+
     @cached_property
-    def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:
-        return read_options_and_training(self.options)
+    def _options_and_training(self) -> tuple[model_options.ModelOptions, model_options.TrainedWith]:
+        return model_options.read_options_and_training(self.options)
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
@@ -205,14 +206,14 @@ def check_sha256(path: Path, expected: str | None) -> None:
     """Raise a `ModelError` if a file has another SHA-256 than the expected one; None fits all."""
     if expected is not None and (digest := sha256(path)) != expected:
         name = path.name.removeprefix(".partial.")
-        raise ModelError(f"{name}: expected the sha256 {expected}, found {digest}")
+        raise ModelError(f"{name}: wrong content: the SHA-256 must be {expected}, not {digest}.")
 
 
 def check_file(path: Path, role: str | None, expected_sha256: str | None = None) -> None:
     """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
     check_sha256(path, expected_sha256)
     if role == "options":
-        read_options(path)
+        model_options.read_options(path)
     elif role == "vocabulary":
         read_vocabulary(path)
     elif role is not None and path.suffix != ".pkl":
@@ -229,7 +230,7 @@ def content_sha256(files: ModelFiles) -> str:
     The options are excluded. Outputs record them separately.
     """
     options, paths = files.parsed_options, [files.weights]
-    if isinstance(options, ManyLangsOptions):
+    if isinstance(options, model_options.ManyLangsOptions):
         paths += filter(Path.exists, map(files.weights.with_name, MANY_LANGS_FILES))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)

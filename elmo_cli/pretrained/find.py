@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ElmoError, MissingModelError, ModelError, SettingsError, check_type
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
-from elmo_cli.pretrained.cache import (
-    HUB_PREFIX,
-    download_model,
-    find_in_hub,
-    local_file,
-    n_bytes_downloaded,
-    published_folder,
-    unpacked,
-)
+from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
     TOKEN_ENCODER,
@@ -73,9 +65,9 @@ def choose_model(
     else:
         files = _find_two_files(options_file, weight_file)
     if vocabulary_file is not None:
-        files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
+        files = replace(files, vocabulary=cache.local_file(vocabulary_file, "vocabulary"))
     if softmax_file is not None:
-        check_kind(softmax := local_file(softmax_file, "softmax"))
+        check_kind(softmax := cache.local_file(softmax_file, "softmax"))
         files = replace(files, softmax=softmax)
     if with_softmax:
         return _check_softmax(files)
@@ -86,8 +78,8 @@ def choose_model(
 
 
 def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """Return the model of two files, with the vocabulary and softmax next to the weights."""
-    options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
+    options = cache.local_file(options_file, "options")
+    weights = cache.local_file(weight_file, "weights")
     if weights.suffix != ".pkl":
         check_kind(weights)
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
@@ -172,7 +164,7 @@ def resolve_model(
         if is_local:
             files = choose_model(model, options_file, weight_file, *others)
             # The softmax of a model of the hub may have to be downloaded.
-            is_complete = not str(model).startswith(HUB_PREFIX)
+            is_complete = not str(model).startswith(cache.HUB_PREFIX)
             return ResolvedModel(files.language, files.tokenizer, files if is_complete else None)
     return ResolvedModel()
 
@@ -187,13 +179,13 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     name = default_model() if name is None else name
     check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
-        raise ModelError("model '': expected a name, a folder or a zip file")
+        raise ModelError("the name of the model is empty. Give a name, a folder or a zip file.")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
             logger.warning("Warning: %s is the published model. The folder is ./%s.", name, name)
-        return download_model(published, with_softmax=with_softmax)
-    if isinstance(name, str) and name.startswith(HUB_PREFIX):
-        return find_in_hub(name, with_softmax=with_softmax)
+        return cache.download_model(published, with_softmax=with_softmax)
+    if isinstance(name, str) and name.startswith(cache.HUB_PREFIX):
+        return cache.find_in_hub(name, with_softmax=with_softmax)
     path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
     if os.path.isdir(path):
         return read_folder(path, str(name))
@@ -205,7 +197,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
             f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
             "that has the options.json and the weights of the model."
         )
-    return read_folder(unpacked(path), str(name))
+    return read_folder(cache.unpacked(path), str(name))
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
@@ -213,7 +205,7 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     check_type("name", name, (str, os.PathLike), "a name or a path")
     is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
     if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
-        in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
+        in_hub = cache.HUB_PREFIX + str(name).removeprefix(cache.HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
     if revision is not None:
         raise ModelError(f"{name}: only models of the hub have revisions. Remove the revision.")
@@ -230,12 +222,12 @@ def known_model(name: str) -> PublishedModel:
 
 def remove_model(name: str) -> tuple[Path, int]:
     """Delete the files of a published model. Return their folder and size in bytes."""
-    if name.startswith(HUB_PREFIX):
+    if name.startswith(cache.HUB_PREFIX):
         raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
     model = known_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
-    folder = published_folder(model)
+    folder = cache.published_folder(model)
     if not folder.is_dir():
         raise ModelError(f"{model.name}: the model is not downloaded: {folder} is missing.")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
@@ -288,7 +280,7 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:
-    n_bytes = n_bytes_downloaded(model)
+    n_bytes = cache.n_bytes_downloaded(model)
     status = "available" if n_bytes is None else "downloaded"
     return {
         "name": model.name,

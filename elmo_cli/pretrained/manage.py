@@ -24,15 +24,7 @@ from elmo_cli.errors import (
     check_choice,
     system_reason,
 )
-from elmo_cli.model.weights import (
-    BILM,
-    SOFTMAX,
-    WEIGHTS_SUFFIXES,
-    Array,
-    not_finite,
-    open_tensors,
-    write_tensors,
-)
+from elmo_cli.model import weights
 from elmo_cli.pretrained.cache import locked, published_folder, unpack
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -63,24 +55,24 @@ def convert_weights(
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
-    if target.suffix not in WEIGHTS_SUFFIXES:
-        expected = f"a name that ends in {', '.join(WEIGHTS_SUFFIXES)}"
+    if target.suffix not in weights.WEIGHTS_SUFFIXES:
+        expected = f"a name that ends in {', '.join(weights.WEIGHTS_SUFFIXES)}"
         raise OutputNameError(f"{target}: expected {expected}")
     check_output(target, source, overwrite=overwrite)
     check_kind(source)
-    with open_tensors(source) as file:
-        file.check_kind(BILM, SOFTMAX)
+    with weights.open_tensors(source) as file:
+        file.check_kind(weights.BILM, weights.SOFTMAX)
         dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")
         origin = {"source_sha256": sha256(source), "dtype": dtype, "elmo_cli_version": __version__}
         tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
-        write_tensors(target, tensors, dtype, origin)
+        weights.write_tensors(target, tensors, dtype, origin)
     return len(file.names), dtype
 
 
-def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
+def _converted(source: Path, name: str, values: weights.Array, dtype: str) -> weights.Array:
     """Convert the values of a tensor to `dtype`. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
-        raise not_finite(source, [name])
+        raise weights.not_finite(source, [name])
     with np.errstate(over="ignore"):
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():

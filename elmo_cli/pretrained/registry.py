@@ -25,16 +25,13 @@ class PublishedModel:
 
     name: str
     language: str = "English"
-    language_code: str | None = None
-    """Language code (ISO 639); None for proteins."""
-    aliases: Sequence[str] = ()
-    """Names of the model in other tools."""
+    language_code: str | None = None  # language code (ISO 639); None for proteins
+    aliases: Sequence[str] = ()  # names of the model in other tools
     text: str | None = None  # text of its training
     parameters: int | None = None
     download_bytes: int | None = None
     """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
-    weights_sha256: str | None = None
-    """SHA-256 of the HDF5 file of weights, if it is known."""
+    weights_sha256: str | None = None  # SHA-256 of the HDF5 file of weights, if it is known
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -15,36 +15,12 @@ from pathlib import Path, PurePath
 from typing import IO, Final, NamedTuple
 
 from elmo_cli.errors import InputError, SettingsError, check_choice
+from elmo_cli.text import parsers, tables
 from elmo_cli.text.file_types import AS_TEXT, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
-from elmo_cli.text.parsers import (
-    LINE,
-    TO_ONE_SENTENCE_PER_LINE,
-    Entry,
-    conllu_entries,
-    fasta_entries,
-    group_words,
-    json_entries,
-    text_entries,
-)
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    DEFAULT_SETTINGS,
-    NO_ID,
-    NumericId,
-    Record,
-    TextSettings,
-)
+from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import (
-    TableError,
-    column_names,
-    delimited_entries,
-    is_integer,
-    json_array_entries,
-    parquet_entries,
-)
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
@@ -55,7 +31,8 @@ class InputFormat:
     name: str
     unit: str  # word for a record in messages
     suffixes: tuple[str, ...]  # suffixes of its files; the suffix of a compression may follow
-    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]  # parser of lines
+    # Parser of lines.
+    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[parsers.Entry]]
     # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
     is_like: Callable[[Sequence[str]], object] = lambda lines: False
     has_ids: bool | None = None  # None if the first record decides for all records
@@ -91,12 +68,12 @@ def _is_conllu(lines: Sequence[str]) -> object:
     return re.match(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}", first)
 
 
-TEXT: Final = InputFormat("text", "line", (), text_entries, has_ids=False)
+TEXT: Final = InputFormat("text", "line", (), parsers.text_entries, has_ids=False)
 FASTA: Final = InputFormat(
     "fasta",
     "sequence",
     (".fasta", ".fa", ".faa", ".fas"),
-    fasta_entries,
+    parsers.fasta_entries,
     _is_fasta,
     has_ids=True,
     has_tokens=True,
@@ -106,19 +83,19 @@ CONLLU: Final = InputFormat(
     "conllu",
     "sentence",
     (".conllu",),
-    conllu_entries,
+    parsers.conllu_entries,
     _is_conllu,
     has_tokens=True,
     splits_at_cr=True,
 )
 JSON_LINES: Final = InputFormat(
-    "jsonl", "record", (".jsonl", ".ndjson"), json_entries, _is_jsonl, has_columns=True
+    "jsonl", "record", (".jsonl", ".ndjson"), parsers.json_entries, _is_jsonl, has_columns=True
 )
 JSON_ARRAY: Final = InputFormat(
     "json",
     "record",
     (".json",),
-    json_array_entries,
+    tables.json_array_entries,
     lambda lines: re.match(r"\[\s*\{\s*\"", "\n".join(lines)),
     number_unit="record",
     keeps_ends=True,
@@ -128,7 +105,7 @@ CSV: Final = InputFormat(
     "csv",
     "row",
     (".csv",),
-    partial(delimited_entries, delimiter=","),
+    partial(tables.delimited_entries, delimiter=","),
     delimiter=",",
     keeps_ends=True,
     splits_at_cr=True,
@@ -138,7 +115,7 @@ TSV: Final = replace(
     CSV,
     name="tsv",
     suffixes=(".tsv", ".tab"),
-    entries=partial(delimited_entries, delimiter="\t"),
+    entries=partial(tables.delimited_entries, delimiter="\t"),
     delimiter="\t",
 )
 PARQUET: Final = InputFormat(
@@ -157,7 +134,7 @@ FORMATS: Final = {
 _COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # after the suffix of a format
 _CONLL: Final = (
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
-    f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
+    f"Otherwise {parsers.TO_ONE_SENTENCE_PER_LINE}"
 )
 _FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
 _PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
@@ -265,8 +242,8 @@ def names_in_head(
     """Return the columns of a table, or the fields of its first object; none if it has no head."""
     head = (source.head or source.first_line).decode("utf-8-sig", "replace")
     if input_format.delimiter is not None:
-        return column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
-    with suppress(ValueError, RecursionError):  # Errors are reported later.
+        return tables.column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
+    with suppress(TypeError, ValueError, RecursionError):  # Errors are reported later.
         if input_format in (JSON_LINES, JSON_ARRAY):
             return [*json.JSONDecoder().raw_decode(head.lstrip("[ \r\n"))[0]]
     return []
@@ -337,8 +314,8 @@ def open_records(
             text, should_stop, finds_repeats=ids == "rows", finds_integers=finds_integers
         )
         entries, is_ready = _open_entries(text, on_bytes, should_stop)
-        entries = map(_with_integer_id, entries) if are_integers else entries
-        entries = group_words(entries, text.tokenizer) if settings.word_column else entries
+        entries = map(tables.with_integer_id, entries) if are_integers else entries
+        entries = parsers.group_words(entries, text.tokenizer) if settings.word_column else entries
         records = checked_records(
             entries,
             text.source.name,
@@ -371,14 +348,14 @@ def _make_report(text: TextInput, expected: Expected) -> InputReport:
 
 
 def _with_number(record: Record, number: int) -> Record:
-    return record._replace(attributes={**record.attributes, LINE: number})
+    return record._replace(attributes={**record.attributes, parsers.LINE: number})
 
 
 def _example(text: TextInput, *, has_ids: bool | None) -> Record:
     """Return an invented record for an input without valid ones."""
     keep_columns = text.settings.keep_columns
     columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
-    attributes = {LINE: 0} if text.splits_lines else {}
+    attributes = {parsers.LINE: 0} if text.splits_lines else {}
     identifier = "" if has_ids or (has_ids is None and text.settings.id_column) else None
     return Record("", [""], identifier, attributes, columns=columns)
 
@@ -398,17 +375,17 @@ def _survey_ids(
     tokenizer = Tokenizer(tokenize=lambda _: [])
     text = replace(text, settings=settings, tokenizer=tokenizer)
     seen, may_repeat = set[str | None](), False
-    with suppress(InputError, TableError):  # Errors are reported later.
+    with suppress(InputError, tables.TableError):  # Errors are reported later.
         if text.format.name == PARQUET.name:
-            entries = parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
+            entries = tables.parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
         else:
             entries, _ = _open_entries(text, lambda _: None, should_stop)
-        entries = group_words(entries, tokenizer) if settings.word_column else entries
+        entries = parsers.group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
         for number, identifier in enumerate(ids):
             seen.add(identifier)
             may_repeat = may_repeat or len(seen) == number
-            are_integers = are_integers and is_integer(identifier or "")
+            are_integers = are_integers and tables.is_integer(identifier or "")
             if not identifier or not (are_integers or (finds_repeats and not may_repeat)):
                 break
     text.source.rewind()
@@ -417,7 +394,7 @@ def _survey_ids(
 
 def _open_entries(
     text: TextInput, on_bytes: Callable[[int], object], should_stop: Callable[[], bool]
-) -> tuple[Iterator[Entry], Callable[[], bool]]:
+) -> tuple[Iterator[parsers.Entry], Callable[[], bool]]:
     """Return the entries of an input, and see `Records.is_ready`."""
     source, input_format, settings = text.source, text.format, text.settings
     if input_format.name == PARQUET.name:
@@ -425,7 +402,9 @@ def _open_entries(
             source.check()
             raise InputError(f"{source.name}: {input_format.name} needs a file, not a stream")
         file, size = source.open(), source.size or 0
-        entries = parquet_entries(file, text.tokenizer, settings, size=size, on_bytes=on_bytes)
+        entries = tables.parquet_entries(
+            file, text.tokenizer, settings, size=size, on_bytes=on_bytes
+        )
         return entries, lambda: True
     lines, is_ready = source.lines(
         on_bytes,
@@ -436,7 +415,7 @@ def _open_entries(
     )
     if input_format.is_guess:
         check_first = partial(_refuse_other_formats, source.name)
-        return text_entries(lines, text.tokenizer, settings, check_first), is_ready
+        return parsers.text_entries(lines, text.tokenizer, settings, check_first), is_ready
     return input_format.entries(lines, text.tokenizer, settings), is_ready
 
 
@@ -447,9 +426,3 @@ def _refuse_other_formats(name: str, number: int, line: str) -> None:
             f"{name}, line {number}: it seems to be {other.name}, not text. Use --input-format "
             f"{other.name}, or --input-format text to read one sentence per line."
         )
-
-
-def _with_integer_id(entry: Entry) -> Entry:
-    identifier = entry.record.id
-    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
-    return entry._replace(record=entry.record._replace(id=numeric))

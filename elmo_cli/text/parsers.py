@@ -57,7 +57,6 @@ TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
 _OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
-CHOOSE_COLUMN: Final = "Choose one with --text-column."
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -168,7 +167,6 @@ def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
 
 
 def _conllu_error(columns: list[str], n_words: int) -> str | None:
-    """Return the error of a line after `n_words` words, if any."""
     identifier = columns[0]
     if len(columns) < 2:
         found = f"found {identifier[:60]!r}. {_READ_AS_TEXT} {_OTHER_CONLL}"
@@ -243,7 +241,8 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        error = f"expected a field {names}, found {_shown_fields(row)}. {CHOOSE_COLUMN}"
+        remedy = f"Choose one with {settings.text_option}."
+        error = f"expected a field {names}, found {_shown_fields(row)}. {remedy}"
     if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]
@@ -269,7 +268,6 @@ def row_record(
 
 
 def _row_id(row: Mapping[str, Any], settings: TextSettings) -> tuple[str | None, str | None]:
-    """Return the id of a row, and its error."""
     name = settings.id_name
     identifier = None if name is None else row.get(name)
     if type(identifier) is int:
@@ -375,7 +373,6 @@ def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
 
 
 def _shown_fields(row: Mapping[str, Any]) -> str:
-    """Return the names of the fields of a row, with the paths of nested fields, for an error."""
     nested = (f"{name}.{key}" for name in row if isinstance(row[name], dict) for key in row[name])
     return ", ".join(map(repr, [*row, *nested]))[:60] or "none"
 

@@ -14,8 +14,7 @@ from elmo_cli.errors import InputError, SettingsError, kind_of
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 Sentence = list[str]
-Text = str | Sentence
-"""Raw text, or a list of tokens."""
+Text = str | Sentence  # raw text, or a list of tokens
 _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")
@@ -202,6 +201,7 @@ class TextSettings:
     """`3/16` reads every 16th record from the third."""
     text_column: str | None = None
     """Column with the text or the tokens, of a format with columns. None is the usual name."""
+    text_option: str = "--text-column"  # option that names the column
     id_column: str | None = None
     """Column with the id of each record. None is the usual name, if there is such a column."""
     paragraphs: bool = False

@@ -142,10 +142,8 @@ def hard_wrapping(sample: Sample) -> str | None:
     n_full = sum(_SIMILAR * width <= each <= width * 1.1 for each in widths)
     if not 40 <= width <= 120 or min(n_open, n_full) < _MIN_SHARE * len(followed):
         return None
-    return (
-        "the text seems to be hard-wrapped: most lines end within a sentence. Use --paragraphs to "
-        "join the lines until a blank line."
-    )
+    remedy = "Use --paragraphs to join the lines until a blank line."
+    return f"the text seems to be hard-wrapped: most lines end within a sentence. {remedy}"
 
 
 _RESIDUES: Final = frozenset("ABCDEFGHIKLMNOPQRSTUVWXYZ*-")
@@ -176,9 +174,10 @@ def other_domain(sample: Sample) -> str | None:
 _SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
 """Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
 _PASSAGE: Final = (
-    r"""(?s:.*)(\b[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{5,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+    r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
+    r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
-"""Text with a sentence end inside. A shorter word before a full stop may be an abbreviation."""
+"""Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
 
 
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
@@ -213,10 +212,8 @@ def repeated_words(sample: Sample) -> str | None:
     words = [word for word, following in pairs if word == following]
     if sample.is_text or sample.is_fasta or len(words) < max(5, 0.4 * len(pairs)):
         return None
-    return (
-        f"most words repeat the one before ({words[0]} {words[0]}). If the table has a row per "
-        "word and subject, keep one row per word."
-    )
+    remedy = "If the table has a row per word and subject, keep one row per word."
+    return f"most words repeat the one before ({words[0]} {words[0]}). {remedy}"
 
 
 def sequences_as_words(sample: Sample) -> str | None:
@@ -289,10 +286,8 @@ def long_tokens(limit: TokenLimit) -> Tally:
 
     def warning(n_found: int, first: str) -> str:
         are = "1 token is" if n_found == 1 else f"{n_found:,} tokens are"
-        return (
-            f"{are} longer than the {limit.length} {limit.unit} that the model reads. The rest is "
-            f"ignored. The first is in {first}."
-        )
+        rest = f"The rest is ignored. The first is in {first}."
+        return f"{are} longer than the {limit.length} {limit.unit} that the model reads. {rest}"
 
     return Tally(count, warning)
 
@@ -305,10 +300,8 @@ def missing_blank_lines() -> Tally:
 
     def warning(n_found: int, first: str) -> str:
         which = "a sentence" if n_found == 1 else f"the first of {n_found:,} sentences"
-        return (
-            f"{first}: {which} of CoNLL-U without a blank line before. Every line with the ID 1 "
-            "begins a new sentence."
-        )
+        remedy = "Every line with the ID 1 begins a new sentence."
+        return f"{first}: {which} of CoNLL-U without a blank line before. {remedy}"
 
     return Tally(lambda entry: entry.has_no_blank_line, warning)
 

@@ -21,14 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import (
-    InputError,
-    MissingInputError,
-    StoppedError,
-    first_line,
-    kind_of,
-    missing_if,
-)
+from elmo_cli.errors import InputError, StoppedError, class_of, first_line, kind_of
 from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
@@ -202,7 +195,7 @@ class Source:
             flag = os.O_NONBLOCK if sys.platform == "linux" else 0
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
-            kind = missing_if(error, InputError, MissingInputError)
+            kind = class_of(error, InputError)
             is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
             remedy = "" if is_name else _PIPE_WORDS
             raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None

@@ -19,8 +19,8 @@ from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.parsers import CHOOSE_COLUMN, Entry, row_record
-from elmo_cli.text.records import ALL_COLUMNS, NO_ID, Record, TextSettings
+from elmo_cli.text.parsers import Entry, row_record
+from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -136,8 +136,8 @@ def choose_columns(
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
-        remedy = "Choose one with --word-column." if settings.word_column else CHOOSE_COLUMN
-        raise TableError(f"no column {text_names}. {listing} {remedy}")
+        option = "--word-column" if settings.word_column else settings.text_option
+        raise TableError(f"no column {text_names}. {listing} Choose one with {option}.")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"
@@ -163,6 +163,13 @@ def is_integer(cell: str) -> bool:
     return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
 
 
+def with_integer_id(entry: Entry) -> Entry:
+    """Return an entry of CSV or TSV whose id is an integer; see `is_integer`."""
+    identifier = entry.record.id
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
+    return entry._replace(record=entry.record._replace(id=numeric))
+
+
 def json_array_entries(
     lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
@@ -172,10 +179,8 @@ def json_array_entries(
         raise InputError(error)
     text = "".join(parts)
     if (first := text.lstrip()[:1]) != "[":
-        raise TableError(
-            f"expected a JSON array of objects, found {first!r}. If each line is an object, "
-            "use --input-format jsonl."
-        )
+        remedy = "If each line is an object, use --input-format jsonl."
+        raise TableError(f"expected a JSON array of objects, found {first!r}. {remedy}")
     try:
         rows = json.loads(text)
     except RecursionError:
@@ -246,7 +251,6 @@ def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict
 
 
 def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
-    """Choose the columns of a Parquet file, or fields of its structs, by `choose_columns`."""
     from pyarrow.types import is_nested
 
     types = _field_types(schema)

@@ -25,15 +25,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.atomic import locked_folder, replaced
-from elmo_cli.errors import (
-    InputError,
-    MissingInputError,
-    ModelError,
-    OutputError,
-    first_line,
-    missing_if,
-    system_reason,
-)
+from elmo_cli.errors import InputError, ModelError, OutputError, class_of, first_line, system_reason
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
@@ -127,7 +119,7 @@ def fingerprint(path: Path) -> FileFingerprint:
                 file.seek((n_bytes - length) * number // max(1, n_samples - 1))
                 digest.update(file.read(length))
     except OSError as error:
-        kind = missing_if(error, InputError, MissingInputError)
+        kind = class_of(error, InputError)
         raise kind(f"{path}: cannot be read: {error.strerror}.") from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}
 
@@ -154,7 +146,6 @@ def check_same_run(before: Signature, description: Description) -> None:
 
 
 def _file_changes(before: list[FileFingerprint], now: list[FileFingerprint]) -> Iterator[str]:
-    """Describe the differences between two lists of files."""
     if len(before) != len(now):
         yield f"another number of text files: {len(before):,} (now {len(now):,})"
         return
@@ -248,7 +239,6 @@ def damage_error(folder: Path, reason: str) -> ModelError:
 
 
 def _checkpoint_error(folder: Path, problem: str) -> ModelError:
-    """Return the error for a checkpoint that cannot be used."""
     return ModelError(
         f"{folder / CHECKPOINT_FILE}: {problem}. Choose another folder, or remove {folder} to "
         "train from the start."

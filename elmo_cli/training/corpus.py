@@ -122,7 +122,6 @@ class TrainingText:
 
     @cached_property
     def _formats(self) -> dict[Path, InputFormat]:
-        """Format of each file, decided once."""
         return {path: open_input(path, self.settings, self.tokenizer).format for path in self.paths}
 
     @property

@@ -132,7 +132,6 @@ class _SampledSoftmax(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the gradients of the four float tensors."""
         context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
         d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
         scale = gradient[:, None].to(context.dtype)

@@ -110,7 +110,6 @@ class Report:
             self._board.close()
 
     def _write(self, numbers: Mapping[str, float], heading: str | None = None) -> None:
-        """Write numbers of the last step to the log."""
         entry = numbers if heading is None else {heading: numbers}
         try:
             with open(self._log, "a", encoding="utf-8") as file:
@@ -233,7 +232,6 @@ def write_record(run: Run, description: Description, perplexity: Figures | None)
 
 
 def _describe_perplexity(record: Mapping[str, Any]) -> str:
-    """Return a sentence about the perplexity of the model."""
     perplexity = record["perplexity"]
     if perplexity is None:
         reason = "" if record["validation_file"] else ", because there was no validation text"
@@ -248,7 +246,6 @@ def _describe_perplexity(record: Mapping[str, Any]) -> str:
 
 
 def _card_rows(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the rows of the table in the card."""
     start = "" if record["init_from_weights"] else "random weights, architecture of "
     column = record["text_column"]
     duration = timedelta(seconds=round(record["seconds"]))

@@ -59,10 +59,8 @@ def choose_start(options: StartOptions) -> Start:
         name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
-            raise SettingsError(
-                f"{files.name}: a word-level model keeps its own vocabulary. Remove "
-                "--vocabulary-file."
-            )
+            problem = "a word-level model keeps its own vocabulary. Remove --vocabulary-file."
+            raise SettingsError(f"{files.name}: {problem}")
         vocabulary = vocabulary or read_vocabulary(files.vocabulary)
     if vocabulary is not None and options.vocabulary_size is not None:
         logger.warning(
@@ -108,7 +106,6 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
-    """Find the files of the model to start from."""
     model = options.init_from
     if model is None:
         return None

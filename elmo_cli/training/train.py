@@ -112,16 +112,14 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
-    """Raise an `OptionsError` if the processes cannot have equally many streams."""
     if options.state == "carry" and options.batch_size % processes.count:
         raise OptionsError(
-            f"--batch-size {options.batch_size}: expected a multiple of the {processes.count} "
-            "processes."
+            f"--batch-size {options.batch_size}: must be a multiple of the number of processes "
+            f"({processes.count})."
         )
 
 
 def _start_run(description: Description, processes: Processes) -> Run:
-    """Begin the run of a folder, or resume it from its last checkpoint."""
     folder, start, text = description.folder, description.start, description.text
     options = description.options
     vocabulary, text_tokens = start.vocabulary, None

@@ -27,7 +27,6 @@ _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 def _architecture(
     dim: int, projection_dim: int, n_highway: int, filters: list[list[int]]
 ) -> dict[str, Any]:
-    """Return the content of an options.json."""
     clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
     characters = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262}
     sizes = {"max_characters_per_token": 50, "n_highway": n_highway, "filters": filters}
@@ -66,15 +65,12 @@ class StartOptions:
     One of `options_file`, `preset` and `init_from` is required.
     """
 
-    options_file: str | Path | None = None
-    """options.json with the architecture."""
-    preset: str | None = None
-    """Name of an architecture in `PRESETS`."""
+    options_file: str | Path | None = None  # options.json with the architecture
+    preset: str | None = None  # name of an architecture in `PRESETS`
     init_from: str | Path | None = None
     """Model whose weights are the start: a name, a folder, a zip file, or a file of weights, which
     requires `options_file`."""
-    vocabulary_file: str | Path | None = None
-    """Words to predict."""
+    vocabulary_file: str | Path | None = None  # words to predict
     vocabulary_size: int | None = None
     """Number of words to predict where neither a file nor a model names them."""
 
@@ -85,8 +81,7 @@ class RunOptions:
 
     device: "Device" = "cpu"
     checkpoint_seconds: float = 300.0
-    eval_steps: int = 1000
-    """Steps between evaluations, each of which writes the model."""
+    eval_steps: int = 1000  # steps between evaluations, each of which writes the model
     tensorboard: bool = False
     keep_checkpoint: bool = False
     """Keep the checkpoint at the end of training, so that training can be made longer."""
@@ -106,8 +101,7 @@ class TrainingOptions:
     split into blocks, and each block starts from the state at the end of the block before it.
     """
 
-    steps: int | None = None
-    """Steps of the optimizer. None: train for `epochs`."""
+    steps: int | None = None  # Steps of the optimizer. None: train for `epochs`.
     epochs: int = _option(10, "Passes over the text.")
     state: str = _option(
         "zero",

@@ -3,8 +3,8 @@ import re
 import signal
 import subprocess
 import sys
-from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -40,19 +40,20 @@ def test_help_names_every_command(option: str) -> None:
     assert "..." not in groups
 
 
-def test_help_ends_with_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
-    distribution = Message()
-    monkeypatch.setattr("importlib.metadata.metadata", lambda name: distribution)
+def test_help_ends_with_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.cli.INSTALLED", tmp_path)
     assert "Documentation: `elmo help COMMAND`, and" in elmo("--help").stdout.splitlines()[-1]
-    for name in ("Paper", "Documentation", "Repository"):
-        distribution["Project-URL"] = f"{name}, https://{name.lower()}.org"
+    metadata = tmp_path / "elmo_cli-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    names = ("Paper", "Documentation", "Repository")
+    urls = "".join(f"Project-URL: {name}, https://{name.lower()}.org\n" for name in names)
+    metadata.write_text(f"Name: elmo-cli\n{urls}\nText", encoding="utf-8")
     assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
 
 def test_help_is_a_command_too() -> None:
     assert elmo("help").stdout == elmo("--help").stdout
     assert elmo("help", "convert").stdout == elmo("convert", "--help").stdout
-    assert "Error: No such command 'embdd'." in elmo("help", "embdd").stderr
 
 
 def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
     assert elmo("-v", "-q", *pair).stderr
     assert elmo("-v", *pair, "-qq").stderr == ""
     more = elmo("-v", *pair).stderr
-    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*\n", more)
+    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more)
     assert re.search(r"\nTime: \d+\.\d s\n$", more)
     missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
     assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")
@@ -121,14 +122,14 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
+    times = iter([5.0, 5.19, 5.21])
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
     monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
-    monkeypatch.setattr("elmo_cli.cli.messages._AS_ONE_SECONDS", 60.0)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
-        assert should_stop()
-        assert not ended
-        monkeypatch.setattr("elmo_cli.cli.messages._AS_ONE_SECONDS", 0.0)
+        assert (should_stop(), ended) == (True, [])
         os.kill(os.getpid(), signal.SIGINT)
         assert ended == [130]
 

@@ -1,13 +1,13 @@
-import csv
-import io
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from commands import LOADED, TINY, assert_fails, assert_misused, elmo, start_elmo
+from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
+from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 
@@ -133,7 +133,7 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
 
 # Pairs from a table
 
-WIC = [
+WIC: list[dict[str, Any]] = [
     {"word": "bank", "sentence1": RIVER, "sentence2": MONEY, "label": "F"},
     {"word": "lend", "sentence1": MONEY, "sentence2": "To lend, she lends.", "label": "T"},
 ]
@@ -143,37 +143,26 @@ def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
     """Return the rows that the command prints for a table of pairs."""
     result = elmo("cosine", "--pairs", table, "--format", "csv", *MODEL, *arguments)
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
-def write_table(rows: list[dict[str, str]], name: str = "wic.csv") -> None:
-    with open(name, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, rows[0], delimiter="\t" if name.endswith("tsv") else ",")
-        table.writeheader()
-        table.writerows(rows)
-
-
-@pytest.mark.parametrize("name", ["wic.csv", "wic.tsv", "wic.jsonl", "wic.parquet"])
+@pytest.mark.parametrize("name", [f"wic.{name}" for name in NAMES])
 def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
-    write_table(WIC, "wic.tsv" if name.endswith("tsv") else "wic.csv")
-    if name == "wic.jsonl":
-        Path(name).write_text("".join(json.dumps(row) + "\n" for row in WIC))
-    if name == "wic.parquet":
-        table = pytest.importorskip("pyarrow.csv").read_csv("wic.csv")
-        pytest.importorskip("pyarrow.parquet").write_table(table, name)
+    write_table(name, WIC)
     result = elmo("cosine", "--pairs", name, *MODEL)
     warning = (
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
         "'The bank lent us money .'. Did you mean 'lent'?\n"
     )
     assert (result.exit_code, result.stderr) == (0, LOADED + warning)
-    first, second = csv.DictReader(io.StringIO(result.stdout), delimiter="\t")
+    first, second = csv_rows(result.stdout, "\t")
     names = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
     assert [*first] == ["line", *names, "sentence1", "word", "sentence2", "label"]
     assert_allclose([float(first[each]) for each in names], EXPECTED, atol=2e-6)
     assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
     assert {second[each] for each in names} == {""}
     assert (second["line"], second["word"]) == ("2", "lend")
+    assert [row["label"] for row in rows_of("--layer", "2", table=name)] == ["F", "T"]
 
 
 def test_words_occurrences_and_characters_choose_tokens() -> None:
@@ -186,7 +175,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
         pair | {"word2": "sat", "start1": "10", "end1": "14"},
         pair | {"word2": "sat", "start1": "0", "end1": "1"},
     ]
-    write_table(chosen)
+    write_table("wic.csv", chosen)
     cosines = [float(row["cosine"]) for row in rows_of("--layer", "2")]
     one, other = vectors(["A", "bank", ",", "a", "bank", "."], 0), vectors(RIVER_TOKENS, 1)
     assert cosines[3] == pytest.approx(cosines_of(one, other)[2], abs=2e-6)
@@ -197,7 +186,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
 
 
 def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
-    write_table([WIC[0]] * 150)
+    write_table("wic.csv", [WIC[0]] * 150)
     rows = rows_of("--layer", "average")
     assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
     assert {row["cosine"] for row in rows} == {f"{EXPECTED[3]:.6f}"}
@@ -212,82 +201,4 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
     assert_allclose([answer[f"cosine_{k}"] for k in (0, 1, 2, "average")], expected, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("word,sentence1\na,b\n", (), "row 1: no column 'sentence2'. The others are 'sentence1', "),
-        ("sentence1,sentence2\na,b\n", (), "row 1: no column 'word'. The others are 'sentence1', "),
-        ("word,text\na,b\n", (), "no column 'sentence1'. The columns are 'word', 'text'."),
-        (
-            "a,b\n",
-            ("--text-column", "a"),
-            "--text-column a: expected the columns of two ",
-        ),
-    ],
-)
-def test_a_table_without_pairs_is_an_error(
-    content: str, options: tuple[str, ...], message: str
-) -> None:
-    Path("wic.csv").write_text(content)
-    result = elmo("cosine", "--pairs", "wic.csv", *options, *MODEL)
-    assert result.exit_code == (2 if options else 1)
-    assert message in result.stderr.splitlines()[-1]
-
-
 # Errors
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("bank", MONEY, "bank to bank"),
-            "'bank' occurs 2 times in 'bank to bank'. Choose one with --occurrence2, 1 to 2.",
-        ),
-        (
-            ("bank", RIVER, MONEY, "--word2", "river"),
-            "'river' is not a token of 'The bank lent us money .'",
-        ),
-    ],
-)
-def test_an_ambiguous_word_is_an_error_with_the_tokens(
-    arguments: tuple[str, ...], message: str
-) -> None:
-    assert_fails(elmo("cosine", *arguments, *MODEL), message)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("the bank", "expected two sentences separated by a tab, found 1"),
-        ("the bank\tthe bench", "'bank' is not a token of 'the bench'"),
-        (
-            "bank bank\tbank",
-            "'bank' occurs 2 times in 'bank bank'. Choose one with --occurrence1, ",
-        ),
-        (b"the bank\tcaf\xe9 bank", "column 13: not valid UTF-8 (byte 0xe9)"),
-    ],
-)
-def test_a_line_that_is_no_pair_is_an_error_with_its_number(
-    line: str | bytes, message: str
-) -> None:
-    line = line.encode() if isinstance(line, str) else line
-    result = elmo("cosine", "bank", "-", *MODEL, stdin=b"a bank\tthe bank\n" + line + b"\n")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"{LOADED}Error: standard input, line 2")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 2
-
-
-def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
-    message = "give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE"
-    assert_misused(elmo("cosine", *MODEL), message)
-    assert_misused(elmo("cosine", "bank", "--pairs", "p.csv", *MODEL), message)
-    assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)
-    assert_misused(elmo("cosine", "bank", "-", MONEY, *MODEL), message)
-
-
-@pytest.mark.parametrize("layer", ["3", "-1", "top", ""])
-def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
-    result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
-    assert_misused(result, f"--layer {layer!r}: expected a number from 0 to 2, or average")

@@ -1,11 +1,10 @@
-import os
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_misused, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
@@ -37,15 +36,14 @@ def layers() -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "width"),
-    [("word_emb", 0, 16), ("lstm1", 1, 32), ("lstm2", 2, 32)],
+    ("name", "index", "width"), [("word_emb", 0, 16), ("lstm1", 1, 32), ("lstm2", 2, 32)]
 )
 def test_layers_have_the_names_of_tf_hubs_outputs(
     name: str, index: int, width: int, layers: NDArray[np.float32]
 ) -> None:
     datasets, attributes = embed("--layers", name)
     assert [values.shape for values in datasets] == [
-        *((3, width), (0, width), (1, width), (6, width)),
+        *((3, width), (0, width), (1, width), (6, width))
     ]
     assert_allclose(datasets[0], layers[index, :, :width], atol=TOLERANCE)
     assert attributes["layers"] == name
@@ -58,7 +56,7 @@ def test_a_trained_mix_is_applied(layers: NDArray[np.float32]) -> None:
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
     assert_allclose(datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=TOLERANCE)
     assert [attributes[name] for name in ("layers", "mix", "gamma")] == [
-        *("mix", "0.2,-0.3,0.5", "1.2"),
+        *("mix", "0.2,-0.3,0.5", "1.2")
     ]
     assert "pooling" not in attributes
 
@@ -97,19 +95,3 @@ def test_the_tokens_of_pooled_sentences_are_counted() -> None:
 
 
 # Errors
-
-
-@pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])
-def test_a_mix_requires_numbers(mix: str) -> None:
-    result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
-    assert_misused(
-        result,
-        f"Invalid value for '--mix': expected numbers separated by commas, found {mix!r}",
-    )
-
-
-def test_a_mix_that_does_not_fit_the_model_is_an_error() -> None:
-    result = elmo("embed", "text", "out.hdf5", "--mix", "1,2", *TINY_MODEL)
-    message = "--mix: expected 3 numbers, one per layer from the token layer up, found 2"
-    assert_misused(result, message)
-    assert os.listdir() == ["text"]

@@ -1,27 +1,44 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import h5py
 import pytest
 from click.testing import Result
-from commands import LOADED, TINY, assert_fails, assert_misused, elmo
+from commands import LOADED, TINY, assert_misused, elmo
+from table_files import NAMES, write_table
 
 TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
 NEW = "She robbed the bank ."
+FORMATS = ("hdf5", "npz", "parquet", "jsonl")
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a file of each layout, a pooled file, and target words."""
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "more.txt").write_text(TEXT.replace("We", "They"))
+    (folder / "targets.txt").write_text("bank,money\ncat\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for arguments in (
+            "embed text.txt v.hdf5",
+            "embed more.txt more.hdf5",
+            "embed text.txt packed.hdf5 --layout packed --layers 1,2",
+            "embed text.txt average.hdf5 --layers average",
+            "embed text.txt pooled.hdf5 --pooling mean",
+            *(f"usages text.txt u.{name} --words targets.txt" for name in FORMATS),
+        ):
+            assert elmo(*arguments.split(), "--model", TINY, "-q").exit_code == 0
+    return folder
 
 
 @pytest.fixture(autouse=True)
-def corpus(folder: Path) -> None:
-    """Write a file of each layout into the current folder, and a pooled file."""
-    Path("text.txt").write_text(TEXT)
-    Path("more.txt").write_text(TEXT.replace("We", "They"))
-    model = ("--model", TINY, "-q")
-    assert elmo("embed", "text.txt", "v.hdf5", *model).exit_code == 0
-    elmo("embed", "more.txt", "more.hdf5", *model)
-    elmo("embed", "text.txt", "packed.hdf5", "--layout", "packed", "--layers", "1,2", *model)
-    elmo("embed", "text.txt", "average.hdf5", "--layers", "average", *model)
-    elmo("embed", "text.txt", "pooled.hdf5", "--pooling", "mean", *model)
+def corpus(embedded: Path, folder: Path) -> None:
+    """Write these files into the current folder."""
+    shutil.copytree(embedded, folder, dirs_exist_ok=True)
 
 
 def rows(result: Result) -> list[list[str]]:
@@ -44,10 +61,11 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     assert elmo("neighbors", "bank", NEW, name, "--top", "3").stdout == result.stdout
 
 
-@pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+@pytest.mark.parametrize("name", [f"u.{name}" for name in FORMATS])
 def test_target_words_of_every_format_are_searched(name: str) -> None:
-    Path("targets.txt").write_text("bank,money\ncat\n")
-    elmo("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY, "-q")
+    choice = ("--model", TINY, "--layers", "top")
+    one, other = (rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name))
+    assert [row[0] for row in one] == [row[0] for row in other]
     says_model = name in ("u.hdf5", "u.parquet")
     options = () if says_model else ("--model", TINY, "--layers", "top")
     neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
@@ -63,27 +81,6 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
     others = rows(elmo("neighbours", "bank", NEW, name, *options, "--other-words"))
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
-    if not says_model:
-        assert_misused(
-            elmo("neighbours", "bank", NEW, name),
-            f"{name}: unknown model. Name it with --model.",
-        )
-        assert_misused(
-            elmo("neighbours", "bank", NEW, name, "--model", TINY),
-            f"{name}: unknown layer. Name it with --mean-layers.",
-        )
-
-
-def test_the_cosines_of_all_formats_are_equal() -> None:
-    Path("targets.txt").write_text("bank,money\ncat\n")
-    names = ("u.hdf5", "u.npz", "u.parquet", "u.jsonl")
-    for name in names:
-        elmo("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY, "-q")
-    options = ("--model", TINY, "--layers", "top")
-    cosines = [
-        [row[0] for row in rows(elmo("neighbours", "bank", NEW, n, *options))] for n in names
-    ]
-    assert cosines == [cosines[0]] * len(names)
 
 
 def test_the_sentence_itself_and_the_same_word_are_skipped() -> None:
@@ -122,21 +119,18 @@ def test_queries_come_from_standard_input() -> None:
     assert [*hits[0]] == [*header, "sentence"]
 
 
-@pytest.mark.parametrize("name", ["q.csv", "q.parquet", "-"])
+@pytest.mark.parametrize("name", [*(f"q.{name}" for name in NAMES), "-"])
 def test_queries_come_from_a_table(name: str) -> None:
-    sentences = [NEW, "The cat , she said ."]
-    table = f'number,word,said\n1,bank,{NEW}\n2,cat,"{sentences[1]}"\n'
-    Path("q.csv").write_text(table)
+    words = [("bank", NEW), ("cat", "The cat , she said .")]
+    queries = [{"number": n, "word": word, "said": said} for n, (word, said) in enumerate(words, 1)]
+    write_table("q.csv" if name == "-" else name, queries)
+    table = Path("q.csv").read_text() if name == "-" else ""
     options = ["--text-column", "said", "--json", "--top", "2"]
     if name == "-":
         options += ["--input-format", "csv"]
-    if name == "q.parquet":
-        pyarrow = pytest.importorskip("pyarrow.csv")
-        arrow_table = pyarrow.read_csv("q.csv")
-        pytest.importorskip("pyarrow.parquet").write_table(arrow_table, name)
     result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=table)
     hits = [json.loads(line) for line in result.stdout.splitlines()]
-    for number, word, sentence in zip((1, 2), ("bank", "cat"), sentences, strict=True):
+    for number, (word, sentence) in enumerate(words, 1):
         one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
         actual = [hit for hit in hits if hit["query_number"] == number]
         for hit, line in zip(actual, one.stdout.splitlines(), strict=True):
@@ -160,28 +154,6 @@ def test_a_table_of_queries_chooses_occurrences() -> None:
     query = ("neighbours", "bank", sentence, "v.hdf5", "--json", "--top", "1")
     assert first == elmo(*query, "--occurrence", "2").stdout.strip()
     assert json.loads(second)["query_number"] == 2
-    for number, message in [
-        (
-            "",
-            "'bank' occurs 2 times in 'a bank bank'. Choose one with a column `occurrence`",
-        ),
-        ("3", "'bank' occurs 2 times in 'a bank bank', not 3 times."),
-        ("x", "occurrence: expected a number from 1, found 'x'"),
-    ]:
-        Path("q.csv").write_text(f"word,occurrence,text\nbank,{number},a bank bank\n")
-        result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-        assert f"Error: q.csv, row 1: {message}" in result.stderr
-
-
-def test_a_wrong_table_of_queries_is_named() -> None:
-    Path("q.csv").write_text("text\na\n")
-    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv, row 1: no column 'word'.\n" in result.stderr
-    Path("q.csv").write_text("word,text\ndog,a cat\n")
-    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv, row 1: 'dog' is not a token of 'a cat'" in result.stderr
-    result = elmo("neighbours", "--queries", "text.txt", "v.hdf5")
-    assert "Error: text.txt: expected a table, found text. Name its format" in result.stderr
 
 
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
@@ -220,51 +192,6 @@ def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patch:
             patch.setenv(f"ELMO_NEIGHBOURS_{name}", "1")
             assert elmo(*command).stdout == answer
-
-
-def test_what_does_not_fit_is_refused_in_one_line() -> None:
-    assert_misused(
-        elmo("neighbours", "bank", NEW),
-        "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE FILE...",
-    )
-    assert_fails(
-        elmo("neighbours", "robber", NEW, "v.hdf5"),
-        f"'robber' is not a token of {NEW!r}. Did you mean 'robbed'?",
-    )
-    assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
-    assert_fails(
-        elmo("neighbours", "bank", NEW, "pooled.hdf5"),
-        "pooled.hdf5: the file has one vector per sentence (--pooling mean). "
-        "Use `elmo neighbours --sentence`, or embed without --pooling.",
-    )
-    assert_fails(
-        elmo("neighbours", "--sentence", NEW, "v.hdf5"),
-        "v.hdf5: the file has one vector per token. `elmo embed --pooling mean` writes one per sentence.",
-    )
-    other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
-    assert_fails(
-        other,
-        f"v.hdf5: made by the model {TINY}, not by mini. Embed and search with the same model.",
-    )
-
-
-def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
-    with h5py.File("v.hdf5", "r+") as file:
-        file.attrs["model"] = "gone/model"
-    message = (
-        "the model of v.hdf5: gone/model: no such model folder or zip file. Give its new path with "
-        "--model."
-    )
-    assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
-    assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
-    with h5py.File("v.hdf5", "r+") as file:
-        for name in list(file.attrs):
-            del file.attrs[name]  # as AllenNLP writes it
-    assert_misused(
-        elmo("neighbours", "bank", NEW, "v.hdf5"),
-        "v.hdf5: unknown model. Name it with --model.",
-    )
-    assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
 
 
 def test_a_query_is_cut_as_its_corpus_was() -> None:

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import assert_misused, elmo
 
 MODEL = ("--model", "model")
 
@@ -101,12 +101,6 @@ def test_samples() -> None:
     assert all(line.endswith("the cat") for line in behind)
 
 
-def test_options_without_effect_are_misused() -> None:
-    arguments = ("predict", "a", *MODEL, "--each")
-    assert_misused(elmo(*arguments, "--backward"), "choose one of --each and --backward")
-    assert_misused(elmo(*arguments, "--with-unknown"), "choose one of --with-unknown and --each")
-
-
 def test_a_file_is_not_taken_for_the_text() -> None:
     Path("two texts.txt").write_text("the cat\nthe cat sat\n")
     message = (
@@ -117,29 +111,10 @@ def test_a_file_is_not_taken_for_the_text() -> None:
     assert elmo("predict", "model", *MODEL, "-q").exit_code == 0  # a folder has no lines
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("a ___ b ___", [], "expected one gap (___), found 2, in: a ___ b ___"),
-        ("a ___", ["--each"], "--each cannot be used with a gap (___)"),
-        ("a ___", ["--sample", "1"], "a text to continue cannot have a gap (___)"),
-    ],
-)
-def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:
-    assert_fails(elmo("predict", text, *MODEL, "-q", *options), message)
-    carried = elmo("predict", "a", *MODEL, "-q", "--state", "carry")
-    assert_misused(carried, "state 'carry': predictions start from zero or warm")
-
-
-def test_a_model_without_softmax_is_an_error() -> None:
-    without = elmo("predict", "a", "--model", TINY)
-    assert f"Error: {TINY}: predicting words requires a softmax. Add" in without.stderr
-
-
 def test_lines_before_a_wrong_one_are_answered() -> None:
     result = elmo("predict", "-", *MODEL, "--top", "1", stdin="The\ncat\n___ and ___\n")
     rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
     assert (result.exit_code, result.stdout) == (1, rows)
     assert result.stderr.endswith(
-        "Error: standard input, line 3: expected one gap (___), found 2, in: ___ and ___\n"
+        "Error: standard input, line 3: ___ and ___: 2 gaps (___). Fill all but one of them.\n"
     )

@@ -1,13 +1,12 @@
 """Tables of `elmo perplexity`, `predict`, `change` and `neighbours`: --format and kept columns."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import assert_misused, elmo
+from commands import elmo
+from table_files import csv_rows
 
 MODEL = ("--model", "model")
 
@@ -18,25 +17,16 @@ def items(word_model: None) -> None:
     Path("items.csv").write_text('id,text,note\na,the cat,"x, ""y"""\nb,the dog,\n')
 
 
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_perplexity_keeps_ids_and_columns() -> None:
     options = ("--per-sentence", "--format", "csv", "--keep-columns", "note")
-    rows = rows_of(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
+    rows = csv_rows(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
     cells = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
     assert cells == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
 
 
-def test_a_perplexity_without_rows_keeps_no_columns() -> None:
-    result = elmo("perplexity", "items.csv", *MODEL, "--keep-columns", "note")
-    assert_misused(result, "--keep-columns requires --per-sentence")
-
-
 def test_predictions_keep_ids_and_columns() -> None:
     arguments = ("predict", "--file", "items.csv", *MODEL, "--top", "1", "--keep-columns", "note")
-    [first, _] = rows_of(elmo(*arguments, "--format", "csv").stdout)
+    [first, _] = csv_rows(elmo(*arguments, "--format", "csv").stdout)
     assert (first["id"], first["rank"], first["word"], first["note"]) == (
         *("a", "1", "</S>"),
         'x, "y"',
@@ -47,7 +37,7 @@ def test_predictions_keep_ids_and_columns() -> None:
 
 def test_substitutes_mark_unknown_words() -> None:
     arguments = ("predict", "--file", "items.csv", *MODEL, "--each", "--top", "1")
-    rows = rows_of(elmo(*arguments, "--format", "csv").stdout)
+    rows = csv_rows(elmo(*arguments, "--format", "csv").stdout)
     assert [(row["position"], row["token"], row["known"]) for row in rows] == [
         *(("0", "the", "1"), ("1", "cat", "1"), ("0", "the", "1"), ("1", "dog", "0"))
     ]
@@ -56,7 +46,7 @@ def test_substitutes_mark_unknown_words() -> None:
 def test_a_text_and_samples_may_be_rows_too() -> None:
     one = elmo("predict", "the cat", *MODEL, "--top", "1", "--format", "tsv", "-q")
     assert one.stdout == "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n"
-    rows = rows_of(elmo("predict", "the", *MODEL, "--sample", "2", "--format", "csv").stdout)
+    rows = csv_rows(elmo("predict", "the", *MODEL, "--sample", "2", "--format", "csv").stdout)
     assert [(row["line"], row["sample_number"]) for row in rows] == [("1", "1"), ("1", "2")]
     assert all(row["text"].split()[0] == "the" for row in rows)
 
@@ -65,7 +55,7 @@ def test_changes_are_quoted() -> None:
     random = np.random.default_rng(0)
     for name in ("old.npz", "new.npz"):
         np.savez(name, **{'a,"b"': random.normal(size=(4, 3))})  # type: ignore[arg-type]
-    [row] = rows_of(elmo("change", "old.npz", "new.npz", "--format", "csv").stdout)
+    [row] = csv_rows(elmo("change", "old.npz", "new.npz", "--format", "csv").stdout)
     assert (row["word"], row["n_old"], row["n_new"]) == ('a,"b"', "4", "4")
     answer = elmo("change", "old.npz", "new.npz", "--format", "jsonl")
     assert json.loads(answer.stdout) == json.loads(

@@ -7,8 +7,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, elmo
 from numpy.testing import assert_array_equal
+from table_files import read_rows
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.pretrained.registry import PublishedModel
@@ -30,7 +31,6 @@ OUTPUTS = (
     ("out.npz",),
     ("out.parquet",),
 )
-outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 
 
 @pytest.fixture(autouse=True)
@@ -41,18 +41,12 @@ def text(folder: Path) -> None:
 
 def records_of(path: str) -> list[dict[str, Any]]:
     """Return the records of an output in the form of JSON lines, with their values."""
-    if path.endswith(".jsonl"):
-        return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    if path.endswith((".jsonl", ".parquet")):
+        return read_rows(path)
     if path.endswith(".npz"):
         with np.load(path) as file:
             rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
             return [{**row, "activations": file[str(row["index"])]} for row in rows]
-    if path.endswith(".parquet"):
-        from pyarrow import parquet
-
-        rows = parquet.read_table(path).to_pylist()
-        assert all(isinstance(row, dict) for row in rows)
-        return list(rows)
     with open_activations(path) as activations:
         records = []
         for number, (record, values) in enumerate(activations.records()):
@@ -63,35 +57,26 @@ def records_of(path: str) -> list[dict[str, Any]]:
         return records
 
 
-def assert_embedded(records: list[dict[str, Any]], sentences: list[list[str]]) -> None:
-    """Assert that the values of records equal the top layer of these sentences."""
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("split", "sentences", "tokens"),
+    [((), LINES, MOSES), (("--split-sentences",), SENTENCES, OF_SENTENCES)],
+)
+def test_the_tokens_that_are_embedded_are_beside_the_sentence(
+    output: tuple[str, ...], split: tuple[str, ...], sentences: list[str], tokens: list[list[str]]
+) -> None:
+    pytest.importorskip("sentencex")
+    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", *split)
+    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
+    records = records_of(output[0])
+    assert [row["tokens"] for row in records] == tokens
+    assert [row["sentence"] for row in records] == sentences
+    assert [row.get("line", 3) for row in records] == ([1, 1, 3] if split else [3, 3, 3])
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
-    for row, sentence in zip(records, sentences, strict=True):
+    for row, sentence in zip(records, tokens, strict=True):
         expected = embedder.embed_sentence(sentence)[-1]
         actual = np.array(row["activations"], np.float32).reshape(expected.shape)
         np.testing.assert_allclose(actual, expected, atol=2e-6)
-
-
-@outputs
-def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...]) -> None:
-    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top")
-    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    records = records_of(output[0])
-    assert [row["tokens"] for row in records] == MOSES
-    assert [row["sentence"] for row in records] == LINES
-    assert_embedded(records, MOSES)
-
-
-@outputs
-def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> None:
-    pytest.importorskip("sentencex")
-    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
-    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    records = records_of(output[0])
-    assert [row["sentence"] for row in records] == SENTENCES
-    assert [row["line"] for row in records] == [1, 1, 3]
-    assert [row["tokens"] for row in records] == OF_SENTENCES
-    assert_embedded(records, OF_SENTENCES)
 
 
 def test_sentences_may_be_split_and_cut_at_white_space() -> None:
@@ -144,7 +129,7 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     assert_fails(result, message)
     result = elmo(*arguments, "-q")
     assert (
-        "(moses, not none: use --tokenizer moses:en), tokenizer (moses:en, not none)"
+        "(moses, not none: use --tokenizer moses:en), --tokenizer (moses:en, not none)"
         in result.stderr
     )
 
@@ -191,9 +176,6 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     sentences = ("L'eau est froide.", "De l'eau !")
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
-    english = elmo("cosine", "eau", *sentences, *TINY_MODEL)
-    message = "'eau' is not a token of \"L 'eau est froide .\". Did you mean \"'eau\"?"
-    assert_fails(english, message)
 
 
 def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,49 +201,6 @@ def test_word_vectors_split_raw_text() -> None:
     cut = ("--tokenizer", "moses", "--split-sentences")
     assert elmo(*average, "raw.txt", "found.vec", *cut).exit_code == 0
     assert Path("found.vec").read_text() == Path("expected.vec").read_text()
-    result = elmo("word-vectors", "raw.txt", "out.vec", "--tokenizer", "moses")
-    assert_misused(result, "--tokenizer requires --corpus")
-
-
-@pytest.mark.parametrize("command", ["embed", "train"])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--tokenizer", "words"),
-            "--tokenizer 'words': expected whitespace, moses, spacy, residues, or a language with "
-            "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:"
-            "jieba",
-        ),
-        (
-            ("--tokenizer", "moses", "--language", "French"),
-            "--language 'French': expected its code in ISO 639, such as fr",
-        ),
-        (
-            ("--tokenizer", "whitespace", "--language", "fr"),
-            "--language has no effect with --tokenizer whitespace",
-        ),
-        (
-            ("--tokenizer", "moses:de", "--language", "fr"),
-            "--language has no effect with --tokenizer moses:de",
-        ),
-    ],
-)
-def test_a_tokenizer_that_makes_no_sense_is_wrong_usage(
-    command: str, arguments: tuple[str, ...], message: str
-) -> None:
-    required = {
-        "embed": ("raw.txt", "out.hdf5"),
-        "train": ("raw.txt", "--preset", "mini", "--output", "out"),
-    }[command]
-    assert_misused(elmo(command, *required, *arguments), message)
-    assert sorted(path.name for path in Path().iterdir()) == ["raw.txt"]
-
-
-def test_a_tokenizer_of_text_that_has_tokens_is_wrong_usage() -> None:
-    Path("a.fasta").write_text(">a\nMK\n")
-    result = elmo("embed", "a.fasta", "out.hdf5", "--tokenizer", "moses")
-    assert_misused(result, "--tokenizer has no effect with fasta, which has tokens")
 
 
 def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:

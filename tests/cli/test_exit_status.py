@@ -63,28 +63,19 @@ MISTAKES: dict[str, tuple[int, str]] = {
         2,
         "--split-sentences requires|no effect with|'conllu' is not one of",
     ),
-    "--input-format fasta --tokenizer moses": (
-        2,
-        "no effect|requires --(queries|pairs)|FASTA has",
-    ),
+    "--input-format fasta --tokenizer moses": (2, "no effect|requires --(queries|pairs)|FASTA has"),
     "--text-column context": (
         2,
         "--text-column has|requires --(queries|pairs)|a table with a column",
     ),
     "--id-column item": (2, "--id-column has no effect with text"),
     "--keep-columns all": (2, "--keep-columns"),
-    "--input-format fasta --paragraphs": (
-        2,
-        "--paragraphs requires|no effect with|FASTA has",
-    ),
+    "--input-format fasta --paragraphs": (2, "--paragraphs requires|no effect with|FASTA has"),
     "--layout packed --format jsonl": (2, "--layout requires HDF5"),
     "--compression gzip --format jsonl": (2, "--compression requires HDF5"),
     "--rows tokens": (2, "--rows tokens requires Parquet or JSON lines"),
     "--use-sentence-keys --layout packed": (2, "--use-sentence-keys requires HDF5"),
-    "--format csv --json": (
-        2,
-        "choose one of --format|requires --p",
-    ),
+    "--format csv --json": (2, "choose one of --format|requires --p"),
     "--plot out.gif": (2, "unknown suffix '.gif'. Choose .svg"),
     "--occurrence 3": (2, "occurs once"),
     # What fails in a run

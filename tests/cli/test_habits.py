@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_misused, elmo
+from commands import TINY, elmo
 
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.text.input_formats import FORMATS
@@ -43,14 +43,6 @@ def test_an_output_may_be_an_option(command: tuple[str, ...], output: str) -> No
         assert elmo(name, *arguments, *spelling).exit_code == 0
         is_ordered = content and not output.endswith(".safetensors")  # Metadata has no order.
         assert not is_ordered or Path(output).read_bytes() == content
-
-
-def test_an_output_is_given_once() -> None:
-    assert_misused(elmo("embed", "text.txt"), "Missing argument 'OUTPUT'.")
-    twice = elmo("embed", "text.txt", "a.hdf5", "-o", "b.hdf5")
-    assert_misused(twice, "choose one of OUTPUT and --output")
-    same = elmo("embed", "text.txt", "-o", "text.txt", *MODEL)
-    assert "text.txt: the output is also an input." in same.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

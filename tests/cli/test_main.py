@@ -20,11 +20,7 @@ from elmo_cli.settings import ModelSettings
 
 @pytest.mark.parametrize(
     ("environment", "spin_count"),
-    [
-        ({}, SPIN_COUNT),
-        ({"GOMP_SPINCOUNT": "7"}, "7"),
-        ({"OMP_WAIT_POLICY": "active"}, None),
-    ],
+    [({}, SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
 )
 def test_idle_threads_wait_shortly_by_default(
     environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch

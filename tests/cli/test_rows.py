@@ -1,15 +1,16 @@
-"""Rows of tables, read by the readers that people use."""
+"""Rows of tables, read and joined by the readers that people use."""
 
 import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run_r
+from commands import elmo, run_r
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ HARD = [
 """Tokens that a reader may misread."""
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 formats = st.sampled_from(["csv", "tsv"])
+Rows = list[dict[Any, Any]]
 
 
 def table(tokens: Sequence[object], row_format: str = "csv", **columns: object) -> str:
@@ -60,27 +62,28 @@ def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> Non
 def test_readers_give_every_row_and_token(row_format: str, package: str, tmp_path: Path) -> None:
     path = tmp_path / f"rows.{row_format}"
     path.write_text(table(["the", *HARD], row_format), encoding="utf-8", newline="")
-    assert READERS[package](path) == ["the", *HARD]
+    assert [row["token"] for row in READERS[package](path)] == ["the", *HARD]
 
 
-def read_with_pandas(path: Path) -> list[str]:
+def read_with_pandas(path: Path) -> Rows:
     pandas = pytest.importorskip("pandas")
     frame = (pandas.read_csv if path.suffix == ".csv" else pandas.read_table)(path)
-    return list(frame["token"])
+    return list(frame.to_dict("records"))
 
 
-def read_with_polars(path: Path) -> list[str]:
+def read_with_polars(path: Path) -> Rows:
     polars = pytest.importorskip("polars")
     frame = polars.read_csv(path, separator="," if path.suffix == ".csv" else "\t")
-    return list(frame["token"])
+    return list(frame.rows(named=True))
 
 
-def read_with_duckdb(path: Path) -> list[str]:
+def read_with_duckdb(path: Path) -> Rows:
     duckdb = pytest.importorskip("duckdb")
-    return [token for (token,) in duckdb.sql(f"SELECT token FROM '{path}'").fetchall()]
+    found = duckdb.sql(f"SELECT * FROM '{path}'")
+    return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
-READERS: dict[str, Callable[[Path], list[str]]] = {
+READERS: dict[str, Callable[[Path], Rows]] = {
     "pandas": read_with_pandas,
     "polars": read_with_polars,
     "duckdb": read_with_duckdb,
@@ -95,6 +98,47 @@ def test_r_gives_every_row_and_token(row_format: str, read: str, tmp_path: Path)
     tokens = ["".join(map(chr, map(int, line.split()))) for line in run_r(code).splitlines()]
     # R reads every line end in a text as a line feed.
     assert tokens == [re.sub("\r\n?", "\n", token) for token in ["the", *HARD]]
+
+
+TEXTS = [
+    *("the cat sat", 'the "cat" sat', '" the "', "the NA cat", "None null", "the\tcat", "the\ncat"),
+    *("the , cat", "東京 the", "naïve ' cat", "\\ the # ;", "the | cat", "1 2 3", "TRUE F T"),
+]
+STIMULI = [(f"s{n:02}", TEXTS[n % len(TEXTS)], n % 2) for n in range(40)]
+JOINED = Counter({(name, group): len(text.split()) for name, text, group in STIMULI})
+"""Number of joined rows of each id and condition."""
+
+
+@pytest.mark.usefixtures("word_model")
+@pytest.mark.parametrize("row_format", ["tsv", "csv"])
+@pytest.mark.parametrize("package", [*READERS, "R"])
+def test_one_command_gives_a_table_that_joins_by_id(package: str, row_format: str) -> None:
+    stimuli, surprisals = Path("stimuli.csv"), Path(f"table.{row_format}")
+    with open(stimuli, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text", "condition"), *STIMULI])
+    options = ["--tokenizer", "whitespace", *(["--format", "csv"] if row_format == "csv" else [])]
+    result = elmo("surprisal", "stimuli.csv", "--model", "model", *options)
+    assert result.exit_code == 0, result.stderr
+    surprisals.write_text(result.stdout, encoding="utf-8", newline="")
+    if package == "R":
+        assert join_with_r(stimuli, surprisals) == JOINED
+        return
+    conditions = {row["id"]: row["condition"] for row in READERS[package](stimuli)}
+    rows = READERS[package](surprisals)
+    assert Counter((row["id"], conditions[row["id"]]) for row in rows) == JOINED
+    assert {type(row["surprisal"]) for row in rows} == {float}
+
+
+def join_with_r(stimuli: Path, table: Path) -> dict[tuple[str, int], int]:
+    read = "read.csv" if table.suffix == ".csv" else "read.delim"
+    code = (
+        f"joined <- merge(read.csv('{stimuli}'), {read}('{table}'), by = 'id')\n"
+        "stopifnot(is.numeric(joined$surprisal))\n"
+        "counts <- aggregate(surprisal ~ id + condition, joined, length)\n"
+        "write.csv(counts, row.names = FALSE)\n"
+    )
+    _, *rows = csv.reader(run_r(code).splitlines())
+    return {(name, int(group)): int(n) for name, group, n in rows}
 
 
 def test_texts_that_are_read_as_missing_are_counted() -> None:

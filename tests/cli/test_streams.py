@@ -51,10 +51,7 @@ def test_a_closed_standard_input_is_reported(command: str, tmp_path: Path) -> No
         ),
     ],
 )
-@pytest.mark.parametrize(
-    "command",
-    ["--help", "models", "embed text - --format jsonl -q"],
-)
+@pytest.mark.parametrize("command", ["--help", "models", "embed text - --format jsonl -q"])
 def test_a_standard_output_that_takes_nothing_is_an_error(
     command: str, redirection: str, message: str, tmp_path: Path
 ) -> None:
@@ -98,7 +95,7 @@ def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path
         "surprisal text --json",
         "surprisal text --format csv",
         "embed text - --format jsonl --layers top",
-        "predict '€ 東京' --json",
+        "predict '€ 東京' --each --top 1 --json",
         "cosine bank 'a € 東京 bank' 'x bank'",
         "surprisal text -v --words-by space",
     ):

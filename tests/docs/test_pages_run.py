@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import python
+from commands import python, run_r
 from conftest import GOLDEN
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- ([^\n]*?) -->\n)?```(sh|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    r"^(?:<!-- ([^\n]*?) -->\n)?```(sh|python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
     re.M | re.S,
 )
 FIGURE = re.compile(r"\d+\.\d+")
@@ -44,6 +44,7 @@ PAGES = (
     "docs/other-libraries.md",
     "docs/output.md",
     "docs/proteins.md",
+    "docs/surprisal.md",
     "docs/tables.md",
     "docs/text.md",
     "docs/torch.md",
@@ -51,7 +52,6 @@ PAGES = (
     "docs/tutorial.md",
     "docs/vectors.md",
     "docs/word-vectors.md",
-    "docs/environment.md",
 )
 RAW_TEXT = "The door was open. She didn't go in!\nIt was too late.\n"
 FILES = {
@@ -107,6 +107,9 @@ def run_python(code: str, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
+RUN = {"sh": run_shell, "r": run_r}
+
+
 def has_packages(code: str) -> bool:
     """Return whether the packages that a program imports are installed."""
     names = set()
@@ -135,20 +138,24 @@ def blocks(text: str) -> Iterator[tuple[str, str, str]]:
 
 def assert_runs(page: str, text: str) -> None:
     """Assert that the blocks of a text run and print what it shows, pictures too."""
+    for name, content in re.findall(r"`(\w+\.csv)`:\n\n```csv\n(.*?)```", text, re.S):
+        Path(name).write_text(content, encoding="utf-8")
     names: dict[str, Any] = {}
     for language, code, shown in blocks(text):
         if language == "python" and not has_packages(code):
             continue
-        printed = run_shell(code) if language == "sh" else run_python(code, names)
+        if language == "r" and (shutil.which("Rscript") is None or re.search("library|::", code)):
+            continue  # Packages of R are not installed.
+        printed = run_python(code, names) if language == "python" else RUN[language](code)
         if shown:
             assert_prints(printed, shown)
     for picture in re.findall(r"\]\(([\w/]+\.svg)\)", text):
         if (made := Path(Path(picture).name)).exists():
-            assert tooltips_in(made) == tooltips_in((ROOT / page).parent / picture)
+            assert_prints(tooltips_in(made), tooltips_in((ROOT / page).parent / picture))
 
 
-def tooltips_in(picture: Path) -> list[str]:
-    return re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
+def tooltips_in(picture: Path) -> str:
+    return "\n".join(re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8")))
 
 
 @pytest.mark.usefixtures("folder")

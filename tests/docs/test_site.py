@@ -85,13 +85,14 @@ def test_directions_never_mix_in_the_picture_of_the_model() -> None:
     root = ElementTree.parse(DOCS / "elmo.svg").getroot()
     boxes, texts = root.findall(f"{SVG}rect")[1:], root.findall(f"{SVG}text")
     labels = [text for text in texts if text.get("text-anchor") == "middle"]
-    names = [(label.text, *map(float, (box.get(k) or "" for k in ("x", "y", "width", "height"))))
-             for box, label in zip(boxes, labels, strict=True)]  # fmt: skip
 
     def box_at(x: float, y: float) -> str | None:
-        found = [n for n, left, top, w, h in names
-                 if left - 3 <= x <= left + w + 3 and top - 3 <= y <= top + h + 3]  # fmt: skip
-        return found[0] if found else None
+        for box, label in zip(boxes, labels, strict=True):
+            keys = ("x", "y", "width", "height")
+            left, top, width, height = (float(box.get(key) or "") for key in keys)
+            if left - 3 <= x <= left + width + 3 and top - 3 <= y <= top + height + 3:
+                return label.text
+        return None
 
     for line in root.findall(f"{SVG}line"):
         x1, y1, x2, y2 = (float(line.get(key) or "") for key in ("x1", "y1", "x2", "y2"))

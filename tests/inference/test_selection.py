@@ -14,7 +14,7 @@ from strategies import seeds
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference import selection as functions
-from elmo_cli.inference.selection import apply_selection, pool_tokens, selected_arrays
+from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.settings import NAMED_LAYERS, POOLINGS, Selection
 
 Array = NDArray[np.float32]
@@ -158,7 +158,7 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"pooling": "median"}, "pooling 'median': expected mean, max, first, last"),
+        ({"pooling": "median"}, "pooling 'median': unknown. Use mean, max, first, last"),
         ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},
@@ -181,7 +181,7 @@ def test_an_invalid_selection_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "both", "3", "-1", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
+    "text", ["", "both", "3", "-4", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
 )
 def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -201,13 +201,13 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
     lengths = [5, 1, 3, 3, 7]
     batch = torch.randn(3, sum(lengths), 16)
     selection = Selection(layers, pooling=pooling, normalize=True)
-    whole = apply_selection(selection, batch, lengths, torch.device("cpu"))
+    whole, _ = selected_arrays(selection, batch, lengths, "float32")
     monkeypatch.setattr(functions, "_CHUNK_TOKENS", chunk_tokens)
     for dtype in ("float32", "float16"):
         arrays, are_finite = selected_arrays(selection, batch, lengths, dtype)
         assert are_finite
         for array, values in zip(arrays, whole, strict=True):
-            assert_array_equal(array, values.numpy().astype(dtype))
+            assert_array_equal(array, torch.from_numpy(values).to(getattr(torch, dtype)).numpy())
 
 
 @pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
-from elmo_cli.compiled.probabilities import log_probabilities
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import FullSoftmax, write_softmax
+from elmo_cli.language_model.softmax import FullSoftmax, log_probabilities, write_softmax
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.settings import Precision
 

@@ -40,7 +40,7 @@ def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
         paths.append(path)
         return read_options_and_training(path)
 
-    monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
+    monkeypatch.setattr("elmo_cli.model.model_options.read_options_and_training", read)
     settings = ModelSettings(GOLDEN / "relu")
     assert settings.resolved.tokenizer is None
     files = settings.find_files()

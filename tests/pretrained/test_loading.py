@@ -73,7 +73,7 @@ def test_the_environment_names_another_default(
     [
         ("orignal", r"orignal: no such model\. Did you mean original\?.* mini, small.*"),
         ("nlpl-209", r"nlpl-209: no such model\. Did you mean nlpl-209-english\?.* mini, small.*"),
-        ("", "model '': expected a name, a folder or a zip file"),
+        ("", "the name of the model is empty. Give a name"),
         ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
         *(
             (name, f"{name}: no such model folder or zip file")

@@ -1,105 +1,47 @@
-"""Warnings about tokens that are too long, or that are whole phrases."""
+"""Warnings about texts that are not what they should be: each given once, and followed."""
 
 import json
+import logging
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import TextSettings
-from elmo_cli.text.report import Expected, TokenLimit
+from elmo_cli.text.report import UNKNOWN, Expected, TokenLimit
+from elmo_cli.text.tokenizers import make_tokenizer
 
+BYTES, CHARACTERS = Expected(TokenLimit(48, "bytes")), Expected(TokenLimit(48, "characters"))
+ENGLISH, FRENCH = Expected(language="English"), Expected(language="French")
+URL = "https://example.org/" + "a" * 60
 CHINESE = "今天天气很好我们一起去公园散步吧然后再去吃饭。"
+SEQUENCES = ("CASSLGNEQF", "CASSLGVATGELF", "CASSQEEGGGSW", "CASSPGTGGNEQF", "CASSLRDSYEQF")
+SENTENCE = "The river rose in the night and the people of the town went up into the hills . "
+BOOK = "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5))
+RAW = 'He said, "We sat by the river."\n'
+MARKS = "1\tthe\t_\t_\t_\t_\t0\t_\t_\t_\n2\t’s\t_\t_\t_\t_\t0\t_\t_\t_\n\n"
+PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.") * 3
 
 
 def warnings_of(
     content: str,
-    path: Path,
     caplog: pytest.LogCaptureFixture,
     input_format: str = "text",
-    limit: TokenLimit | None = None,
+    expected: Expected = UNKNOWN,
+    tokenizer: str | None = None,
+    language: str | None = None,
 ) -> list[str]:
-    """Return the warnings that reading a file logs."""
-    path.write_text(content, encoding="utf-8")
+    """Return the warnings that reading a text logs."""
+    Path("a").write_text(content, encoding="utf-8")
     caplog.clear()
-    text = open_input(path, TextSettings(input_format))
-    with open_records(text, Expected(limit)) as (records, *_):
-        list(records)
-    return caplog.messages
-
-
-BYTES = TokenLimit(48, "bytes")
-URL = "https://example.org/" + "a" * 60
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("a " + "b" * 48, None),
-        ("é" * 24, None),
-        (f"a\nb {URL}\n{URL} c\n", "2 tokens are longer than the 48 bytes that the model reads"),
-        (f"a\n\n{'é' * 25}", "1 token is longer than the 48 bytes that the model reads"),
-    ],
-)
-def test_long_tokens_are_counted_once(
-    content: str, expected: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    warnings = warnings_of(content, tmp_path / "a", caplog, limit=BYTES)
-    line = 2 if URL in content else 3
-    rest = f". The rest is ignored. The first is in line {line}."
-    assert warnings == ([f"Warning: {expected}{rest}"] if expected else [])
-    assert warnings_of(content, tmp_path / "a", caplog) == []
-
-
-def test_a_limit_may_count_characters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    limit = TokenLimit(48, "characters")
-    assert warnings_of("é" * 48, tmp_path / "a", caplog, limit=limit) == []
-    [warning] = warnings_of("é" * 49, tmp_path / "a", caplog, limit=limit)
-    assert warning.startswith("Warning: 1 token is longer than the 48 characters")
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "advice"),
-    [
-        ("Chinese", CHINESE, "Use --tokenizer spacy:zh."),
-        ("Japanese", "今日は天気がいいので公園へ散歩に行きましょう。", "Use --tokenizer spacy:ja."),
-        ("Thai", "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ", "Use --tokenizer spacy:th."),
-        ("Khmer", "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន", "Separate its words by spaces first."),
-    ],
-)
-def test_phrases_without_spaces_are_warned_of(
-    language: str, text: str, advice: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert warnings_of(f"{text}\n" * 3, tmp_path / "a", caplog) == [
-        f"Warning: the text is in {language} without spaces between words, so a whole phrase "
-        f"becomes one token. {advice}"
-    ]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "今天 天气 很 好 。\n",
-        "วันนี้ อากาศ ดี มาก\n",
-        "오늘은 날씨가 좋습니다\n",
-        "Donaudampfschifffahrt\n",
-    ],
-)
-def test_words_are_not_taken_for_phrases(
-    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert warnings_of(content * 5, tmp_path / "a", caplog) == []
-
-
-def test_tokens_of_fasta_are_not_checked_for_phrases(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert warnings_of(">a\nMKV\n", tmp_path / "a", caplog, "fasta", BYTES) == []
-
-
-# Texts that are not what they should be
+    made = make_tokenizer(tokenizer, language) if tokenizer else None
+    text = open_input("a", TextSettings(input_format), made)
+    with caplog.at_level(logging.WARNING, "elmo_cli"), open_records(text, expected) as opened:
+        list(opened.records)
+    return [message.removeprefix("Warning: ") for message in caplog.messages]
 
 
 def table(*texts: str) -> str:
@@ -107,136 +49,219 @@ def table(*texts: str) -> str:
     return "text,n\n" + "".join('"{}",1\n'.format(text.replace('"', '""')) for text in texts)
 
 
-WORDS = ("The", "farmer", "sold", "the", "old", "mule.", "Nobody", "had", "seen", "it.")
-SEQUENCES = ("CASSLGNEQF", "CASSLGVATGELF", "CASSQEEGGGSW", "CASSPGTGGNEQF", "CASSLRDSYEQF")
-PASSAGES = ("I slept through the night. Then it rained.", "Who came? Nobody did.") * 3
+LONG = "longer than the 48 {} that the model reads. The rest is ignored. The first is in line {}."
+PHRASES = "the text is in {} without spaces between words, so a whole phrase becomes one token. {}"
+RESIDUES = (
+    "5 of the first 5 {} are one word of capital letters (CASSLGNEQF). If the letters are "
+    "residues, use --tokenizer residues."
+)
+SEVERAL = (
+    "6 of the first {} texts contain several sentences, but the model was trained on single "
+    "sentences. Use --split-sentences."
+)
+PUNCTUATION = (
+    "{} of the first {} tokens end in punctuation ({}), which becomes part of the word. Use "
+    "--tokenizer moses to split it off."
+)
+TYPOGRAPHY = (
+    "{} with typographic marks ({}), which the model hardly knows, the first in line {}. Use "
+    "--tokenizer moses for raw text, which makes them plain. Replace them first in text that is "
+    "tokenized already."
+)
+NUMBERS = "the texts of the table are numbers ({}). Choose another with --text-column."
+WARNED: list[tuple[str, tuple[str | Expected, ...], str]] = [
+    (f"a\nb {URL}\n{URL} c\n", ("text", BYTES), "2 tokens are " + LONG.format("bytes", 2)),
+    (f"a\n\n{'é' * 25}", ("text", BYTES), "1 token is " + LONG.format("bytes", 3)),
+    ("é" * 49, ("text", CHARACTERS), "1 token is " + LONG.format("characters", 1)),
+    (f"{CHINESE}\n" * 3, (), PHRASES.format("Chinese", "Use --tokenizer spacy:zh.")),
+    (
+        "今日は天気がいいので公園へ散歩に行きましょう。\n" * 3,
+        (),
+        PHRASES.format("Japanese", "Use --tokenizer spacy:ja."),
+    ),
+    (
+        "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ\n" * 3,
+        (),
+        PHRASES.format("Thai", "Use --tokenizer spacy:th."),
+    ),
+    (
+        "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន\n" * 3,
+        (),
+        PHRASES.format("Khmer", "Separate its words by spaces first."),
+    ),
+    (table("5", "3"), ("csv",), NUMBERS.format("5")),
+    (table("-1.5", " 1,200 ", "+3"), ("csv",), NUMBERS.format("-1.5")),
+    (
+        table("The", "farmer", "sold", "the", "old", "mule.", "Nobody", "had", "seen", "it."),
+        ("csv",),
+        "10 of the first 10 texts are single words (The farmer sold). If they are the words of a "
+        "text, use --word-column.",
+    ),
+    (table(*SEQUENCES), ("csv",), RESIDUES.format("texts")),
+    ("\n".join(SEQUENCES), (), RESIDUES.format("texts")),
+    (table(*PASSAGES), ("csv",), SEVERAL.format(6)),
+    (table(*("She left. He ran.", "I like it. You do.") * 3), ("csv",), SEVERAL.format(6)),
+    (table(*PASSAGES, *["One sentence here."] * 14), ("csv",), SEVERAL.format(20)),
+    (
+        table("If If you you were were north, north,", "to to journey journey"),
+        ("csv",),
+        "most words repeat the one before (If If). If the table has a row per word and subject, "
+        "keep one row per word.",
+    ),
+    (
+        "id\ttext\n1\tThe dog .\n\n2\tThe cat .\n",
+        (),
+        "every line of the text has tabs. If it is a table with a header, use --input-format tsv "
+        "and --text-column. If each line has a word, write one sentence per line: "
+        """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` takes the words in """
+        "column 1. Otherwise take a column of it with `cut -f N FILE`.",
+    ),
+    (
+        BOOK,
+        (),
+        "the text seems to be hard-wrapped: most lines end within a sentence. Use --paragraphs to "
+        "join the lines until a blank line.",
+    ),
+    (RAW, (), PUNCTUATION.format("2", "7", 'said, river."')),
+    (RAW * 400, (), PUNCTUATION.format("286", "1,001", 'said, river." said,')),
+    (
+        "the café\nHe isn’t here —\n“ never ” … a‘b é\n",
+        ("text", ENGLISH),
+        TYPOGRAPHY.format("6 tokens", "isn’t — “", 2),
+    ),
+    (MARKS, ("conllu", ENGLISH), TYPOGRAPHY.format("1 token", "’s", 1)),
+]
+"""Texts, how they are read, and the warning."""
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("content", "options", "warning"), WARNED)
+def test_a_text_of_another_kind_is_warned_of_once(
+    content: str, options: tuple[str, ...], warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert warnings_of(content, caplog, *options) == [warning]  # type: ignore[arg-type]
+
+
+HEADLINES = "".join(f"a headline without a full stop{' and more' * (i % 9)}\n" for i in range(100))
+TEN_ANSWERS = [
+    "Yes.",
+    "No.",
+    "Never!",
+    "Why?",
+    "Perhaps.",
+    "Sure.",
+    "Thanks!",
+    "What?",
+    "Stop!",
+    "Go.",
+]
+TEN_WORDS = [
+    "river",
+    "dog",
+    "desk",
+    "table",
+    "letter",
+    "window",
+    "garden",
+    "item",
+    "paper",
+    "street",
+]
+TEN_NOUNS = [
+    "Hund",
+    "Haus",
+    "Tisch",
+    "Fenster",
+    "Garten",
+    "Nummer",
+    "Papier",
+    "Blume",
+    "Zug",
+    "Brief",
+]
+CAPITALS = ["ELEPHANT", "HOSPITAL", "BUILDING", "MOUNTAIN", "PROBLEMS"]
+ABBREVIATIONS = ("The U.S. Senate met.", "Mr. Smith and Dr. Jones came.", "Gov. Lee met Sen. Poe.")
+GOOD: dict[str, tuple[str | Expected, ...]] = {
+    "a " + "b" * 48: ("text", BYTES),
+    "é" * 24: ("text", BYTES),
+    "é" * 48: ("text", CHARACTERS),
+    f"a\nb {URL}\n{URL} c\n": (),
+    # Words are no phrases
+    "今天 天气 很 好 。\n" * 5: (),
+    "วันนี้ อากาศ ดี มาก\n" * 5: (),
+    "오늘은 날씨가 좋습니다\n" * 5: (),
+    "Donaudampfschifffahrt\n" * 5: (),
+    ">a\nMKV\n": ("fasta", BYTES),
+    # Tables
+    table("1990 was a year", "5"): ("csv",),
+    table("Yes", "no", "maybe", "Help!", "never", "often", "always", "who?", "why"): ("csv",),
+    table(*TEN_ANSWERS): ("csv",),
+    table(*TEN_WORDS): ("csv",),
+    table(*TEN_NOUNS): ("csv",),
+    table(*CAPITALS, "QUESTION", "UMBRELLA"): ("csv",),
+    table("PRESIDENT WINS THE ELECTION", "STORM HITS THE COAST", "MARKETS FALL", "A"): ("csv",),
+    table(*ABBREVIATIONS * 4): ("csv",),
+    table(*["Smith et al. The study", "cats etc. They ran", "7 p.m. The end"] * 3): ("csv",),
+    table(*["Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er."] * 5): ("csv",),
+    table(*['He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys X: report"] * 4): (
+        "csv",
+    ),
+    table(*["M K V L S P A D K T", "C A S S L G N E Q F"] * 5): ("csv",),
+    table("He said that that was a very, very long day.", "No no no no."): ("csv",),
+    "".join(f'{{"tokens": {json.dumps(list(each))}}}\n' for each in SEQUENCES): ("jsonl",),
+    "".join(f">{each}\n{each}\n" for each in SEQUENCES): ("fasta",),
+    # Lines
+    "\n".join(CAPITALS): (),
+    "The\tdog\tbarked\t.\nIt\trained\t.\n": (),
+    "The dog .\na\tb\n": (),
+    "a\tb\n": (),
+    SENTENCE * 10: (),
+    f"{SENTENCE.strip()}\n" * 100: (),
+    HEADLINES: (),
+    "word\n" * 100: (),
+    f"{SENTENCE * 9} and\n" * 100: (),
+    # Tokens and marks
+    "We sat by the river .\n": (),
+    "a b Mr. d\n" + 17 * "e " + "\n": (),
+    '. , " ?\n': (),
+    "He isn’t here —\n": (),
+    "He isn’t here — \n": ("text", FRENCH),
+    "He isn’t here  —\n": ("text", ENGLISH, "moses"),
+    "z.B. d.h. u.a.\n": ("text", UNKNOWN, "moses", "de"),
+}
+"""Texts that nothing is wrong with, and how they are read."""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("content", GOOD)
+def test_a_good_text_is_not_warned_of(content: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(content, caplog, *GOOD[content]) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    ("texts", "warning"),
+    ("text", "start", "mended"),
     [
-        (("5", "3"), "the texts of the table are numbers (5). Choose another with --text-column."),
-        (("-1.5", " 1,200 ", "+3"), "the texts of the table are numbers (-1.5)."),
         (
-            WORDS,
-            "10 of the first 10 texts are single words (The farmer sold). If they are the words "
-            "of a text, use --word-column.",
+            "It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n",
+            "control characters (U+0080 to U+009F): 4, the first in line 2.",
+            "It rained .\nShe didn’t – know .\n“Café” “yes” .\n",
         ),
         (
-            SEQUENCES,
-            "5 of the first 5 texts are one word of capital letters (CASSLGNEQF). If the letters "
-            "are residues, use --tokenizer residues.",
+            "\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n",
+            "byte order marks (U+FEFF) within lines: 2, the first in line 2.",
+            "It rained .\nThe dog .\n",
         ),
-        (
-            PASSAGES,
-            "6 of the first 6 texts contain several sentences, but the model was trained on "
-            "single sentences. Use --split-sentences.",
-        ),
-        (
-            ("If If you you were were north, north,", "to to journey journey"),
-            "most words repeat the one before (If If). If the table has a row per word and "
-            "subject, keep one row per word.",
-        ),
-        ((*PASSAGES, *["One sentence here."] * 14), "6 of the first 20 texts contain several"),
     ],
 )
-def test_texts_of_other_kinds_are_warned_of_once(
-    texts: tuple[str, ...], warning: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_characters_are_counted_and_mended(
+    text: str, start: str, mended: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warnings = warnings_of(table(*texts), tmp_path / "a", caplog, "csv")
-    found = [each for each in warnings if "tokens end in punctuation" not in each]
-    assert len(found) == 1
-    assert found[0].startswith(f"Warning: {warning}")
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ("1990 was a year", "5"),
-        ("Yes", "no", "maybe", "Help!", "never", "often", "always", "who?", "why"),  # few prompts
-        ("Yes.", "No.", "Never!", "Why?", "Perhaps.", "Sure.", "Thanks!", "What?", "Stop!", "Go."),
-        ("river", "dog", "desk", "table", "letter", "window", "garden", "item", "paper", "street"),
-        ("Hund", "Haus", "Tisch", "Fenster", "Garten", "Nummer", "Papier", "Blume", "Zug", "Brief"),
-        ("ELEPHANT", "HOSPITAL", "BUILDING", "MOUNTAIN", "PROBLEMS", "QUESTION", "UMBRELLA"),
-        ("PRESIDENT WINS THE ELECTION", "STORM HITS THE COAST", "MARKETS FALL", "A", "B", "C"),
-        ("The U.S. Senate met.", "Mr. Smith and Dr. Jones came.", "Gov. Lee met Sen. Poe.") * 4,
-        ("Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er.") * 5,
-        ('He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys Tumblr: report") * 4,
-        ("M K V L S P A D K T", "C A S S L G N E Q F") * 5,
-        ("He said that that was a very, very long day.", "No no no no."),
-    ],
-)
-def test_good_texts_are_not_warned_of(
-    texts: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    warnings = warnings_of(table(*texts), tmp_path / "a", caplog, "csv")
-    assert [each for each in warnings if "tokens end in punctuation" not in each] == []
-
-
-def test_sequences_in_the_lines_of_a_text_are_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    [warning] = warnings_of("\n".join(SEQUENCES), tmp_path / "a", caplog)
-    assert warning.endswith("If the letters are residues, use --tokenizer residues.")
-    words = "ELEPHANT\nHOSPITAL\nBUILDING\nMOUNTAIN\nPROBLEMS\n"
-    assert warnings_of(words, tmp_path / "a", caplog) == []
-
-
-def test_split_texts_are_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = "".join(f'{{"tokens": {json.dumps(list(each))}}}\n' for each in SEQUENCES)
-    assert warnings_of(rows, tmp_path / "a", caplog, "jsonl") == []
-    fasta = "".join(f">{each}\n{each}\n" for each in SEQUENCES)
-    assert warnings_of(fasta, tmp_path / "a", caplog, "fasta") == []
-
-
-@pytest.mark.parametrize(
-    ("content", "is_table"),
-    [
-        ("id\ttext\n1\tThe dog .\n\n2\tThe cat .\n", True),
-        ("The\tdog\tbarked\t.\nIt\trained\t.\n", False),
-        ("The dog .\na\tb\n", False),
-        ("a\tb\n", False),
-    ],
-)
-def test_tabs_in_every_line_are_warned_of(
-    content: str, is_table: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    warnings = warnings_of(content, tmp_path / "a", caplog)
-    assert (
-        warnings
-        == [
-            "Warning: every line of the text has tabs. If it is a table with a header, use "
-            "--input-format tsv and --text-column. If each line has a word, write one sentence per "
-            """line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` takes the """
-            "words in column 1. Otherwise take a column of it with `cut -f N FILE`."
-        ]
-        * is_table
-    )
-
-
-def test_control_characters_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = "It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"
-    [warning] = warnings_of(text, tmp_path / "a", caplog)
-    assert warning.startswith(
-        "Warning: control characters (U+0080 to U+009F): 4, the first in line 2."
-    )
-    mended = mend(warning, tmp_path / "a")
-    assert mended == "It rained .\nShe didn’t – know .\n“Café” “yes” .\n"
-    assert warnings_of(mended, tmp_path / "a", caplog) == []
-
-
-def test_byte_order_marks_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = "\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"
-    [warning] = warnings_of(text, tmp_path / "a", caplog)
-    assert warning.startswith(
-        "Warning: byte order marks (U+FEFF) within lines: 2, the first in line 2."
-    )
-    assert mend(warning, tmp_path / "a") == "It rained .\nThe dog .\n"
-
-
-def mend(warning: str, path: Path) -> str:
-    """Run the command that a warning names."""
+    [warning] = warnings_of(text, caplog)
+    assert warning.startswith(start)
     if shutil.which("perl") is None:
         pytest.skip("needs perl")
-    command = warning.split("`")[1].replace("FILE", str(path))
-    return subprocess.run(command, shell=True, check=True, capture_output=True).stdout.decode()
+    command = warning.split("`")[1].replace("FILE", "a")
+    result = subprocess.run(command, shell=True, check=True, capture_output=True).stdout.decode()
+    assert result == mended
+    assert warnings_of(mended, caplog) == []

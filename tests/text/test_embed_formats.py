@@ -7,9 +7,10 @@ from typing import Any
 
 import h5py
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed
+from table_files import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError
@@ -159,48 +160,18 @@ def test_a_fasta_file_can_be_read_as_text() -> None:
 # Options
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("a.conllu", ["--tokenizer", "moses"], "--tokenizer has no effect with conllu, which has"),
-        ("p.fasta", ["--use-sentence-keys"], "--use-sentence-keys has no effect with fasta, which"),
-        ("a.conllu", ["--split-sentences"], "--split-sentences requires text or a table, found"),
-    ],
-)
-def test_options_that_have_no_effect_are_wrong_usage(
-    name: str, options: list[str], message: str
-) -> None:
-    pytest.importorskip("sentencex")
-    Path("a.jsonl").touch()
-    result = elmo("embed", name, "out.hdf5", *options)
-    assert (result.exit_code, message in result.stderr) == (2, True)
-
-
-def test_a_text_that_is_called_a_treebank_is_reported() -> None:
-    Path("a.conllu").write_text("Oui .\n")
-    message = (
-        "a.conllu, line 1: expected 10 fields separated by tabs, found 'Oui .'. Use --input-format "
-        "text to read one sentence per line. If this is another kind of CoNLL, write one sentence "
-        """per line: `awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` takes the """
-        "words in column 1."
-    )
-    assert_fails(elmo("embed", "a.conllu", "out.hdf5", *TINY_MODEL), message, loads=True)
-    assert not list(Path().glob("out*"))
-
-
 # Tables
 
 
-@pytest.mark.parametrize("name", ["items.csv", "items.json"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_table_is_embedded_by_its_ids(name: str) -> None:
-    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a "b"'}]
-    csv = 'id,text\nx,De vin .\ny,"a ""b"""\n'
-    Path(name).write_text(csv if name.endswith("csv") else json.dumps(rows))
-    assert elmo("embed", name, "out.hdf5", *TINY_MODEL).exit_code == 0
+    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a " b "'}]
+    quotes = ("--quotes", "csv") if name == "tsv" else ()
+    table = write_table(f"items.{name}", rows)
+    assert elmo("embed", table, "out.hdf5", *TINY_MODEL, *quotes).exit_code == 0
     with open_activations("out.hdf5") as activations:
         for row in rows:
-            tokens = row["text"].replace('"', ' " ').split()
-            assert activations.tokens(activations.number_of(row["id"])) == tokens
+            assert activations.tokens(activations.number_of(row["id"])) == row["text"].split()
 
 
 # Warnings

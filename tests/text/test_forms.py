@@ -1,7 +1,5 @@
 """Forms of text that people have: a word per row, passages, sequences and raw text in tables."""
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from table_files import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
 from elmo_cli.text.parsers import record_of_words, row_record
 from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
-NAMES = ("csv", "tsv", "json", "jsonl", "parquet")
 STORIES = {
     "s1": ["The cat sat.", "It was red, they said."],
     "s2": ["A bank closed early."],
@@ -35,30 +33,11 @@ PASSAGES = [{"id": name, "text": " ".join(sentences)} for name, sentences in STO
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def write(name: str, rows: list[dict[str, Any]]) -> str:
-    """Write rows to a table with this suffix, and return its path."""
-    path = f"table.{name}"
-    if name == "parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        parquet = pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif name == "json":
-        Path(path).write_text(json.dumps(rows))
-    elif name == "jsonl":
-        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], delimiter="," if name == "csv" else "\t")
-            writer.writeheader()
-            writer.writerows(rows)
-    return path
-
-
 def surprisals(*arguments: str | Path) -> list[dict[str, str]]:
     """Return the rows of `elmo surprisal`."""
     result = elmo("surprisal", *arguments, "--format", "csv")
     assert result.exit_code == 0, result.stderr
-    return list(csv.DictReader(io.StringIO(result.stdout)))
+    return csv_rows(result.stdout)
 
 
 def activations_of(table: str, *options: str) -> list[np.ndarray]:
@@ -91,12 +70,7 @@ FILES: dict[str, tuple[str, str, str, list[str]]] = {
         "id,text,,\n1,A dog .,,\n,,,\n2,A cat .,,\n,,,\n",
         ["1 A dog .", "2 A cat ."],
     ),
-    "joined files": (
-        "csv",
-        "",
-        "\ufeffid,text\n1,A dog\n\ufeff2,A cat\n",
-        ["1 A dog", "2 A cat"],
-    ),
+    "joined files": ("csv", "", "\ufeffid,text\n1,A dog\n\ufeff2,A cat\n", ["1 A dog", "2 A cat"]),
     "semicolons and decimal commas": (
         "csv",
         "--text-column sentence --id-column item",
@@ -145,7 +119,7 @@ def test_files_of_other_programs_are_read(
     result = elmo("surprisal", *arguments, "--format", "csv", stdin=stdin)
     assert result.exit_code == 0, result.stderr
     tokens: dict[str, list[str]] = {}
-    for row in csv.DictReader(io.StringIO(result.stdout)):
+    for row in csv_rows(result.stdout):
         tokens.setdefault(row["id"], []).append(row["token"])
     assert [" ".join([key, *each]) for key, each in tokens.items()] == texts
     scores = elmo("perplexity", *arguments, "--per-sentence", "--json", stdin=stdin).stdout
@@ -156,7 +130,9 @@ def test_files_of_other_programs_are_read(
 
 def test_typographic_apostrophes_have_equal_surprisal(model_folder: Path) -> None:
     texts = [{"text": f"She didn{mark}t know it{mark}s hers."} for mark in "'’"]
-    rows = surprisals(write("csv", texts), "--model", model_folder, "--words-by", "space")
+    rows = surprisals(
+        write_table("table.csv", texts), "--model", model_folder, "--words-by", "space"
+    )
     plain, typographic = rows[:5], rows[5:]
     assert [row["word"] for row in typographic] == texts[1]["text"].split()
     for name in ("surprisal", "known", "tokens"):
@@ -167,7 +143,7 @@ def test_typographic_apostrophes_have_equal_surprisal(model_folder: Path) -> Non
 def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     ids = [1294030472427835393, 1294030472427835394]
-    table = write(name, [{"id": number, "text": "A dog ."} for number in ids])
+    table = write_table(f"table.{name}", [{"id": number, "text": "A dog ."} for number in ids])
     options = ("--layers", "top", "--pooling", "mean", "--model", TINY)
     assert elmo("embed", table, "o.parquet", *options).exit_code == 0
     column = parquet.read_table("o.parquet")["id"]
@@ -179,7 +155,7 @@ def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_word_per_row_has_the_context_of_its_text(name: str, model_folder: Path) -> None:
-    table = write(name, ROWS)
+    table = write_table(f"table.{name}", ROWS)
     options = ("--word-column", "word", "--id-column", "story", "--keep-columns", "all")
     rows = surprisals(table, "--model", model_folder, *options)
     assert [(row["id"], row["zone"], row["word"]) for row in rows] == [
@@ -200,29 +176,14 @@ def test_a_word_per_row_has_the_context_of_its_text(name: str, model_folder: Pat
 
 def test_a_text_of_words_is_one_record() -> None:
     options = ("--word-column", "word", "--id-column", "story")
-    words = activations_of(write("csv", ROWS), *options)
+    words = activations_of(write_table("table.csv", ROWS), *options)
     embedder = ElmoEmbedder(model=TINY)
     for values, sentences in zip(words, STORIES.values(), strict=True):
         tokens = [token for word in " ".join(sentences).split() for token in tokenize(word)]
         assert_allclose(values, embedder.embed_sentence(tokens), atol=1e-6)
-    split = activations_of(write("csv", ROWS), *options, "--split-sentences")
-    expected = activations_of(write("csv", PASSAGES), "--split-sentences")
+    split = activations_of(write_table("table.csv", ROWS), *options, "--split-sentences")
+    expected = activations_of(write_table("table.csv", PASSAGES), "--split-sentences")
     assert all(map(np.array_equal, split, expected))
-
-
-def test_rows_of_words_need_an_id_and_rows_of_their_own() -> None:
-    table = write("csv", [{"word": "a", "x": "1"}])
-    result = elmo("embed", table, "o.h5", "--model", TINY, "--word-column", "word")
-    error = "expected the id of a text with --word-column, found none. Use --id-column."
-    assert_fails(result, f"table.csv, line 2: {error}", loads=True)
-    options = ("--word-column", "word", "--keep-columns", "x")
-    result = elmo("embed", table, "o.parquet", "--model", TINY, *options)
-    assert result.exit_code == 2
-    assert "--keep-columns has no effect with --word-column" in result.stderr
-    assert_misused(
-        elmo("embed", table, "o.h5", "--word-column", "a", "--text-column", "b"),
-        "choose one of --word-column and --text-column",
-    )
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b.", "Mr. X", "", "x\t"]), max_size=4), max_size=4))
@@ -252,9 +213,9 @@ READINGS = [
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_per_word_and_subject_is_warned_of(name: str, model_folder: Path) -> None:
     options = ("--word-column", "word", "--id-column", "item", "--model", model_folder)
-    result = elmo("surprisal", write(name, READINGS), *options)
+    result = elmo("surprisal", write_table(f"table.{name}", READINGS), *options)
     assert "Warning: most words repeat the one before (The The)" in result.stderr
-    once = elmo("surprisal", write(name, READINGS[::2]), *options)
+    once = elmo("surprisal", write_table(f"table.{name}", READINGS[::2]), *options)
     assert "Warning" not in once.stderr
 
 
@@ -264,7 +225,7 @@ def test_a_row_per_word_and_subject_is_warned_of(name: str, model_folder: Path) 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_sentences_of_a_passage_are_computed_one_by_one(name: str) -> None:
     pytest.importorskip("sentencex")
-    passages = activations_of(write(name, PASSAGES), "--split-sentences")
+    passages = activations_of(write_table(f"table.{name}", PASSAGES), "--split-sentences")
     lines = [sentence for sentences in STORIES.values() for sentence in sentences]
     Path("lines.txt").write_text("\n".join(lines))
     single = iter(activations_of("lines.txt", "--tokenizer", "moses"))
@@ -276,7 +237,7 @@ def test_the_sentences_of_a_passage_are_computed_one_by_one(name: str) -> None:
 @pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
 def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
     pytest.importorskip("sentencex")
-    table = write("csv", PASSAGES)
+    table = write_table("table.csv", PASSAGES)
     passages = activations_of(table, "--split-sentences", "--layers", "top")
     options = ("--layers", "top", "--pooling", pooling, "--normalize")
     pooled = activations_of(table, "--split-sentences", *options)
@@ -288,7 +249,10 @@ def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
 
 def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     pytest.importorskip("sentencex")
-    table, split = write("jsonl", PASSAGES), ("--split-sentences", "--model", model_folder)
+    table, split = (
+        write_table("table.jsonl", PASSAGES),
+        ("--split-sentences", "--model", model_folder),
+    )
     lines = [sentence for sentences in STORIES.values() for sentence in sentences]
     Path("lines.txt").write_text("\n".join(lines))
     rows = surprisals(table, *split, "--words-by", "space")
@@ -306,16 +270,14 @@ def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     alone = elmo("predict", "--file", "lines.txt", *moses, "--each", "--top", "1", "--json").stdout
     words = [json.loads(line)["word"] for line in each.splitlines()]
     assert words == [json.loads(line)["word"] for line in alone.splitlines()] != []
-    result = elmo("predict", "--file", table, *split)
-    assert_misused(result, "--split-sentences of a table requires --each")
 
 
 def test_rows_of_tokens_count_over_the_passage() -> None:
     pytest.importorskip("sentencex")
-    table = write("csv", PASSAGES)
+    table = write_table("table.csv", PASSAGES)
     options = ("--split-sentences", "--rows", "tokens", "--layers", "top", "--model", TINY)
     assert elmo("embed", table, "o.jsonl", *options).exit_code == 0
-    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    rows = read_rows("o.jsonl")
     assert list(rows[0]) == ["id", "line", "position", "token", "vector"]
     tokens = [tokenize(" ".join(sentences)) for sentences in STORIES.values()]
     assert [row["position"] for row in rows] == [n for each in tokens for n in range(len(each))]
@@ -326,23 +288,29 @@ def test_a_repeated_id_begins_a_text_of_its_own(model_folder: Path) -> None:
         {"id": name, "word": word} for name, word in zip("aaba", ["a", "b", "c", "d"], strict=True)
     ]
     options = ("--word-column", "word", "--model", model_folder)
-    found = surprisals(write("csv", rows), *options)
+    found = surprisals(write_table("table.csv", rows), *options)
     assert [(row["id"], row["line"], row["word_number"]) for row in found] == [
         ("a", "1", "1"),
         ("a", "1", "2"),
         ("b", "2", "1"),
         ("a", "3", "1"),
     ]
-    assert list(surprisals(write("csv", rows[:3]), *options)[0])[:2] == ["id", "word_number"]
+    assert list(surprisals(write_table("table.csv", rows[:3]), *options)[0])[:2] == [
+        "id",
+        "word_number",
+    ]
 
 
 def test_pairs_of_passages_are_the_sums_of_their_sentences(model_folder: Path) -> None:
     pytest.importorskip("sentencex")
     pair = {"good": "The cat sat. It was red.", "bad": "The cat sat."}
-    table, options = write("csv", [pair]), ("--pairs", "good,bad", "--model", model_folder)
+    table, options = (
+        write_table("table.csv", [pair]),
+        ("--pairs", "good,bad", "--model", model_folder),
+    )
     [row] = surprisals(table, *options, "--split-sentences")
-    [first] = surprisals(write("csv", [pair | {"good": "The cat sat."}]), *options)
-    [second] = surprisals(write("csv", [pair | {"good": "It was red."}]), *options)
+    [first] = surprisals(write_table("table.csv", [pair | {"good": "The cat sat."}]), *options)
+    [second] = surprisals(write_table("table.csv", [pair | {"good": "It was red."}]), *options)
     total = float(first["surprisal_good"]) + float(second["surprisal_good"])
     assert_allclose(float(row["surprisal_good"]), total, atol=1e-5)
     assert_allclose(float(row["surprisal_bad"]), float(first["surprisal_bad"]), atol=1e-5)
@@ -350,7 +318,7 @@ def test_pairs_of_passages_are_the_sums_of_their_sentences(model_folder: Path) -
 
 def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
     pytest.importorskip("sentencex")
-    table = write("csv", PASSAGES)
+    table = write_table("table.csv", PASSAGES)
     Path("lines.txt").write_text("\n".join(text["text"] for text in PASSAGES))
     carry = ("--split-sentences", "--state", "carry", "--tokenizer", "moses")
     passages = activations_of(table, *carry, "--batch-size", "1")
@@ -367,19 +335,13 @@ def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
 @pytest.mark.parametrize("name", [*NAMES, "txt"])
 def test_residues_of_sequences_are_those_of_fasta(name: str) -> None:
     sequences = ["CASSLGNEQF", "cass lgv*"]
-    Path("s.fasta").write_text(
-        f">a\n{sequences[0]}\n>b\nCASSL\nGV*\n".replace("CASSL\n", "cassl\n")
-    )
+    Path("s.fasta").write_text(f">a\n{sequences[0]}\n>b\ncassl\nGV*\n")
     if name == "txt":
         Path("table.txt").write_text("\n".join(sequences))
     else:
-        write(
-            name,
-            [
-                {"sequence_id": key, "junction_aa": value}
-                for key, value in zip("ab", sequences, strict=True)
-            ],
-        )
+        items = zip("ab", sequences, strict=True)
+        rows = [{"sequence_id": key, "junction_aa": value} for key, value in items]
+        write_table(f"table.{name}", rows)
     columns = ("--text-column", "junction_aa", "--id-column", "sequence_id")
     options = () if name == "txt" else columns
     values = activations_of(f"table.{name}", "--tokenizer", "residues", *options)
@@ -396,11 +358,11 @@ def test_the_default_tokenizer_goes_by_the_input() -> None:
     expected = {"text": tokenize(text), "tokens": text.split()}
     for name in NAMES:
         for column, tokens in expected.items():
-            activations_of(write(name, [{column: text}]))
+            activations_of(write_table(f"table.{name}", [{column: text}]))
             with open_activations("o.h5") as activations:
                 assert activations.tokens(0) == tokens, (name, column)
     for rows in ([{"tokens": ["go,", "a b"]}], [{"text": ["go,", "a b"]}]):
-        activations_of(write("jsonl", rows))
+        activations_of(write_table("table.jsonl", rows))
         with open_activations("o.h5") as activations:
             assert activations.tokens(0) == ["go,", "a b"]
     Path("t.txt").write_text(text)
@@ -410,7 +372,7 @@ def test_the_default_tokenizer_goes_by_the_input() -> None:
 
 
 def test_the_library_chooses_the_same_tokenizer() -> None:
-    table = write("csv", [{"text": "Don't go, ..."}])
+    table = write_table("table.csv", [{"text": "Don't go, ..."}])
     expected = activations_of(table)
     ElmoEmbedder(model=TINY).embed_file(table, "p.h5")
     with open_activations("p.h5") as activations:

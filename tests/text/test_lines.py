@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.sources import (
-    LineReader,
-    Source,
-    read_text,
-)
+from elmo_cli.text.sources import LineReader, Source, read_text
 from elmo_cli.text.tokenizers import WHITESPACE
 
 
@@ -112,51 +108,12 @@ def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
 # What cannot be read
 
 
-@pytest.mark.parametrize(
-    ("content", "location", "byte"),
-    [
-        (b"caf\xe9\n", "line 1, column 4", "0xe9"),
-        (b"a\n\nna\xc3\xafve caf\xe9 \n", "line 3, column 10", "0xe9"),
-        (b"\xef\xbb\xbf\xc3\xa9b\xff\n", "line 1, column 3", "0xff"),
-        (b"ok\n\xf0\x9f\x99", "line 2, column 1", "0xf0"),
-    ],
-    ids=["latin-1", "after other lines", "after a byte order mark", "cut off"],
-)
-def test_a_byte_that_is_not_utf8_is_reported_with_its_position(
-    content: bytes, location: str, byte: str
-) -> None:
-    assert message_of(content) == (
-        f"input.txt, {location}: not valid UTF-8 (byte {byte}). If it is Windows-1252 or "
-        "Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
-    )
-
-
-def test_control_characters_are_not_taken_for_latin1() -> None:
-    assert message_of(b"\x01\x02\xff\n").endswith("so it seems to be no text.")
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("none.txt", "No such file or directory"), (".", "Is a directory")]
-)
-def test_a_file_that_cannot_be_opened_is_reported(name: str, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    with pytest.raises(InputError) as caught:
-        Source(path).check()
-    assert str(caught.value) == f"{path}: cannot read the input: {reason}"
-
-
 # gzip
 
 
 def noise(n_lines: int) -> bytes:
     """Return lines that hardly compress, so that their file is longer than any buffer."""
     return b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(n_lines))
-
-
-def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
-    path = tmp_path / "input.txt.gz"
-    path.write_bytes(gzip.compress(b"a b\n\nc\n"))
-    assert read_sentences(path) == [["a", "b"], [], ["c"]]
 
 
 def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:

@@ -3,10 +3,10 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import TINY, run_python
+from table_files import NAMES, write_table
 
 COUNT_OPENINGS = """
 import json, sys
@@ -31,16 +31,12 @@ print(json.dumps(counts))
 
 
 def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyarrow: Any = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
-    rows = [{"id": number, "text": "a b"} for number in range(3)]
     Path("a.txt").write_text("a b\n\nc\n")
     Path("a.gz").write_bytes(gzip.compress(b"a b\nc\n"))
-    Path("a.csv").write_text("id,text\n1,a b\n2,c\n")
-    Path("a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    Path("a.json").write_text(json.dumps(rows))
-    table = pyarrow.Table.from_pylist(rows)
-    __import__("pyarrow.parquet").parquet.write_table(table, "a.parquet")
+    for name in NAMES:
+        write_table(f"a.{name}", [{"id": number, "text": "a b"} for number in range(3)])
     model = tmp_path / "model"
     model.mkdir()
     for file in TINY.iterdir():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
@@ -38,44 +37,10 @@ def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
     assert [record.attributes["line"] for record in records] == [1, 1, 6]
 
 
-def test_hard_wrapped_text_logs_a_warning_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_joined_text_logs_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "book.txt"
     path.write_text(BOOK)
     assert [record.text for record in read(path, paragraphs=False)] == BOOK.split("\n")
-    assert caplog.messages == [
-        "Warning: the text seems to be hard-wrapped: most lines end within a sentence. Use "
-        "--paragraphs to join the lines until a blank line."
-    ]
     caplog.clear()
     assert len(read(path, paragraphs=True)) == 5
     assert caplog.messages == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        SENTENCE * 10,
-        f"{SENTENCE.strip()}\n" * 100,
-        "".join(f"a headline without a full stop{' and more' * (i % 9)}\n" for i in range(100)),
-        "word\n" * 100,
-        f"{SENTENCE * 9} and\n" * 100,
-    ],
-    ids=["one line", "sentences", "headlines", "words", "long lines"],
-)
-def test_other_text_is_not_taken_for_hard_wrapped(
-    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "text").write_text(content)
-    read(tmp_path / "text", paragraphs=False)
-    assert [message for message in caplog.messages if "wrapped" in message] == []
-
-
-def test_paragraphs_of_another_format_are_refused(tmp_path: Path) -> None:
-    text = open_input(tmp_path / "a", TextSettings("fasta", paragraphs=True))
-    with (
-        pytest.raises(InputError, match=r"^--paragraphs requires text, found fasta$"),
-        open_records(text),
-    ):
-        pass
