@@ -62,7 +62,7 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
     assert elmo("-v", "-q", *pair).stderr
     assert elmo("-v", *pair, "-qq").stderr == ""
     more = elmo("-v", *pair).stderr
-    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*\n", more)
+    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more)
     assert re.search(r"\nTime: \d+\.\d s\n$", more)
     missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
     assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")

@@ -144,7 +144,7 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     assert_fails(result, message)
     result = elmo(*arguments, "-q")
     assert (
-        "(moses, not none: use --tokenizer moses:en), tokenizer (moses:en, not none)"
+        "(moses, not none: use --tokenizer moses:en), --tokenizer (moses:en, not none)"
         in result.stderr
     )
 

@@ -98,7 +98,7 @@ def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path
         "surprisal text --json",
         "surprisal text --format csv",
         "embed text - --format jsonl --layers top",
-        "predict '€ 東京' --json",
+        "predict '€ 東京' --each --json",
         "cosine bank 'a € 東京 bank' 'x bank'",
         "surprisal text -v --words-by space",
     ):
