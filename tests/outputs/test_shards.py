@@ -172,8 +172,8 @@ def test_shards_of_a_stream_are_read_as_one() -> None:
         (("3/2",), "--shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
         (
             ("1/2", "--state", "carry"),
-            "--shard requires --state zero or warm: carried states need all lines in their order; "
-            "Remove --shard",
+            "--shard requires --state zero or warm: carried states need all lines in their order. "
+            "Remove --shard.",
         ),
     ):
         result = elmo("embed", "text", "new", "--model", TINY, "--shard", *options)
