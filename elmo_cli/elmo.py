@@ -100,8 +100,8 @@ class Elmo(nn.Module):
         if check_sentence(words, "vocab_to_cache"):
             if any(parameter.requires_grad for parameter in self.bilm.parameters()):
                 raise InputError(
-                    "vocab_to_cache: expected a biLM that does not train, found requires_grad; "
-                    "the vectors in the cache would stay as they are, so leave one of them out"
+                    "vocab_to_cache: cannot be used with requires_grad, because training would not "
+                    "change the cached vectors. Remove one of them."
                 )
             self.token_table = TokenTable(words, self.bilm.token_encoder)
         self._runner = BiLmRunner()
@@ -156,7 +156,7 @@ class Elmo(nn.Module):
             layers, mask = self._run(ids, table_rows, lengths)
         except IndexError as error:
             raise InputError(
-                "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
+                "inputs: expected ids from batch_to_ids or bilm.sentence_ids, found "
                 f"{int(inputs.min())} to {int(inputs.max())}"
             ) from error
         inner = mask if self.keep_sentence_boundaries else mask[:, 2:]

@@ -325,10 +325,9 @@ class _Run:
         if records.error is not None:
             raise records.error
         if records.progress != progress:
-            path = writer.path if writer.is_complete else writer.partial
             raise errors.OtherInputError(
-                f"{path} was written for a different input: its first {progress.n_records:,} "
-                f"{unit}s differ. Use --overwrite to start over."
+                f"{writer.partial} was written for a different input: its first "
+                f"{progress.n_records:,} {unit}s differ. Use --overwrite to start over."
             )
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:

@@ -111,7 +111,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
-            raise SettingsError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
+            raise SettingsError(f"--pooling {self.pooling!r}: unknown. Use {', '.join(POOLINGS)}.")
         if self.mix is None and self.gamma is not None:
             raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":

@@ -53,6 +53,18 @@ class Models(NamedTuple):
     elmo: Elmo
     hub: HubElmo
 
+    @property
+    def text(self) -> Path:
+        return self.folder / "in.txt"
+
+    @property
+    def vectors(self) -> Path:
+        return self.folder / "out.hdf5"
+
+    def new(self, suffix: str) -> Path:
+        """Return a file that is never written."""
+        return self.folder / f"new{suffix}"
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
@@ -73,13 +85,25 @@ def not_a_string() -> Values:
 
 
 def not_a_sentence() -> Values:
-    wrong = {"string": "the cat", "None": None, "number": 3, "table": table(), "dict": {"a": "b"}}
+    return {"string": "the cat", **no_sentence_or_text(), "None": None}
+
+
+def no_sentence_or_text() -> Values:
+    wrong = {"None": None, "number": 3, "table": table(), "dict": {"a": "b"}}
     return {**wrong, "numbers": np.zeros(2), "lists": [["a"]], "with None": ["a", None]}
 
 
+def no_words() -> Values:
+    return {name: x for name, x in not_a_sentence().items() if x is not None}
+
+
+def no_batch_or_text() -> Values:
+    wrong = {"None": None, "number": 3, "table": table(), "set": {("a",)}, "dict": {"a": ["b"]}}
+    return {**wrong, "numbers": np.zeros((2, 2)), "None in it": [["a"], None]}
+
+
 def no_batch() -> Values:
-    wrong = {"string": "the cat", "None": None, "number": 3, "table": table(), "set": {("a",)}}
-    return {**wrong, "dict": {"a": ["b"]}, "numbers": np.zeros((2, 2)), "None in it": [["a"], None]}
+    return {"string": "the cat", **no_batch_or_text()}
 
 
 def no_sentences() -> Values:
@@ -94,112 +118,74 @@ def no_mapping() -> Values:
     return {"string": "cat", "list": ["cat"], "array": np.zeros(2), "series": table()["a"]}
 
 
-CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any], str]] = {
-    "tokenize": (not_a_string, lambda m, x: tokenize(x), "text"),
-    "plot_occurrences": (
+def no_columns() -> Values:
+    return {"string": "id", "None": None, "number": 3}
+
+
+def no_ids() -> Values:
+    return {"lists": [["a"]], "None": None}
+
+
+WORDS = {"cat": "cat"}
+CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any]]] = {
+    "text: tokenize": (not_a_string, lambda m, x: tokenize(x)),
+    "word: plot_occurrences": (
         not_a_string,
-        lambda m, x: plot_occurrences(
-            open_activations(m.folder / "out.hdf5"), x, m.folder / "out.svg"
-        ),
-        "word",
+        lambda m, x: plot_occurrences(open_activations(m.vectors), x, m.new(".svg")),
     ),
-    "read_targets": (not_a_string, lambda m, x: read_targets(x), "the input"),
-    "write_occurrences, corpus": (
+    "the input: read_targets": (not_a_string, lambda m, x: read_targets(x)),
+    "the input: write_occurrences": (
         not_a_string,
-        lambda m, x: write_occurrences(m.embedder, x, m.folder / "u.jsonl", {"cat": "cat"}),
-        "the input",
+        lambda m, x: write_occurrences(m.embedder, x, m.new(".jsonl"), WORDS),
     ),
-    "embed_file": (
+    "the input: embed_file": (
         not_a_string,
-        lambda m, x: m.embedder.embed_file(x, m.folder / "o.hdf5"),
-        "the input",
+        lambda m, x: m.embedder.embed_file(x, m.new(".hdf5")),
     ),
-    "open_activations": (not_a_string, lambda m, x: open_activations(x), "path"),
-    "open_occurrences": (not_a_string, lambda m, x: open_occurrences(x), "path"),
-    "read_occurrences, old": (
-        not_a_string,
-        lambda m, x: read_occurrences(x, m.folder / "out.hdf5"),
-        "path",
+    "path: open_activations": (not_a_string, lambda m, x: open_activations(x)),
+    "path: open_occurrences": (not_a_string, lambda m, x: open_occurrences(x)),
+    "path: read_occurrences": (not_a_string, lambda m, x: read_occurrences(x, m.vectors)),
+    "sentence: embed_sentence": (not_a_sentence, lambda m, x: m.embedder.embed_sentence(x)),
+    "text: sample": (no_sentence_or_text, lambda m, x: sample_sentences(m.language_model, x)),
+    "words: average_vectors": (no_words, lambda m, x: average_vectors(m.embedder, [["the"]], x)),
+    "vocab_to_cache: Elmo": (no_words, lambda m, x: Elmo(m.folder, vocab_to_cache=x)),
+    "batch: embed_batch": (no_sentences, lambda m, x: m.embedder.embed_batch(x)),
+    "batch: embeddings": (no_sentences, lambda m, x: m.embedder.batch_to_embeddings(x)),
+    "sentences: embed": (no_sentences, lambda m, x: m.embedder.embed_sentences(x)),
+    "keep_columns: embed_file": (
+        no_columns,
+        lambda m, x: m.embedder.embed_file(m.text, m.new(".jsonl"), keep_columns=x),
     ),
-    "embed_sentence": (not_a_sentence, lambda m, x: m.embedder.embed_sentence(x), "sentence"),
-    "sample_sentences": (
-        lambda: {name: x for name, x in not_a_sentence().items() if name != "string"},
-        lambda m, x: sample_sentences(m.language_model, x),
-        "text",
-    ),
-    "average_vectors, words": (
-        lambda: {name: x for name, x in not_a_sentence().items() if x is not None},
-        lambda m, x: average_vectors(m.embedder, [["the"]], x),
-        "words",
-    ),
-    "Elmo": (
-        lambda: {name: x for name, x in not_a_sentence().items() if x is not None},
-        lambda m, x: Elmo(m.folder, vocab_to_cache=x),
-        "vocab_to_cache",
-    ),
-    "embed_batch": (no_sentences, lambda m, x: m.embedder.embed_batch(x), "batch"),
-    "batch_to_embeddings": (no_sentences, lambda m, x: m.embedder.batch_to_embeddings(x), "batch"),
-    "embed_sentences": (no_sentences, lambda m, x: m.embedder.embed_sentences(x), "sentences"),
-    "embed_file, keep_columns": (
-        lambda: {"string": "id", "None": None, "number": 3},
-        lambda m, x: m.embedder.embed_file(
-            m.folder / "in.txt", m.folder / "o.jsonl", keep_columns=x
-        ),
-        "keep_columns",
-    ),
-    "encode": (
-        lambda: {name: x for name, x in no_batch().items() if name != "string"},
-        lambda m, x: m.embedder.encode(x),
-        "texts",
-    ),
-    "ElmoVectorizer": (
-        no_batch,
-        lambda m, x: elmo_cli.ElmoVectorizer(m.folder).transform(x),
-        "texts",
-    ),
-    "batch_to_ids": (no_sentences, lambda m, x: batch_to_ids(x), "batch"),
-    "sentence_ids": (no_sentences, lambda m, x: m.elmo.bilm.sentence_ids(x), "batch"),
-    "HubElmo": (no_batch, lambda m, x: m.hub(x), "inputs"),
-    "Elmo.forward": (lambda: {"lists": [["a"]], "None": None}, lambda m, x: m.elmo(x), "inputs"),
-    "score": (no_texts, lambda m, x: m.language_model.score(x), "sentences"),
-    "read": (no_sentences, lambda m, x: m.language_model.read(x, backward=False), "texts"),
-    "measure_perplexity": (
-        no_texts,
-        lambda m, x: measure_perplexity(m.language_model, x),
-        "sentences",
-    ),
-    "measure_surprisal": (
-        no_texts,
-        lambda m, x: measure_surprisal(m.language_model, x),
-        "sentences",
-    ),
-    "predict_words": (no_texts, lambda m, x: predict_words(m.language_model, x), "texts"),
-    "substitute_words": (
-        no_texts,
-        lambda m, x: substitute_words(m.language_model, x),
-        "sentences",
-    ),
-    "average_vectors": (no_sentences, lambda m, x: average_vectors(m.embedder, x), "sentences"),
-    "neighbours": (no_mapping, lambda m, x: neighbours(x, np.zeros((1, 6))), "files"),
-    "plot_occurrences, files": (
+    "texts: encode": (no_batch_or_text, lambda m, x: m.embedder.encode(x)),
+    "texts: transform": (no_batch, lambda m, x: elmo_cli.ElmoVectorizer(m.folder).transform(x)),
+    "batch: batch_to_ids": (no_sentences, lambda m, x: batch_to_ids(x)),
+    "batch: sentence_ids": (no_sentences, lambda m, x: m.elmo.bilm.sentence_ids(x)),
+    "inputs: HubElmo": (no_batch, lambda m, x: m.hub(x)),
+    "inputs: Elmo": (no_ids, lambda m, x: m.elmo(x)),
+    "sentences: score": (no_texts, lambda m, x: m.language_model.score(x)),
+    "texts: read": (no_sentences, lambda m, x: m.language_model.read(x, backward=False)),
+    "sentences: perplexity": (no_texts, lambda m, x: measure_perplexity(m.language_model, x)),
+    "sentences: surprisal": (no_texts, lambda m, x: measure_surprisal(m.language_model, x)),
+    "texts: predict_words": (no_texts, lambda m, x: predict_words(m.language_model, x)),
+    "sentences: substitute": (no_texts, lambda m, x: substitute_words(m.language_model, x)),
+    "sentences: average_vectors": (no_sentences, lambda m, x: average_vectors(m.embedder, x)),
+    "files: neighbours": (no_mapping, lambda m, x: neighbours(x, np.zeros((1, 6)))),
+    "files: plot_occurrences": (
         no_mapping,
-        lambda m, x: plot_occurrences(x, "cat", m.folder / "out.svg"),
-        "files",
+        lambda m, x: plot_occurrences(x, "cat", m.new(".svg")),
     ),
-    "write_occurrences": (
+    "words: write_occurrences": (
         no_mapping,
-        lambda m, x: write_occurrences(m.embedder, m.folder / "in.txt", m.folder / "u.jsonl", x),
-        "words",
+        lambda m, x: write_occurrences(m.embedder, m.text, m.new(".jsonl"), x),
     ),
-    "read_occurrences": (
+    "words: read_occurrences": (
         no_mapping,
-        lambda m, x: read_occurrences(m.folder / "out.hdf5", m.folder / "out.hdf5", x),
-        "words",
+        lambda m, x: read_occurrences(m.vectors, m.vectors, x),
     ),
-    "measure_change": (no_mapping, lambda m, x: measure_change({}, x), "new"),
-    "plot_changes": (no_mapping, lambda m, x: plot_changes(x, m.folder / "out.svg"), "changes"),
+    "new: measure_change": (no_mapping, lambda m, x: measure_change({}, x)),
+    "changes: plot_changes": (no_mapping, lambda m, x: plot_changes(x, m.new(".svg"))),
 }
-"""Wrong values of an argument, a call with one of them, and its name in the message."""
+"""Names of an argument in messages and of a call: wrong values, and a call with one of them."""
 
 
 def finish(result: object) -> None:
@@ -210,7 +196,8 @@ def finish(result: object) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_wrong_arguments_are_named(name: str, models: Models) -> None:
-    values, call, argument = CALLS[name]
+    values, call = CALLS[name]
+    argument = name.partition(":")[0]
     for kind, value in values().items():
         with pytest.raises(InputError) as caught:
             finish(call(models, value))
@@ -352,7 +339,7 @@ def test_messages_name_arguments_and_on_the_command_line_options(models: Models)
             "Use layout='packed', Parquet or JSON lines.",
         ),
         ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
-        ("Name the text with --text-column.", "Name the text with text_column."),
+        ("Choose one with --text-column.", "Choose one with text_column."),
         ("`elmo embed --pooling mean` writes it", "`elmo embed --pooling mean` writes it"),
         ("a word -- or --- two", "a word -- or --- two"),
         ("Use --tokenizer spacy:ja.", "Use tokenizer='spacy:ja'."),

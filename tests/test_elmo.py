@@ -532,7 +532,7 @@ def test_word_inputs_are_not_used_without_a_cache(files: ModelFiles) -> None:
 
 
 def test_a_bilm_that_trains_has_no_cache(files: ModelFiles) -> None:
-    message = "^vocab_to_cache: expected a biLM that does not train, found requires_grad"
+    message = "^vocab_to_cache: cannot be used with requires_grad"
     with pytest.raises(ElmoError, match=message):
         small_elmo(files, requires_grad=True, vocab_to_cache=VOCABULARY)
 

@@ -161,43 +161,56 @@ def test_results_equal_the_readable_bilm(model: RandomModel, batch: list[list[st
             assert_close(activations, expected.numpy())
 
 
+Call = Callable[[ElmoEmbedder, Any], object]
+BATCH = "^(batch|sentences)"
+SENTENCE_CALLS: list[Call] = [
+    lambda elmo, sentence: elmo.embed_sentence(sentence),
+    lambda elmo, sentence: batch_to_ids([sentence]),
+]
+BATCH_CALLS: list[Call] = [
+    lambda elmo, batch: elmo.embed_batch(batch),
+    lambda elmo, batch: list(elmo.embed_sentences(batch)),
+    lambda elmo, batch: elmo.batch_to_embeddings(batch),
+    lambda elmo, batch: elmo.elmo_bilm.sentence_ids(batch),
+    lambda elmo, batch: batch_to_ids(batch),
+]
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("calls", "value", "message"),
     [
-        lambda elmo: elmo.embed_sentence("The cat"),
-        lambda elmo: elmo.embed_batch([["a"], "The cat"]),
-        lambda elmo: elmo.embed_batch("The cat"),
-        lambda elmo: next(elmo.embed_sentences(["The cat"])),
-        lambda elmo: elmo.batch_to_embeddings(["The cat"]),
-        lambda elmo: elmo.elmo_bilm.sentence_ids(["The cat"]),
-        lambda elmo: batch_to_ids(["The cat"]),
-        lambda elmo: batch_to_ids("The cat"),
+        (
+            SENTENCE_CALLS,
+            "The cat",
+            r"^(sentence|batch\[0\]): expected a list.*, found the string 'T",
+        ),
+        (SENTENCE_CALLS, None, "list of tokens, found None"),
+        (SENTENCE_CALLS, iter(["The"]), "list of tokens, found a value of type list_iterator"),
+        (SENTENCE_CALLS, {"The"}, "list of tokens, found a value of type set"),
+        (SENTENCE_CALLS, {"tokens": ["The"]}, "list of tokens, found a value of type dict"),
+        (SENTENCE_CALLS, ["The", 2], r"\[1\]: expected a string, found 2"),
+        (SENTENCE_CALLS, [b"The"], r"\[0\]: expected a string, found bytes"),
+        (BATCH_CALLS, "The cat", f"{BATCH}: expected a list.*, found the string 'T"),
+        (BATCH_CALLS, ["The cat"], rf"{BATCH}\[0\]: expected a list.*, found the string 'T"),
+        (
+            BATCH_CALLS,
+            {"tokens": [["a"]]},
+            f"{BATCH}: expected a list, found a value of type dict. ",
+        ),
+        (BATCH_CALLS, None, f"{BATCH}: expected a list, found None. "),
+        (
+            BATCH_CALLS,
+            [["a"], ["b", float("nan")]],
+            rf"{BATCH}\[1\]\[1\]: expected a string, found nan\.$",
+        ),
     ],
 )
-def test_a_string_is_not_taken_for_a_list_of_letters(
-    call: Callable[[ElmoEmbedder], object], tiny: ElmoEmbedder
+def test_what_is_no_sentence_or_batch_is_reported(
+    calls: list[Call], value: Any, message: str, tiny: ElmoEmbedder
 ) -> None:
-    with pytest.raises(
-        InputError, match=r"^(batch|sentences?)(\[[01]\])?: expected a list.*, found the string 'T"
-    ):
-        call(tiny)
-
-
-@pytest.mark.parametrize(
-    ("sentence", "message"),
-    [
-        (None, "list of tokens, found None"),
-        (iter(["The"]), "list of tokens, found a value of type list_iterator"),
-        ({"The"}, "list of tokens, found a value of type set"),
-        ({"tokens": ["The"]}, "list of tokens, found a value of type dict"),
-        (["The", 2], r"\[1\]: expected a string, found 2"),
-        ([b"The"], r"\[0\]: expected a string, found bytes"),
-    ],
-)
-def test_what_is_no_sentence_is_reported(sentence: Any, message: str, tiny: ElmoEmbedder) -> None:
-    for call in (tiny.embed_sentence, lambda sentence: batch_to_ids([sentence])):
+    for call in calls:
         with pytest.raises(InputError, match=message):
-            call(sentence)
+            call(tiny, value)
 
 
 def test_warm_starts_agree_in_two_embedders_and_differ_from_zero(tiny: ElmoEmbedder) -> None:
@@ -449,22 +462,6 @@ def test_embed_file_rejects_other_sources(
     with pytest.raises(InputError, match=message):
         tiny.embed_file(source, tmp_path / "out", input_format=input_format)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_batch_of_another_kind_is_named(tiny: ElmoEmbedder) -> None:
-    batches: list[tuple[Any, str]] = [
-        ({"tokens": [["a"]]}, "a value of type dict"),
-        (None, "None"),
-    ]
-    for batch, description in batches:
-        for call in (tiny.embed_batch, tiny.batch_to_embeddings, batch_to_ids):
-            with pytest.raises(InputError, match=f"^batch: expected a list, found {description}. "):
-                call(batch)
-        with pytest.raises(InputError, match=f"^sentences: expected a list, found {description}. "):
-            list(tiny.embed_sentences(batch))
-    sentences: Any = [["a"], ["b", float("nan")]]
-    with pytest.raises(InputError, match=r"^batch\[1\]\[1\]: expected a string, found nan\.$"):
-        tiny.embed_batch(sentences)
 
 
 def test_a_batch_may_be_an_array(tiny: ElmoEmbedder) -> None:

@@ -107,7 +107,7 @@ def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
         (Table(), {}, "^texts: expected a list, found a value of type Table. Choose one of"),
         (TEXTS, {"tokenizer": "words"}, "--tokenizer 'words': expected whitespace"),
         (TEXTS, {"layers": "middle"}, "--layers 'middle': expected all"),
-        (TEXTS, {"pooling": "sum"}, "pooling 'sum': expected mean"),
+        (TEXTS, {"pooling": "sum"}, "pooling 'sum': unknown. Use mean"),
     ]
     for texts, options, message in wrong:
         with pytest.raises(InputError, match=message):

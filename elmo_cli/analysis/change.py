@@ -136,7 +136,7 @@ def _read_matrices(
 ) -> Occurrences:
     if words is None and not all(source.has_targets for source in files.sources):
         remedy = "Name the words to compare with --words."
-        raise SettingsError(f"{files.paths[0]} has the vectors of all tokens. {remedy}")
+        raise SettingsError(f"{files.paths[0]} contains the vectors of all tokens. {remedy}")
     return {
         word: np.stack([each.vector for each in found]) if found else np.empty((0, 0))
         for word, found in find_occurrences(files, words, layers, ignore_case=ignore_case).items()

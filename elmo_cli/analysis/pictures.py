@@ -70,7 +70,7 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        known = " or ".join(SUFFIXES)
+        known = ".svg, .png, .pdf or .html"
         raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")

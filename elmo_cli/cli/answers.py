@@ -225,7 +225,7 @@ def read_pair_table(
 
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
-        raise SettingsError(f"--text-column {names[0]}: expected the columns of two sentences.")
+        raise SettingsError(f"--text-column {names[0]}: name two, such as sentence1,sentence2.")
 
     def find(columns: Mapping[str, object], side: int, tokens: Sentence) -> Occurrence:
         word = str(columns.get(f"word{side}", columns.get("word")) or "")

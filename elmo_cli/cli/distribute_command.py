@@ -77,7 +77,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
     flag(
-        "--skip-errors", help="Leave a record empty if it cannot be read or is too long for memory."
+        "--skip-errors", help="Leave the output of a record empty if it cannot be read or computed."
     ),
 )
 @options.model_options

@@ -96,7 +96,7 @@ def row_options(**settings: Any) -> Decorator:
         "-f",
         "row_format",
         excludes="--json",
-        help="Print a table: tsv or csv with a header, or jsonl, one JSON object per row.",
+        help="Table with a header, tsv (the default of tables) or csv, or JSON lines (jsonl).",
         **settings,
     )
     as_json = flag("--json", "as_json", help="Same as --format jsonl.")
@@ -220,8 +220,8 @@ def layer_options(default: str) -> Decorator:
             "--mix S0,S1,...",
             type=_numbers,
             excludes="--layers",
-            help="Mix all layers with the scalar parameters that a task has learned, before their "
-            "softmax.",
+            help="Write a weighted sum of all layers. The weights are the softmax of S0,S1,..., "
+            "which a task has learned.",
         ),
         option("--gamma G", type=float, requires="--mix", help="Scale of --mix. [default: 1]"),
     )
@@ -382,9 +382,9 @@ input_options = option_group(
     "Input",
     text_options(BY_INPUT),
     flag(
-        "--skip-errors", help="Leave a line empty if it cannot be read or is too long for memory."
+        "--skip-errors", help="Leave the output of a line empty if it cannot be read or computed."
     ),
-    option("--shard I/N", help="Embed every N-th line, beginning with the I-th."),
+    option("--shard I/N", help="Embed every N-th line, beginning with the I-th, as in 3/16."),
 )
 
 

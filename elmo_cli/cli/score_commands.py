@@ -245,9 +245,10 @@ def surprisal(
     name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
     if name and not input_format.has_columns:
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    column, splits_words = choices.regions or text_settings.text_column, bool(choices.words_by)
-    text_settings = replace(text_settings, text_column=column, splits_words=splits_words)
-    default = "moses" if splits_words else "whitespace"
+    text_settings = replace(text_settings, splits_words=bool(choices.words_by))
+    if choices.regions:
+        text_settings = replace(text_settings, text_column=choices.regions, text_option="--regions")
+    default = "moses" if text_settings.splits_words else "whitespace"
     opened = loading.open_text(source, text_settings, model_settings, default)
     print_rows_of = _print_pairs if choices.pairs else _print_units
     print_rows_of(opened, choices, model_settings)

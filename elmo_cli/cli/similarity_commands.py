@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
-@options.count("--occurrence1", help="Which occurrence in SENTENCE1, from 1.")
-@options.count("--occurrence2", help="Which occurrence in SENTENCE2, from 1.")
+@options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
+@options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.path_option(
     "--pairs TABLE",
     excludes="--word2 or --occurrence1 or --occurrence2",
@@ -165,7 +165,7 @@ def _print_cosines(
 @options.count("--top", default=10, help="Number of neighbours.")
 @options.flag("--other-words", excludes="--sentence", help="Exclude occurrences of WORD itself.")
 @options.count(
-    "--occurrence", excludes="--sentence", help="Which occurrence of WORD in SENTENCE, from 1."
+    "--occurrence", excludes="--sentence", help="Number of the occurrence in SENTENCE, from 1."
 )
 @options.option(
     "--sentence TEXT", help="Find the sentences nearest to TEXT, in files written with --pooling."

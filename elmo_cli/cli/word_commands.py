@@ -50,7 +50,7 @@ def plot(
     $ elmo plot bank old.parquet new.parquet change.png
     """
     if len(arguments) < 3:
-        raise click.UsageError("give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg")
+        raise click.UsageError("give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`")
     word, *files, output = arguments
 
     with messages.progress_bar(" records", leave=False) as bar:

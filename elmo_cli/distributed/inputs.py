@@ -187,8 +187,8 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
     if input_format.name not in _FORMATS:
-        formats = " or ".join(_FORMATS)
-        raise InputError(f"{path}: format {input_format.name!r}: expected {formats}")
+        problem = f"{path}: {input_format.name} cannot be distributed"
+        raise InputError(f"{problem}. Convert it to {', '.join(_FORMATS)}.")
     return input_format
 
 

@@ -81,8 +81,8 @@ def embed_part(
         expected = key.attributes["model_sha256"]
         if engine.content_sha256 != expected:
             raise WeightsError(
-                f"{engine.files.weights} on {there.worker}: expected the weights of the plan, "
-                f"SHA-256 {expected[:12]}..., found {engine.content_sha256[:12]}..."
+                f"{engine.files.weights} on {there.worker}: not the weights of the plan (SHA-256 "
+                f"{expected[:12]}..., not {engine.content_sha256[:12]}...). Copy them there."
             )
         selection = settings.selection.for_model(engine.options.n_layers)
         attributes = {

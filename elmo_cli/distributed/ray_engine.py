@@ -138,8 +138,10 @@ def load_ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = errors.load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
-        problem = f"expected Ray 2.51 or newer, found {ray.__version__}"
-        raise errors.ElmoError(f"--engine ray: {problem}. Use {errors.install_command('ray')}.")
+        raise errors.ElmoError(
+            f"--engine ray requires Ray 2.51 or newer, and Ray {ray.__version__} is installed. "
+            f"Use {errors.install_command('ray')}."
+        )
     return ray
 
 

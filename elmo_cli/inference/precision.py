@@ -235,7 +235,7 @@ class Int8Linear(Linear):
         """Pack the rounded weights again, if this processor can multiply them."""
         if not has_int8():
             raise InputError(
-                "a model in int8: expected a processor with AVX-512 VNNI, found "
+                "a model in int8 requires a processor with AVX-512 VNNI, and this one has "
                 f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
             )
         vars(self).update(state)

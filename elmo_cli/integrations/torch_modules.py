@@ -117,7 +117,7 @@ def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[li
             keys = ", ".join(map(str, inputs)) or "none"
             raise InputError(f"inputs: expected the keys tokens and sequence_len, found {keys}.")
         if lengths is not None:
-            raise InputError("lengths: expected none with a mapping, which has sequence_len.")
+            raise InputError("lengths: a mapping contains sequence_len instead. Remove lengths.")
         lengths, inputs = inputs["sequence_len"], inputs["tokens"]
         signature = signature or "tokens"
     batch = list(check_batch(inputs, "inputs"))
@@ -125,13 +125,13 @@ def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[li
     if batch and signature is not None and (signature == "default") != bool(strings):
         expected = "sentences" if signature == "default" else "lists of tokens"
         problem = f"expected {expected}, found {kind_of(batch[0])}"
-        remedy = "Give what it takes, or remove signature."
+        remedy = f"Give {expected}, or remove signature."
         raise InputError(f"signature {signature}: {problem}. {remedy}")
     if not strings:
         rows = list(check_sentences(batch, "inputs"))
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
     if lengths is not None:
-        raise InputError("lengths: expected none with sentences, which are split on spaces")
+        raise InputError("lengths: sentences are split on spaces. Remove lengths.")
     for index, sentence in enumerate(batch):
         if not isinstance(sentence, str):
             raise InputError(f"inputs[{index}]: expected a string, found {kind_of(sentence)}.")
@@ -144,13 +144,13 @@ def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
         lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
     counts = list(map(int, lengths))
     if len(counts) != len(rows):
-        raise InputError(f"lengths: expected {len(rows)}, one per sentence, found {len(counts)}")
+        raise InputError(f"lengths: {len(rows)} sentences need one each, not {len(counts)}.")
     for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
         if not 0 <= count <= len(row):
             raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
         if "" in row[:count]:
-            problem = f"expected {count} tokens, found an empty one at {row.index('')}"
-            raise InputError(f"inputs[{number}]: {problem}")
+            problem = f"the token {row.index('')} of {count} is empty"
+            raise InputError(f"inputs[{number}]: {problem}.")
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 
 

@@ -69,7 +69,7 @@ class PairTable:
         if len(self.columns) != 2:
             names = ",".join(self.columns)
             raise SettingsError(
-                f"--pairs: expected the columns GOOD,BAD of one row per pair, found {names}"
+                f"--pairs {names}: name two columns, separated by a comma, such as good,bad."
             )
         if self.settings.text_column is not None:
             raise SettingsError("--text-column has no effect with the two columns of --pairs")
@@ -81,7 +81,7 @@ class PairTable:
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*columns, *filter(None, [self.group]), bad]))
-        return replace(self.settings, text_column=good, keep_columns=columns)
+        return replace(self.settings, text_column=good, text_option="--pairs", keep_columns=columns)
 
     def measure(
         self,

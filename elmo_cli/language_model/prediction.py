@@ -160,7 +160,7 @@ def substitute_words(
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
     if (n_gaps := text.count(GAP)) > 1:
-        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
+        raise InputError(f"{' '.join(text)}: {n_gaps} gaps ({GAP}). Fill all but one of them.")
     return text
 
 
@@ -229,12 +229,12 @@ def sample_sentences(
         InputError: `temperature` is not above 0, or the text has a gap.
     """
     if not temperature > 0:
-        raise SettingsError(f"temperature {temperature}: expected a number above 0")
+        raise SettingsError(f"--temperature {temperature}: must be above 0.")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     text = model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
     if GAP in text:
-        raise InputError(f"a text to continue cannot have a gap ({GAP})")
+        raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in random]

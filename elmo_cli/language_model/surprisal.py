@@ -100,9 +100,9 @@ def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
 
 
 def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
-    actual = "none" if token is None else repr(token)
+    actual = "has no tokens" if token is None else f"differs from the token {token!r}"
     return InputError(
-        f"{location}: expected the tokens of the {kind}, found {actual}. "
+        f"{location}: the {kind} {actual}. "
         f"Choose a --tokenizer that changes no characters and joins no {kind}s."
     )
 

@@ -44,6 +44,20 @@ _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records
 # Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
 
+_OPTIONS: Final = {
+    "elmo_cli_version": "version of elmo-cli",
+    "format": "input format",
+    "input_records": "number of input records",
+    "input_sha256": "content of the input",
+    "key_column": "--id-column",
+    "model_sha256": "weights of the model",
+    "normalization": "normalization",
+    "options": "options of the model",
+    "output format": "--format",
+    "sentence_keys": "--use-sentence-keys",
+}
+"""Names in messages of attributes that are not called like the option that they record."""
+
 
 @dataclass(frozen=True)
 class OutputSettings:
@@ -185,6 +199,11 @@ class RecordFilter:
 
     def finish(self) -> None:
         """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
+
+
+def option_name(attribute: str) -> str:
+    """Return the option that an attribute records, for a message."""
+    return _OPTIONS.get(attribute, "--" + attribute.replace("_", "-"))
 
 
 class FormatWriter:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmo_cli import errors
 from elmo_cli.atomic import open_hdf5
 from elmo_cli.outputs import hdf5
-from elmo_cli.outputs.output_formats import check_attributes, with_types
+from elmo_cli.outputs.output_formats import check_attributes, option_name, with_types
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
@@ -338,14 +338,15 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
     first_path, first = described[0]
     for path, attributes in described:
         for name in names:
-            there, here = first.get(name), attributes.get(name)
+            there, here = first.get(name, "none"), attributes.get(name, "none")
             if there != here:
-                found = f"{errors.shown(there)} in the first and {errors.shown(here)} in the second"
-                problem = f"cannot be read together: {name} is {found}."
-                if name in ("tokenizer", "normalization"):
-                    same = recorded_tokenizer(first) or "whitespace"
-                    problem += f" Write the second with --tokenizer {same}."
-                raise errors.InputError(f"{first_path} and {path} {problem}")
+                same = recorded_tokenizer(first) or "whitespace"
+                raise errors.InputError(
+                    f"{first_path} and {path} cannot be read together: {option_name(name)} is "
+                    f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}."
+                    + f" Write {path} with --tokenizer {same}."
+                    * (name in ("tokenizer", "normalization"))
+                )
 
 
 def check_shards(files: Sequence[ActivationsFile]) -> None:

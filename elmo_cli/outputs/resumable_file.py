@@ -304,6 +304,19 @@ def _read_log(path: Path) -> _Log:
     return _Log(header["size"], header["state"], numbered, header.get("checksum"))
 
 
+def remove_log(final: Path) -> None:
+    """Remove the log of a complete file, which a kill after renaming the file leaves."""
+    partial = final.with_name(f"{final.name}.partial")
+    log = final.with_name(f"{partial.name}.log")
+    if log.is_file() and not os.path.lexists(partial):
+        with suppress(OSError, OutputError):
+            _read_log(log)
+            held = lock(final.with_name(f"{partial.name}.lock"))
+            if not os.path.lexists(partial):  # Another run may have begun.
+                log.unlink()
+            unlock(held)
+
+
 def _parts(start: int, end: int) -> Iterator[tuple[int, slice, slice]]:
     """Yield the pages of a range of bytes: number, part of the page, part of the range."""
     position = start

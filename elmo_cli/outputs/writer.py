@@ -28,9 +28,10 @@ from elmo_cli.outputs.output_formats import (
     FormatWriter,
     OutputSettings,
     as_dtype,
+    option_name,
 )
 from elmo_cli.outputs.reader import open_activations
-from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.outputs.resumable_file import ResumableFile, remove_log
 from elmo_cli.text.records import Progress, Record, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
@@ -39,17 +40,6 @@ logger = logging.getLogger(__name__)
 _FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 # Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-_NAMES: Final = {
-    "elmo_cli_version": "version of elmo-cli",
-    "format": "input format",
-    "key_column": "--id-column",
-    "model_sha256": "weights of the model",
-    "normalization": "normalization",
-    "options": "options of the model",
-    "output format": "--format",
-    "sentence_keys": "--use-sentence-keys",
-}
-"""Names in messages of attributes that are not called like the option that they record."""
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": vector_rows.JsonlWriter,
     "npz": vector_rows.NpzWriter,
@@ -101,6 +91,7 @@ class ActivationsWriter:
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
         if self.is_complete:
+            remove_log(self.path)
             self._resume(
                 finished_state(self.path), f"{self.path} already exists, and was written with"
             )
@@ -233,7 +224,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
     hints = {"normalization": f": use --tokenizer {recorded_tokenizer(there) or 'whitespace'}"}
     return [
-        f"{_NAMES.get(name, '--' + name.replace('_', '-'))} ({shown(there.get(name, 'none'))}, "
+        f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
         f"not {shown(here.get(name, 'none'))}{hints.get(name, '')})"
         for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)

@@ -155,8 +155,8 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
     scheme = url.lower().partition(":")[0]
     is_allowed = scheme == "http" and os.environ.get("ELMO_ALLOW_HTTP") == "1"
     if not (is_allowed or scheme == "https" or (scheme == "file" and allow_file)):
-        advice = "; set ELMO_ALLOW_HTTP=1 to allow http" if scheme == "http" else ""
-        raise ModelError(f"expected an https URL, found {shown(url)}{advice}")
+        advice = "Set ELMO_ALLOW_HTTP=1 to allow http." if scheme == "http" else "Use https."
+        raise ModelError(f"{shown(url)}: not an https URL. {advice}")
 
 
 def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:

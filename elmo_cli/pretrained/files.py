@@ -206,7 +206,7 @@ def check_sha256(path: Path, expected: str | None) -> None:
     """Raise a `ModelError` if a file has another SHA-256 than the expected one; None fits all."""
     if expected is not None and (digest := sha256(path)) != expected:
         name = path.name.removeprefix(".partial.")
-        raise ModelError(f"{name}: expected the sha256 {expected}, found {digest}")
+        raise ModelError(f"{name}: wrong content: the SHA-256 must be {expected}, not {digest}.")
 
 
 def check_file(path: Path, role: str | None, expected_sha256: str | None = None) -> None:

@@ -179,7 +179,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     name = default_model() if name is None else name
     check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
-        raise ModelError("model '': expected a name, a folder or a zip file")
+        raise ModelError("the name of the model is empty. Give a name, a folder or a zip file.")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
             logger.warning("Warning: %s is the published model. The folder is ./%s.", name, name)

@@ -20,6 +20,7 @@ _MAGIC_BYTES: Final = 10
 
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 AS_TEXT: Final = "Write its text into a file with one sentence per line."
+PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
 _UNPACK: Final = "Unpack it and name a file in it."
 _SOFFICE: Final = 'Convert it with `soffice --convert-to "{}" FILE`.'
 _OFFICE: Final = ("an Office document", _SOFFICE.format("txt:Text (encoded):UTF8"))
@@ -29,10 +30,7 @@ _IN_ZIPS: Final = {
     b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
     b"[Content_Types].xml": _OFFICE,
     b"mimetypeapplication/vnd.oasis": _OFFICE,
-    b"mimetypeapplication/epub": (
-        "an EPUB book",
-        "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.",
-    ),
+    b"mimetypeapplication/epub": ("an EPUB book", PANDOC),
 }
 """Bytes at the beginning of some zip files, with their type and advice, the specific ones first."""
 _MAGICS: Final = (
@@ -46,7 +44,7 @@ _MAGICS: Final = (
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),
     (b"ARROW1\0\0", "Arrow", "In pyarrow: `parquet.write_table(feather.read_table(FILE), NEW)`."),
     (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
-    (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
+    (b"{\\rtf", "RTF", PANDOC),
     (b"SQLite format 3\0", "SQLite", "Use `sqlite3 -header -csv FILE 'SELECT ...' > FILE.csv`."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),

@@ -16,7 +16,7 @@ from typing import IO, Final, NamedTuple
 
 from elmo_cli.errors import InputError, SettingsError, check_choice
 from elmo_cli.text import parsers, tables
-from elmo_cli.text.file_types import AS_TEXT, binary_error
+from elmo_cli.text.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
 from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
@@ -137,11 +137,10 @@ _CONLL: Final = (
     f"Otherwise {parsers.TO_ONE_SENTENCE_PER_LINE}"
 )
 _FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
-_PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
 _UNREAD_SUFFIXES: Final = {
     **dict.fromkeys((".conll", ".iob", ".bio"), ("CoNLL other than CoNLL-U", _CONLL)),
     **dict.fromkeys((".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", _PANDOC)),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", PANDOC)),
     ".xml": ("XML", AS_TEXT),
 }
 """Types of files that are not read, with advice, by their suffixes."""

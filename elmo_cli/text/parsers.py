@@ -57,7 +57,6 @@ TO_ONE_SENTENCE_PER_LINE: Final = (
     f"write one sentence per line: {_COLUMN} takes the words in column 1."
 )
 _OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
-NAME_THE_TEXT: Final = "Name the text with --text-column."
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -242,7 +241,8 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        error = f"expected a field {names}, found {_shown_fields(row)}. {NAME_THE_TEXT}"
+        remedy = f"Choose one with {settings.text_option}."
+        error = f"expected a field {names}, found {_shown_fields(row)}. {remedy}"
     if name is None or error is not None:
         return Record("", [], identifier), error
     text = row[name]

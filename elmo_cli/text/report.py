@@ -174,9 +174,10 @@ def other_domain(sample: Sample) -> str | None:
 _SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
 """Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
 _PASSAGE: Final = (
-    r"""(?s:.*)(\b[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{5,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+    r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
+    r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
-"""Text with a sentence end inside. A shorter word before a full stop may be an abbreviation."""
+"""Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
 
 
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
@@ -190,7 +191,7 @@ def only_numbers(sample: Sample) -> str | None:
     """Return a warning if a column has numbers in place of texts."""
     if not (numbers := _matching(sample, r"[-+]?\d[\d.,]*", least=1, share=1)):
         return None
-    return f"the texts of the table are numbers ({numbers[0]}). Name the text with --text-column."
+    return f"the texts of the table are numbers ({numbers[0]}). Choose another with --text-column."
 
 
 def words_as_texts(sample: Sample) -> str | None:

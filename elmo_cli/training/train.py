@@ -113,8 +113,10 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
     if options.state == "carry" and options.batch_size % processes.count:
-        problem = f"expected a multiple of the {processes.count} processes."
-        raise OptionsError(f"--batch-size {options.batch_size}: {problem}")
+        raise OptionsError(
+            f"--batch-size {options.batch_size}: must be a multiple of the number of processes "
+            f"({processes.count})."
+        )
 
 
 def _start_run(description: Description, processes: Processes) -> Run:

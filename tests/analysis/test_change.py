@@ -164,7 +164,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             old,
             new,
             {},
-            r"old\.hdf5 and .*new\.hdf5 cannot be read together: state",
+            r"old\.hdf5 and .*new\.hdf5 cannot be read together: --state",
         ),
         (npz, other, {}, r"the vectors have the widths 4 and 5\."),
         (npz, all_layers, {}, r"all\.npz: expected one matrix per word .* shape \(3, 2, 4\)"),
@@ -182,7 +182,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for first, second, options, message in cases:
         with pytest.raises(ElmoError, match=message):
             read_occurrences(first, second, words, **options)
-    with pytest.raises(ElmoError, match=r"old\.hdf5 has the vectors of all tokens. Name"):
+    with pytest.raises(ElmoError, match=r"old\.hdf5 contains the vectors of all tokens. Name"):
         read_occurrences(old, old)
 
 

@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder
@@ -13,11 +12,6 @@ from elmo_cli.errors import InputError
 RIVER = ["We", "sat", "by", "the", "river", "bank", "."]
 MONEY = ["The", "bank", "lent", "us", "money"]
 TWICE = ["bank", "after", "bank"]
-
-
-@pytest.fixture(scope="module")
-def tiny() -> ElmoEmbedder:
-    return ElmoEmbedder(model=GOLDEN / "relu")
 
 
 # Cosines

@@ -31,6 +31,7 @@ TEXT = "The cat sat\nA cat ran off\n\nMy cat is old\n"
 attributes = st.dictionaries(
     st.sampled_from(NAMES), st.sampled_from(VALUES), min_size=1, max_size=2
 )
+pytestmark = pytest.mark.usefixtures("folder")
 often = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -53,11 +54,6 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = (options[0], "text.txt", name, *options[1:], "--model", str(TINY))
             assert elmo(*command).exit_code == 0
     return folder
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def damage(originals: Path, name: str, changes: dict[str, Any]) -> Path:
@@ -91,27 +87,38 @@ def assert_says_one_line(result: Result) -> None:
         assert result.stderr.splitlines()[-1] == errors[0]
 
 
-@often
-@given(name=st.sampled_from(FILES), changes=attributes)
-@example(name="all.hdf5", changes={"mix": "0,1", "gamma": "0,1"})
-def test_neighbours_of_damaged_attributes_say_one_line(
-    originals: Path, name: str, changes: dict[str, Any]
-) -> None:
-    path = damage(originals, name, changes)
-    model = () if changes.get("model") is None else ("--model", TINY)
-    assert_says_one_line(elmo("neighbours", "cat", "The cat sat", path, *model))
-    assert_says_one_line(elmo("neighbours", "--sentence", "The cat sat", path, *model))
+COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "neighbours": (
+        ("neighbours", "cat", "The cat sat", "FILE"),
+        ("neighbours", "--sentence", "The cat sat", "FILE"),
+    ),
+    "change": (
+        ("change", "FILE", "FOLDER/words.parquet", "--words", "FOLDER/words.txt"),
+        ("change", "FILE", "FILE"),
+    ),
+    "plot": (("plot", "cat", "FILE", "cat.svg", "--overwrite"),),
+    "embed": (("embed", "FOLDER/text.txt", "FILE", "--model", str(TINY)),),
+}
+"""Commands that read a damaged FILE; FOLDER has the files that are not damaged."""
 
 
-@often
-@given(name=st.sampled_from(FILES), changes=attributes)
-def test_change_of_damaged_attributes_says_one_line(
-    originals: Path, name: str, changes: dict[str, Any]
-) -> None:
+def check_command(originals: Path, command: str, name: str, changes: dict[str, Any]) -> None:
     path = damage(originals, name, changes)
-    words = originals / "words.txt"
-    assert_says_one_line(elmo("change", path, originals / "words.parquet", "--words", words))
-    assert_says_one_line(elmo("change", path, path))
+    needs_model = command == "neighbours" and changes.get("model") is not None
+    for arguments in COMMANDS[command]:
+        words = [word.replace("FOLDER", str(originals)) for word in arguments]
+        words = [str(path) if word == "FILE" else word for word in words]
+        assert_says_one_line(elmo(*words, *(("--model", TINY) if needs_model else ())))
+
+
+@pytest.mark.parametrize("command", ["neighbours", "change", "embed"])
+@often
+@given(number=st.integers(0, 3), changes=attributes)
+@example(number=0, changes={"mix": "0,1", "gamma": "0,1"})
+def test_commands_with_damaged_attributes_say_one_line(
+    originals: Path, command: str, number: int, changes: dict[str, Any]
+) -> None:
+    check_command(originals, command, FILES[number % (2 if command == "embed" else 4)], changes)
 
 
 @settings(parent=often, max_examples=20)
@@ -119,17 +126,7 @@ def test_change_of_damaged_attributes_says_one_line(
 def test_plot_of_damaged_attributes_says_one_line(
     originals: Path, name: str, changes: dict[str, Any]
 ) -> None:
-    path = damage(originals, name, changes)
-    assert_says_one_line(elmo("plot", "cat", path, "cat.svg", "--overwrite"))
-
-
-@often
-@given(name=st.sampled_from(FILES[:2]), changes=attributes)
-def test_embed_to_damaged_attributes_says_one_line(
-    originals: Path, name: str, changes: dict[str, Any]
-) -> None:
-    path = damage(originals, name, changes)
-    assert_says_one_line(elmo("embed", originals / "text.txt", path, "--model", TINY))
+    check_command(originals, "plot", name, changes)
 
 
 @pytest.mark.parametrize(
@@ -139,28 +136,23 @@ def test_embed_to_damaged_attributes_says_one_line(
         ("[]", "the file is damaged: expected an object, found []."),
         ('{"words": "["}', "the file is damaged: attribute words: expected JSON of words, found"),
         ('{"layers": 3}', "the file is damaged: expected a text, found 3."),
+        (None, "column vector: expected lists of floats, found string"),
     ],
 )
-def test_metadata_of_parquet_that_is_damaged_is_named(
-    originals: Path, content: str, reason: str
+def test_parquet_that_is_damaged_is_named(
+    originals: Path, content: str | None, reason: str
 ) -> None:
     path = damage(originals, "words.parquet", {})
-    table = parquet.read_table(path).replace_schema_metadata({"elmo": content})
+    table = parquet.read_table(path)
+    if content is None:
+        texts = pyarrow.array(["x"] * len(table))
+        table = table.set_column(table.column_names.index("vector"), "vector", texts)
+    else:
+        table = table.replace_schema_metadata({"elmo": content})
     parquet.write_table(table, path)
     result = elmo("change", path, path)
     assert_says_one_line(result)
-    assert f"Error: {path}: {reason}" in result.stderr
-
-
-def test_vectors_of_parquet_that_are_no_floats_are_named(originals: Path) -> None:
-    path = damage(originals, "words.parquet", {})
-    table = parquet.read_table(path)
-    column = table.column_names.index("vector")
-    texts = pyarrow.array(["x"] * len(table))
-    parquet.write_table(table.set_column(column, "vector", texts), path)
-    result = elmo("change", path, path)
-    assert "column vector: expected lists of floats, found string" in result.stderr
-    assert_says_one_line(result)
+    assert f"{path}: {reason}" in result.stderr
 
 
 def test_tokens_and_positions_that_are_damaged_are_named(originals: Path) -> None:

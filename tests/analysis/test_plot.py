@@ -1,7 +1,8 @@
-"""Pictures of the occurrences of a word, read back from SVG and HTML."""
+"""Pictures of occurrences, changes and surprisals, read back from SVG and HTML."""
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,10 +13,14 @@ from commands import TINY, Terminal, assert_fails, assert_misused, elmo
 from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_occurrences, write_occurrences
-from elmo_cli.analysis import scatter as module
+from elmo_cli import ElmoEmbedder, ElmoError, open_occurrences, plot_changes, write_occurrences
+from elmo_cli.analysis import pictures, scatter
+from elmo_cli.analysis.change import Change
+from elmo_cli.analysis.pictures import Measured, plot_surprisals
 from elmo_cli.analysis.scatter import Picture, plot_occurrences
 from elmo_cli.cli import main
+from elmo_cli.language_model.surprisal import UnitSurprisal
+from elmo_cli.text.records import Record
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
@@ -37,10 +42,17 @@ def senses(n_each: int, seed: int = 0) -> Corpus:
     return Corpus(list(map(line_record, texts)), values, {"layers": "top"})
 
 
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write 20 occurrences of each sense."""
+    path = tmp_path_factory.mktemp("vectors") / "v.hdf5"
+    write(senses(20), path, "packed")
+    return path
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(senses(20), "v.hdf5", "packed")
+def current_folder(folder: Path, vectors: Path) -> None:
+    Path("v.hdf5").write_bytes(vectors.read_bytes())
 
 
 def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
@@ -48,17 +60,26 @@ def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Pictur
         return plot_occurrences(opened, word, output, **options)
 
 
+def groups(path: str, kind: str = "points") -> list[ElementTree.Element]:
+    """Return the groups of points or bars."""
+    found = ElementTree.parse(path).iter(f"{SVG}g")
+    return [group for group in found if group.get("id", "").startswith(f"{kind}-")]
+
+
 def points(path: str) -> list[list[tuple[str, float]]]:
     """Return the title and the x of each point, group by group."""
-    root = ElementTree.parse(path)
-    groups = [g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("points-")]
     return [
         [
             (use.findtext(f"{SVG}title") or "", float(use.get("x", "")))
             for use in g.iter(f"{SVG}use")
         ]
-        for g in groups
+        for g in groups(path)
     ]
+
+
+def tooltips(path: str, kind: str = "points") -> list[list[str]]:
+    """Return the tooltips of each group."""
+    return [[title.text or "" for title in g.iter(f"{SVG}title")] for g in groups(path, kind)]
 
 
 def texts(path: str) -> list[str]:
@@ -86,7 +107,7 @@ def test_a_limited_number_of_points_has_labels() -> None:
     write(senses(60), "many.hdf5")
     plot("bank.svg", "many.hdf5")
     labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
-    assert 5 < len(labels) <= module.MAX_LABELS
+    assert 5 < len(labels) <= scatter.MAX_LABELS
     assert any(label.startswith("bank $") for label in labels)  # not read as a formula
 
 
@@ -96,21 +117,14 @@ def test_each_cluster_and_file_has_a_colour() -> None:
     assert {"river" in title for title, _ in one} != {"river" in title for title, _ in other}
     assert (len(one), len(other)) == (20, 20)
     assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
-    write(senses(3, seed=1), "w.hdf5")
-    plot("files.SVG", "v.hdf5", "w.hdf5")
+    for seed, name in enumerate(("w.hdf5", "a.hdf5")):
+        write(senses(3, seed=seed), name)
+    plot("files.SVG", "w.hdf5", "a.hdf5", "v.hdf5")
     Path("files.SVG").rename("files.svg")
-    assert [len(group) for group in points("files.svg")] == [40, 6]
-    assert points("files.svg")[1][0][0] == "w.hdf5:1: river [bank] <0> &"
-    assert {"v.hdf5 (40)", "w.hdf5 (6)"} <= set(texts("files.svg"))
-
-
-def test_the_legend_has_the_files_in_their_order() -> None:
-    for number, name in enumerate(("old.hdf5", "new.hdf5")):
-        write(senses(3, seed=number), name)
-    plot("order.svg", "old.hdf5", "new.hdf5", "v.hdf5")
-    legend = [text for text in texts("order.svg") if ".hdf5 (" in text]
-    assert legend == ["old.hdf5 (6)", "new.hdf5 (6)", "v.hdf5 (40)"]
-    assert [len(group) for group in points("order.svg")] == [6, 6, 40]
+    assert [len(group) for group in points("files.svg")] == [6, 6, 40]
+    assert points("files.svg")[0][0][0] == "w.hdf5:1: river [bank] <0> &"
+    legend = [text for text in texts("files.svg") if ".hdf5 (" in text]
+    assert legend == ["w.hdf5 (6)", "a.hdf5 (6)", "v.hdf5 (40)"]
 
 
 @pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
@@ -135,19 +149,8 @@ def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert stream.getvalue().splitlines()[-1].startswith("Wrote bank.svg: 40 of 40 occurrences")
 
 
-def test_files_of_other_widths_are_refused() -> None:
-    np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
-    message = r"^w\.npz: expected vectors of width 6, as in v\.hdf5, found 5"
-    with pytest.raises(ElmoError, match=message):
-        plot("bank.svg", "v.hdf5", "w.npz")
-
-
-def test_equal_occurrences_give_equal_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    for method in ("pca", "tsne"):
-        pictures = [plot(f"{n}.svg", method=method, clusters=2, overwrite=True) for n in (1, 2)]
-        assert Path("1.svg").read_bytes() == Path("2.svg").read_bytes()
-        assert (pictures[0].variance == ()) == (method == "tsne")
-    monkeypatch.setattr(module, "MAX_POINTS", 7)
+def test_points_beyond_the_maximum_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scatter, "MAX_POINTS", 7)
     picture = plot("few.svg")
     assert (picture.n_occurrences, picture.n_drawn) == (40, 7)
     assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")
@@ -175,13 +178,6 @@ def test_characters_that_cannot_be_printed_are_replaced() -> None:
     assert points("odd.svg")[0][0][0] == "1: river [bank] <0> &\ufffd \ufffd"
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])
-def test_png_and_pdf_are_written(suffix: str, magic: bytes) -> None:
-    for _ in range(2):
-        plot(f"bank{suffix}", overwrite=True)
-    assert Path(f"bank{suffix}").read_bytes().startswith(magic)
-
-
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = (
@@ -192,50 +188,172 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Path("bank.svg").exists()
 
 
+ERRORS = {
+    "bank few.hdf5 x.svg --method tsne": "'bank': 10 occurrences in few.hdf5, but a picture needs "
+    "30. --method pca needs 3.",
+    "Bank few.hdf5 v.hdf5 x.svg": "'Bank': 0 occurrences in few.hdf5 and the other files, but a "
+    "picture needs 3",
+    "bank,banks few.hdf5 x.svg": "'bank,banks': 0 occurrences in few.hdf5, but a picture needs 3. "
+    "Name one word. A target word of `elmo usages` has all its forms.",
+    "river few.hdf5 x.svg --clusters 6": "'river': 5 occurrences in few.hdf5, but a picture needs "
+    "6",
+    "bank pooled.hdf5 x.svg": "pooled.hdf5: the file has one vector per sentence (--pooling max). "
+    "Use `elmo neighbours --sentence`, or embed without --pooling.",
+    "bank v.hdf5 there.svg": "there.svg: already exists. Use --overwrite to replace it.",
+    "bank same.hdf5 x.svg -q": "'bank': all occurrences have the same vector, as in layer 0",
+}
+MISUSES = {
+    "bank v.hdf5 x.gif": "x.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.",
+    "bank x.svg": "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`",
+}
+
+
 def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("Wrote bank.svg: 40 of 40 occurrences; the axes show 9")
-    write(senses(5), "few.hdf5")
-    pooled = Corpus(senses(5).records, [v[0] for v in senses(5).values], {"layers": "top"})
-    write(pooled._replace(attributes={"layers": "top", "pooling": "max"}), "pooled.hdf5")
-    same = senses(5)._replace(values=[np.ones_like(v) for v in senses(5).values])
-    write(same._replace(attributes={"layers": "word_emb"}), "same.hdf5")
-
-    def refused(arguments: str, message: str) -> None:
+    few = senses(5)
+    write(few, "few.hdf5")
+    pooled = {"layers": "top", "pooling": "max"}
+    write(Corpus(few.records, [values[0] for values in few.values], pooled), "pooled.hdf5")
+    same = [np.ones_like(values) for values in few.values]
+    write(Corpus(few.records, same, {"layers": "word_emb"}), "same.hdf5")
+    Path("there.svg").touch()
+    for arguments, message in ERRORS.items():
         assert_fails(elmo("plot", *arguments.split()), message)
-        assert not Path("x.svg").exists()
+    for arguments, message in MISUSES.items():
+        assert_misused(elmo("plot", *arguments.split()), message)
+    assert not Path("x.svg").exists()
+    np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
+    widths = r"^w\.npz: expected vectors of width 6, as in v\.hdf5, found 5"
+    with pytest.raises(ElmoError, match=widths):
+        plot("x.svg", "v.hdf5", "w.npz")
 
-    refused(
-        "bank few.hdf5 x.svg --method tsne",
-        "'bank': 10 occurrences in few.hdf5, but a picture needs 30. --method pca needs 3.",
-    )
-    refused(
-        "Bank few.hdf5 v.hdf5 x.svg",
-        "'Bank': 0 occurrences in few.hdf5 and the other files, but a picture needs 3",
-    )
-    refused(
-        "bank,banks few.hdf5 x.svg",
-        "'bank,banks': 0 occurrences in few.hdf5, but a picture needs 3. Name one word. A "
-        "target word of `elmo usages` has all its forms.",
-    )
-    refused(
-        "river few.hdf5 x.svg --clusters 6",
-        "'river': 5 occurrences in few.hdf5, but a picture needs 6",
-    )
-    refused(
-        "bank pooled.hdf5 x.svg",
-        "pooled.hdf5: the file has one vector per sentence (--pooling max). "
-        "Use `elmo neighbours --sentence`, or embed without --pooling.",
-    )
-    gif = elmo("plot", "bank", "v.hdf5", "x.gif")
-    assert_misused(gif, "x.gif: unknown suffix '.gif'. Choose .svg or .png or .pdf or .html.")
-    refused("bank v.hdf5 bank.svg", "bank.svg: already exists. Use --overwrite to replace it.")
-    refused(
-        "bank same.hdf5 x.svg -q",
-        "'bank': all occurrences have the same vector, as in layer 0",
-    )
-    assert_misused(
-        elmo("plot", "bank", "x.svg"),
-        "give WORD FILE... OUTPUT, such as: cat vectors.hdf5 cat.svg",
-    )
+
+# Changes
+
+CHANGES = [
+    Change("mouse", 0.5, 9, 1200, 0.001, 0.003),
+    Change("<house>", 0.3, 8, 9, 0.03, 0.06),
+    Change("tree", 0.2, 8, 9, 0.5, 0.5),
+    Change("rare", None, 1, 9),
+]
+
+
+def test_each_changed_word_is_a_point_with_its_figures() -> None:
+    assert plot_changes(CHANGES, "c.svg") == 3
+    assert tooltips("c.svg") == [
+        ["mouse: 0.5000, 9 old and 1,200 new, p 0.0010, adjusted p 0.0030"],
+        [
+            "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600",
+            "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000",
+        ],
+    ]
+    shown = {"mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"}
+    assert shown <= {*texts("c.svg")}
+    assert "rare" not in texts("c.svg")
+    without_p = [change._replace(p=None, adjusted_p=None) for change in CHANGES]
+    plot_changes(without_p, "c.svg", "jsd", overwrite=True)
+    assert [len(group) for group in tooltips("c.svg")] == [3]
+    assert not any("p <" in text for text in texts("c.svg"))
+    assert "Jensen-Shannon divergence over clusters, in nats" in texts("c.svg")
+
+
+def test_only_the_largest_changes_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "MAX_WORDS", 2)
+    assert plot_changes([Change("inf", float("inf"), 3, 3), *CHANGES], "c.svg") == 2
+    assert "Change of 3 words, the 2 with the largest changes" in texts("c.svg")
+    assert not {"tree", "inf"} & set(texts("c.svg"))
+
+
+def test_the_command_draws_its_list() -> None:
+    random = np.random.default_rng(0)
+    for name in ("old.npz", "new.npz"):
+        np.savez(name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4)))
+    command = ("change", "old.npz", "new.npz", "--plot", "c.svg")
+    result = elmo(*command)
+    assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
+    assert len(result.stdout.splitlines()) == 3
+    assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
+    assert elmo(*command, "--overwrite").exit_code == 0
+    wrong = elmo("change", "old.npz", "new.npz", "--plot", "c.gif")
+    assert_misused(wrong, "c.gif: unknown suffix '.gif'. Choose .svg, .png, .pdf or .html.")
+
+
+# Surprisals
+
+
+def sentence_of(identifier: str | None, *words: tuple[str, list[float], bool]) -> Measured:
+    units = [
+        UnitSurprisal(number, text, 1, int(not known), bits, [], None)
+        for number, (text, bits, known) in enumerate(words)
+    ]
+    return Measured((identifier or 7,), Record("", [], identifier), units)
+
+
+GARDEN_PATH = sentence_of(
+    "mv1", ("The", [2.0], True), ("<horse>", [8.25], False), ("fell.", [19.0], True)
+)
+
+
+def test_each_word_is_a_bar_with_its_figures() -> None:
+    assert plot_surprisals([GARDEN_PATH, sentence_of(None), sentence_of(None)], "s.svg") == 1
+    assert tooltips("s.svg", "bars") == [
+        ["The: 2.00 bits forward"],
+        ["<horse>: 8.25 bits forward, unknown"],
+        ["fell.: 19.00 bits forward"],
+    ]
+    expected = {"mv1", "The", "<horse>", "fell.", "bits", "hatched: not in the vocabulary"}
+    assert expected <= {*texts("s.svg")}
+
+
+def test_both_directions_are_bars_next_to_each_other() -> None:
+    words = [("a" * 20, [1.0, 2.0], True), ("b", [3.0, 4.0], True)]
+    assert plot_surprisals([sentence_of(None, *words)] * 2, "s.html", "both") == 2
+    page = Path("s.html").read_text(encoding="utf-8")
+    assert "<title>Surprisal of 2 sentences</title>" in page
+    Path("s.svg").write_text(page[page.index("<svg") : page.index("</html>")], encoding="utf-8")
+    one = [f"{'a' * 20}: 1.00 bits forward", "b: 3.00 bits forward"]
+    other = [f"{'a' * 20}: 2.00 bits backward", "b: 4.00 bits backward"]
+    assert [text for group in tooltips("s.svg", "bars") for text in group] == [*one, *other] * 2
+    assert {"sentence 7", f"{'a' * 13}…", "forward", "backward"} <= {*texts("s.svg")}
+    assert "hatched: not in the vocabulary" not in texts("s.svg")
+
+
+def test_sentences_after_the_maximum_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "MAX_SENTENCES", 2)
+    assert plot_surprisals([GARDEN_PATH] * 3, "s.pdf") == 2
+
+
+# All pictures
+
+DRAW: dict[str, Callable[[str], Any]] = {
+    "pca": lambda path: plot(path, clusters=2),
+    "tsne": lambda path: plot(path, method="tsne", clusters=2),
+    "changes": lambda path: plot_changes(CHANGES, path),
+    "surprisals": lambda path: plot_surprisals([GARDEN_PATH] * 2, path),
+}
+MAGIC = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
+
+
+@pytest.mark.parametrize("kind", DRAW)
+def test_equal_figures_give_equal_files(kind: str) -> None:
+    for suffix in MAGIC if kind in ("pca", "changes") else (".svg",):
+        drawn = [DRAW[kind](f"{n}{suffix}") for n in (1, 2)]
+        content = Path(f"1{suffix}").read_bytes()
+        assert content == Path(f"2{suffix}").read_bytes()
+        assert content.startswith(MAGIC[suffix])
+        assert kind not in ("pca", "tsne") or (drawn[0].variance == ()) == (kind == "tsne")
+
+
+def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
+    calls: dict[str, Callable[[], object]] = {
+        r"^c\.svg: no word has enough occurrences": lambda: plot_changes(CHANGES[3:], "c.svg"),
+        r"^s\.svg: no sentence has tokens to draw": lambda: plot_surprisals(
+            [sentence_of(None)], "s.svg"
+        ),
+        r"^s\.txt: unknown suffix '\.txt'": lambda: plot_surprisals([GARDEN_PATH], "s.txt"),
+    }
+    for message, call in calls.items():
+        with pytest.raises(ElmoError, match=message):
+            call()

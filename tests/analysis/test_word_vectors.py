@@ -23,12 +23,10 @@ MODEL = ("--model", "model")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create the current folder, with a character model and its softmax in `model`."""
-    monkeypatch.chdir(tmp_path)
+def model(folder: Path) -> None:
+    """Write a character model and its softmax into `model` in the current folder."""
     Path("model").mkdir()
     make_language_model(small_architecture(), 3, Path("model"))
-    return tmp_path
 
 
 def words_file(*words: str) -> Path:
@@ -58,12 +56,12 @@ def test_vectors_equal_the_reference() -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["model", "out.hdf5", "words.txt"]
 
 
-def test_a_word_level_model_of_the_vectors_gives_equal_layers(folder: Path) -> None:
+def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     write_token_vectors(words_file(*WORDS), "out.hdf5", model="model")
-    (folder / "words").mkdir()
+    Path("words").mkdir()
     options = small_architecture()
     del options["char_cnn"]
-    make_model(options, 1, folder / "words")
+    make_model(options, 1, Path("words"))
     with (
         h5py.File("model/weights.hdf5", "r") as characters,
         h5py.File("words/weights.hdf5", "w") as file,
@@ -82,21 +80,6 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers(folder: Path) -> N
     assert_array_equal(read("again.hdf5"), read("out.hdf5")[[4, 2]])
 
 
-@pytest.mark.parametrize("name", ["out.txt", "out.vec", "out.w2v", "out.vec.gz"])
-def test_text_equals_word2vecs_format(name: str) -> None:
-    words = words_file("the", "naïve", "東京")
-    write_token_vectors(words, "out.hdf5", model="model")
-    write_token_vectors(words, name, model="model")
-    raw = Path(name).read_bytes()
-    text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
-    header, *lines = text.split("\n")[:-1]
-    assert header == "3 3"
-    rows = [line.split(" ") for line in lines]
-    assert [row[0] for row in rows] == ["the", "naïve", "東京"]
-    values = np.array([[float(value) for value in row[1:]] for row in rows])
-    assert_allclose(values, read("out.hdf5"), rtol=1e-5)
-
-
 def test_vectors_of_the_softmax() -> None:
     words = words_file("東京", "the", "cat", "sat", "dog", "naïve")
     write_token_vectors(words, "out.hdf5", softmax=True, model="model")
@@ -104,7 +87,7 @@ def test_vectors_of_the_softmax() -> None:
     assert_array_equal(read("out.hdf5"), weight[[7, 3, 4, 5, 2, 6]])
 
 
-def test_the_command(folder: Path) -> None:
+def test_the_command() -> None:
     result = elmo("word-vectors", words_file("the", "cat"), "out.hdf5", *MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Model: model\nWrote out.hdf5: 2 words\n"
@@ -112,7 +95,7 @@ def test_the_command(folder: Path) -> None:
     assert (whole.exit_code, whole.stderr) == (0, "")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     assert_array_equal(read("w.hdf5"), weight)
-    (folder / "model" / "softmax.hdf5").rename("other.hdf5")
+    Path("model/softmax.hdf5").rename("other.hdf5")
     other = ("--softmax-file", "other.hdf5", "--overwrite", "-q")
     assert (
         elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, *other).exit_code
@@ -123,66 +106,84 @@ def test_the_command(folder: Path) -> None:
     assert not Path("x.hdf5").exists()
 
 
-def test_errors_are_one_line(folder: Path) -> None:
+def test_errors_are_one_line() -> None:
     words = words_file("the", "New York")
-    suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
-    assert_misused(
-        suffix,
-        "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, "
-        ".tsv, .hdf5 or .h5.",
-    )
-    assert_fails(
-        elmo("word-vectors", "-q", words, words, *MODEL),
-        "words.txt: the output is also an input. Choose another output.",
-    )
     Path("out.vec").touch()
-    there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
-    assert_fails(there, "out.vec: already exists. Use --overwrite to replace it.")
-    with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
-        write_token_vectors(words, "out.vec", model="model", overwrite=True)
-    assert Path("out.vec").read_bytes() == b""
+    Path("empty.txt").touch()
+    failures = {
+        ("words.txt", "words.txt"): "words.txt: the output is also an input. Choose another "
+        "output.",
+        ("words.txt", "out.vec"): "out.vec: already exists. Use --overwrite to replace it.",
+        ("no.txt", "out.hdf5"): "no.txt: cannot read the input: No such file or directory",
+        ("--corpus", "no.txt", "x.vec"): "no.txt: cannot read the input: No such file or directory",
+        ("--corpus", "words.txt", "words.txt", "--overwrite"): "words.txt: the output is also an "
+        "input. Choose another output.",
+        ("--corpus", "words.txt", "x.vec"): "words.txt: no word occurs 5 times or more. Lower "
+        "--min-count.",
+    }
+    for arguments, message in failures.items():
+        assert_fails(elmo("word-vectors", "-q", *arguments, *MODEL), message)
+    misuses = {
+        ("words.txt", "out.npy"): "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz "
+        "may follow), .bin, .npz, .tsv, .hdf5 or .h5.",
+        ("x.vec",): "give VOCABULARY and OUTPUT, or --corpus and OUTPUT",
+        ("a", "b", "c"): "give VOCABULARY and OUTPUT, or --corpus and OUTPUT",
+    }
+    for arguments, message in misuses.items():
+        assert_misused(elmo("word-vectors", "-q", *arguments, *MODEL), message)
+    calls: list[tuple[str, str | Path, str]] = [
+        (r"words.txt, line 2: 'New York' has white space", words, "out.vec"),
+        (r"empty.txt: no words", "empty.txt", "out.hdf5"),
+        (r"cannot be written|does not exist", "model/vocab.txt", "no/out.hdf5"),
+    ]
+    for message, source, output in calls:
+        with pytest.raises((InputError, OutputError), match=message):
+            write_token_vectors(source, output, model="model", overwrite=True)
     with pytest.raises(InputError, match=r"'(a ){30}' has white space, which \.vec cannot store"):
         write_token_vectors(words_file("a " * 99), "a.vec", model="model")
-    Path("words.txt").write_bytes(b"")
-    with pytest.raises(InputError, match=r"words.txt: no words"):
-        write_token_vectors(words, "out.hdf5", model="model")
-    missing = elmo("word-vectors", "no.txt", "out.hdf5", "--model", "none")
-    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
-    with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
-        write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")
+    assert Path("out.vec").read_bytes() == b""
 
 
 # The formats.
 
 
+THREE = ["the", "naïve", "東京"]
+
+
 def write_all(*names: str) -> NDArray[np.float32]:
     """Write files of three words in each format. Return their vectors."""
-    words = words_file("the", "naïve", "東京")
+    words = words_file(*THREE)
     for name in ("out.hdf5", *names):
         write_token_vectors(words, name, model="model")
     return read("out.hdf5")
 
 
-def test_binary_equals_word2vecs_format() -> None:
-    vectors = write_all("out.bin")
-    header, rest = Path("out.bin").read_bytes().split(b"\n", 1)
-    assert header == b"3 3"
-    for word, vector in zip(("the", "naïve", "東京"), vectors, strict=True):
-        expected = word.encode() + b" " + vector.tobytes() + b"\n"
-        assert rest.startswith(expected)
-        rest = rest[len(expected) :]
-    assert rest == b""
+NAMES = ["out.txt", "out.vec", "out.w2v", "out.vec.gz", "out.bin", "out.tsv", "out.npz"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_has_words_and_vectors(name: str) -> None:
+    vectors = write_all(name)
+    words, values = read_words(Path(name))
+    assert words == THREE
+    assert_allclose(values, vectors, rtol=0 if name in ("out.bin", "out.npz") else 1e-5)
+    if name in ("out.vec", "out.vec.gz", "out.bin"):
+        models = pytest.importorskip("gensim.models", exc_type=ImportError)
+        keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name == "out.bin")
+        assert keyed_vectors.index_to_key == THREE
+        assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
 
 
 def test_npz_stores_any_word() -> None:
-    vectors = write_all("out.npz")
-    with np.load("out.npz") as arrays:
-        assert arrays["words"].tolist() == ["the", "naïve", "東京"]
-        assert_array_equal(arrays["vectors"], vectors)
-        assert set(arrays) == {"words", "vectors"}
     write_token_vectors(words_file("New York"), "york.npz", model="model")
-    with np.load("york.npz") as arrays:
-        assert arrays["words"].tolist() == ["New York"]
+    assert read_words(Path("york.npz"))[0] == ["New York"]
+
+
+def test_no_file_of_the_projectors_pair_is_replaced() -> None:
+    write_all("out.tsv")
+    Path("out.tsv").unlink()
+    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
+        write_token_vectors("words.txt", "out.tsv", model="model")
 
 
 TOKENS = ["in", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
@@ -196,61 +197,52 @@ def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
     embedder = ElmoEmbedder(model="model")
     assert write_average_vectors(embedder, "corpus.jsonl", "out.hdf5") == len(TOKENS)
     write_average_vectors(embedder, "corpus.jsonl", name)
-    joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
-    message = f"Warning: {name}: white space in 5 words becomes _, for example in 'New York'."
     if name.endswith(".npz"):
-        with np.load(name) as arrays:
-            assert arrays["words"].tolist() == TOKENS
+        assert read_words(Path(name))[0] == TOKENS
         assert caplog.messages == []
         return
+    joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
+    n_changed, example = 5, "New York"
     if name.endswith(".tsv"):
         joined[1] = "New York"
-        rows = Path("out.metadata.tsv").read_text(encoding="utf-8").split("\n")
-        assert [row.split("\t")[0] for row in rows[1:-1]] == joined
-        message = f"Warning: {name}: white space in 4 words becomes _, for example in 'a\\tb'."
-    else:
-        words, values = read_word2vec(Path(name))
-        assert words == joined
-        assert_allclose(values, read("out.hdf5"), rtol=1e-5)
-    assert caplog.messages == [f"{message} npz and HDF5 keep it."]
+        n_changed, example = 4, "a\\tb"
+    words, values = read_words(Path(name))
+    assert words == joined
+    assert_allclose(values, read("out.hdf5"), rtol=1e-5)
+    assert caplog.messages == [
+        f"Warning: {name}: white space in {n_changed} words becomes _, for example in '{example}'. "
+        "npz and HDF5 keep it."
+    ]
 
 
-def read_word2vec(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Read a file as gensim does: a word ends at the first space."""
+def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """Read a file as numpy, the projector or gensim does, for which a word ends at a space."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            assert set(arrays) <= {"words", "vectors", "counts"}
+            return arrays["words"].tolist(), arrays["vectors"]
+    if path.suffix == ".tsv":
+        lines = path.with_suffix(".metadata.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+        lines = lines[lines[0] == "word\tcount" :]
+        return [line.split("\t")[0] for line in lines], np.loadtxt(path, np.float32, delimiter="\t")
     raw = path.read_bytes()
     header, rest = (gzip.decompress(raw) if path.suffix == ".gz" else raw).split(b"\n", 1)
     n_words, width = map(int, header.split())
     words, rows = [], []
     for _ in range(n_words):
         word, rest = rest.split(b" ", 1)
-        words.append(word.lstrip(b"\n").decode())
+        words.append(word.decode())
         if path.suffix == ".bin":
             rows.append(np.frombuffer(rest, np.float32, width))
-            rest = rest[4 * width :]
+            line, rest = rest[: 4 * width], rest[4 * width :]
+            assert rest.startswith(b"\n")
+            rest = rest[1:]
         else:
             line, rest = rest.split(b"\n", 1)
             rows.append(np.array(line.split(b" "), np.float32))
             assert len(rows[-1]) == width
+    assert rest == b""
     return words, np.stack(rows)
-
-
-def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
-    vectors = write_all("out.tsv")
-    assert Path("out.metadata.tsv").read_text(encoding="utf-8") == "the\nnaïve\n東京\n"
-    assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), vectors, rtol=1e-5)
-    Path("out.tsv").unlink()
-    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
-        write_token_vectors("words.txt", "out.tsv", model="model")
-
-
-@pytest.mark.parametrize("name", ["out.vec", "out.vec.gz", "out.bin"])
-@pytest.mark.filterwarnings("default")
-def test_gensim_reads_them(name: str) -> None:
-    models = pytest.importorskip("gensim.models", exc_type=ImportError)
-    vectors = write_all(name)
-    keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name.endswith("bin"))
-    assert keyed_vectors.index_to_key == ["the", "naïve", "東京"]
-    assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
 
 
 # Averages over the uses in a corpus.
@@ -342,8 +334,6 @@ def test_the_command_averages_over_a_corpus() -> None:
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6)
     elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
     assert_allclose(read("out.hdf5"), [mean_by_hand("dog", [2])], atol=1e-6)
-    none = elmo("word-vectors", "-q", "none.vec", "--corpus", "corpus.txt", *MODEL)
-    assert_fails(none, "corpus.txt: no word occurs 5 times or more. Lower --min-count.")
     Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:
@@ -353,13 +343,3 @@ def test_the_command_averages_over_a_corpus() -> None:
     elmo("word-vectors", "w.npz", "--corpus", "rows.csv", *by_word, *MODEL)
     with np.load("w.npz") as one:
         assert one["words"].tolist() == ["the", "cat", "."]
-    source = elmo(
-        *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
-    )
-    assert_fails(source, "corpus.txt: the output is also an input. Choose another output.")
-    missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
-    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
-    alone = elmo("word-vectors", "x.vec", *MODEL)
-    assert_misused(alone, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
-    three = elmo("word-vectors", "a", "b", "c", *MODEL)
-    assert_misused(three, "give VOCABULARY and OUTPUT, or --corpus and OUTPUT")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import LOADED, TINY, elmo, start_elmo
 from numpy.testing import assert_allclose
-from tables import NAMES, csv_rows, write_table
+from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 
@@ -162,6 +162,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
     assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
     assert {second[each] for each in names} == {""}
     assert (second["line"], second["word"]) == ("2", "lend")
+    assert [row["label"] for row in rows_of("--layer", "2", table=name)] == ["F", "T"]
 
 
 def test_words_occurrences_and_characters_choose_tokens() -> None:

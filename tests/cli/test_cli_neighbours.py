@@ -7,7 +7,7 @@ import h5py
 import pytest
 from click.testing import Result
 from commands import LOADED, TINY, assert_misused, elmo
-from tables import NAMES, write_table
+from table_files import NAMES, write_table
 
 TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
 NEW = "She robbed the bank ."

@@ -116,5 +116,5 @@ def test_lines_before_a_wrong_one_are_answered() -> None:
     rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
     assert (result.exit_code, result.stdout) == (1, rows)
     assert result.stderr.endswith(
-        "Error: standard input, line 3: expected one gap (___), found 2, in: ___ and ___\n"
+        "Error: standard input, line 3: ___ and ___: 2 gaps (___). Fill all but one of them.\n"
     )

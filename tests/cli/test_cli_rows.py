@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import elmo
-from tables import csv_rows
+from table_files import csv_rows
 
 MODEL = ("--model", "model")
 

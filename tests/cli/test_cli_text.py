@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from commands import TINY, assert_fails, elmo
 from numpy.testing import assert_array_equal
-from tables import read_rows
+from table_files import read_rows
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.pretrained.registry import PublishedModel

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from commands import elmo
-from tables import write_table
+from table_files import write_table
 
 from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, main
 

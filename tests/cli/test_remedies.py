@@ -57,6 +57,14 @@ FILES: dict[str, str | bytes] = {
     "missing.csv": "word,count\nzebra,3\n",
     "upper-vocabulary": "<S>\n</S>\n<UNK>\nTHE\nCAT\n",
     "missing.txt": "NA null\n",
+    "empty.txt": "\n",
+    "forms.csv": "cat,a\ndog,a\n",
+    "keys.txt": "a/b\na/b/c\n",
+    "foreign.h5.partial": "x",
+    "quoted.csv": 'id,text\n1,"the" cat\n',
+    "sequence.fasta": "MKV\n>a\nMKV\n",
+    "page.html": "<html><body><p>the cat</p></body></html>",
+    "rich.rtf": "{\\rtf1\\ansi the cat\\par}",
 }
 """Inputs by their names."""
 

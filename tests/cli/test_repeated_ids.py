@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import pytest
 from commands import TINY, elmo
-from tables import read_rows, write_table
+from table_files import read_rows, write_table
 
 MODEL = ("--model", "model")
 SENTENCES = ("the cat sat", "the dog", "the cat")

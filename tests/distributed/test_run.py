@@ -245,7 +245,8 @@ def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch)
     ray = ModuleType("ray")
     vars(ray).update(__version__="2.9.3")
     monkeypatch.setitem(sys.modules, "ray", ray)
-    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3. Use {advice}.\n"
+    problem = "--engine ray requires Ray 2.51 or newer, and Ray 2.9.3 is installed"
+    message = f"Error: {problem}. Use {advice}.\n"
     assert elmo(*RUN[:3]).stderr == message
 
 

@@ -116,7 +116,7 @@ def test_an_int8_pickle_needs_a_processor_for_it(
 ) -> None:
     content = pickle.dumps(make(tmp_path, "int8"))
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
-    with pytest.raises(InputError, match=r"^a model in int8: expected a processor with AVX-512"):
+    with pytest.raises(InputError, match=r"^a model in int8 requires a processor with AVX-512"):
         pickle.loads(content)
 
 

@@ -146,7 +146,7 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"pooling": "median"}, "pooling 'median': expected mean, max, first, last"),
+        ({"pooling": "median"}, "--pooling 'median': unknown. Use mean, max, first, last."),
         ({"gamma": 2.0}, "--gamma requires --mix"),
         (
             {"layers": "top", "mix": MIX},

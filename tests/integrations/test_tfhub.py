@@ -226,15 +226,15 @@ def test_hub_elmo_rejects_another_signature(
         (({"tokens": PADDED},), "inputs: expected the keys tokens and sequence_len, found tokens."),
         (
             ({"tokens": PADDED, "sequence_len": LENGTHS}, LENGTHS),
-            "lengths: expected none with a mapping, which has sequence_len.",
+            "lengths: a mapping contains sequence_len instead. Remove lengths.",
         ),
-        ((["The cat"], [2]), "lengths: expected none with sentences, which are split on spaces"),
-        ((PADDED, [6, 1]), "lengths: expected 4, one per sentence, found 2"),
+        ((["The cat"], [2]), "lengths: sentences are split on spaces. Remove lengths."),
+        ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2."),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
-        ((PADDED, [6, 2, 0, 2]), "inputs[1]: expected 2 tokens, found an empty one at 1"),
+        ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty."),
         (([["a", None]],), "inputs[0][1]: expected a string, found None."),
-        (([["a", "", "b", ""]],), "inputs[0]: expected 3 tokens, found an empty one at 1"),
+        (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty."),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(

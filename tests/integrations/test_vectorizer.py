@@ -139,7 +139,7 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
     ("parameters", "message"),
     [
         ({"layers": "9"}, "9"),
-        ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first, last"),
+        ({"pooling": "sum"}, "pooling 'sum': unknown. Use mean, max, first, last"),
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},

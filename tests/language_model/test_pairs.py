@@ -117,6 +117,6 @@ def test_the_accuracy_is_that_of_each_group() -> None:
 @pytest.mark.parametrize("columns", [("label",), ("a", "b", "c")])
 def test_a_pair_has_two_columns(columns: tuple[str, ...]) -> None:
     found = ",".join(columns)
-    message = f"^--pairs: expected the columns GOOD,BAD of one row per pair, found {found}$"
+    message = f"^--pairs {found}: name two columns"
     with pytest.raises(InputError, match=message):
         PairTable(columns, TextSettings())

@@ -66,10 +66,10 @@ def test_words_partition_the_tokens_of_moses(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "tokens", "message"),
     [
-        ("a b", ["ab"], "word 1, 'a': expected the tokens of the word, found 'ab'"),
-        ("a b", ["a", "c"], "word 2, 'b': expected the tokens of the word, found 'c'"),
-        ("a b", ["a"], "word 2, 'b': expected the tokens of the word, found none"),
-        ("a", ["a", "b"], "the end of the text: expected the tokens of the word, found 'b'"),
+        ("a b", ["ab"], "word 1, 'a': the word differs from the token 'ab'"),
+        ("a b", ["a", "c"], "word 2, 'b': the word differs from the token 'c'"),
+        ("a b", ["a"], "word 2, 'b': the word has no tokens"),
+        ("a", ["a", "b"], "the end of the text: the word differs from the token 'b'"),
     ],
 )
 def test_tokens_that_are_not_those_of_words(text: str, tokens: list[str], message: str) -> None:

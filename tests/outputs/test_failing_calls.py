@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,10 @@ def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
     for number, state in enumerate(states):
         folder = text.parent / str(number)
         restore(state, folder)
-        if not (folder / name).exists():
+        # The same command also removes the log of a complete output, which other formats refuse.
+        with suppress(OutputError) if (folder / name).exists() else nullcontext():
             run(text, folder / name)
-            assert {path.name for path in folder.iterdir()} == whole
+        assert {path.name for path in folder.iterdir()} == whole
         assert_same_file(folder / name, output)
 
 

@@ -18,6 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a folder with a text, and a model of large finite weights."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text(LINES)
+    Path("words.txt").write_text("cat\nsat\n")
     shutil.copytree(TINY, "model")
     with h5py.File("model/weights.hdf5", "r+") as file:
         for name in ("char_embed", "CNN/W_cnn_0", "CNN_proj/W_proj"):
@@ -30,12 +31,23 @@ def warnings_of(*arguments: str) -> list[str]:
     return [line for line in result.stderr.splitlines() if "not finite" in line]
 
 
-@pytest.mark.parametrize("options", [(), ("--layers", "top", "--pooling", "mean")])
-def test_embed_warns_once_of_values_that_are_not_finite(options: tuple[str, ...]) -> None:
-    assert warnings_of("embed", "text.txt", "out.hdf5", "--model", "model", *options) == [
-        "Warning: out.hdf5: activations are not finite (NaN or infinity), the first in line 2. "
-        "Check the weights of the model."
-    ]
+LINE_2 = "activations are not finite (NaN or infinity), the first in line 2"
+COMMANDS = {
+    "embed text.txt out.hdf5": f"out.hdf5: {LINE_2}",
+    "embed text.txt out.hdf5 --layers top --pooling mean": f"out.hdf5: {LINE_2}",
+    "usages text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
+    "word-vectors words.txt out.txt": "out.txt: the vectors of 2 words are not finite (NaN or "
+    "infinity), the first of 'cat'",
+    "distribute text.txt out --engine none --part-size 0.001": "text.txt: activations are not "
+    "finite (NaN or infinity), the first in record 2",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_warn_once_of_values_that_are_not_finite(command: str) -> None:
+    (warning,) = warnings_of(*command.split(), "--model", "model")
+    assert warning.startswith("Warning: ")
+    assert warning.endswith(f"{COMMANDS[command]}. Check the weights of the model.")
 
 
 def test_embed_of_a_good_model_does_not_warn() -> None:
@@ -50,22 +62,6 @@ def test_embed_warns_of_values_that_float16_cannot_hold() -> None:
     assert warning.endswith(
         "the first in line 2. Use --dtype float32, and check the weights of the model."
     )
-
-
-def test_distribute_warns_once_of_values_that_are_not_finite() -> None:
-    options = ("--engine", "none", "--part-size", "0.001", "--model", "model")
-    (warning,) = warnings_of("distribute", "text.txt", "out", *options)
-    assert warning.endswith(
-        "text.txt: activations are not finite (NaN or infinity), the first in record 2. Check the "
-        "weights of the model."
-    )
-
-
-def test_word_vectors_warn_of_values_that_are_not_finite() -> None:
-    Path("words.txt").write_text("cat\nsat\n")
-    message = "are not finite (NaN or infinity), the first of 'cat'. Check the weights"
-    (warning,) = warnings_of("word-vectors", "words.txt", "out.txt", "--model", "model")
-    assert f"Warning: out.txt: the vectors of 2 words {message}" in warning
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65_520, -65_520])
@@ -95,10 +91,3 @@ def test_finite_check_finds_the_record_of_a_bad_batch(value: float) -> None:
     check.add(np.full((2, 3), 65_504, np.float16), 1)
     check.add(bad, 2)
     assert [message.partition("the first in ")[2][:6] for message in messages] == ["line 2"]
-
-
-def test_usages_warn_of_values_that_are_not_finite() -> None:
-    Path("words.txt").write_text("cat\n")
-    command = ("usages", "text.txt", "usages.hdf5", "--words", "words.txt", "--model", "model")
-    (warning,) = warnings_of(*command)
-    assert "the first in line 2. Check the weights" in warning

@@ -118,14 +118,14 @@ def _lose(shards: list[str]) -> str:
 
 def _other_settings(shards: list[str]) -> str:
     embed("text", "shard-2", shard="2/3", output_format="top", overwrite=True)
-    reason = "layers is all in the first and top in the second"
+    reason = "--layers is all in shard-1 and top in shard-2"
     return f"shard-1 and shard-2 cannot be read together: {reason}."
 
 
 def _other_input(shards: list[str]) -> str:
     Path("text").write_text(TEXT + "more\n")
     embed("text", "shard-2", shard="2/3", overwrite=True)
-    reason = "input_records is 10 in the first and 11 in the second"
+    reason = "number of input records is 10 in shard-1 and 11 in shard-2"
     return f"shard-1 and shard-2 cannot be read together: {reason}."
 
 

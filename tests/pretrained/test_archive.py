@@ -135,7 +135,7 @@ def test_an_archive_of_a_known_model_has_the_known_weights(tmp_path: Path, weigh
     # Both would be preferred to model.hdf5.
     for name in ("encoder.pkl", "model.hdf5"):
         path = zip_with(tmp_path / "b.zip", members | {name: b"other"})
-        with pytest.raises(ModelError, match=rf"{name}: expected the sha256"):
+        with pytest.raises(ModelError, match=rf"{name}: wrong content: the SHA-256"):
             unpack(path, tmp_path, model)
 
 

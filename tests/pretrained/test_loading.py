@@ -73,7 +73,7 @@ def test_the_environment_names_another_default(
     [
         ("orignal", r"orignal: no such model\. Did you mean original\?.* mini, small.*"),
         ("nlpl-209", r"nlpl-209: no such model\. Did you mean nlpl-209-english\?.* mini, small.*"),
-        ("", "model '': expected a name, a folder or a zip file"),
+        ("", "the name of the model is empty. Give a name, a folder or a zip file."),
         ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
         *(
             (name, f"{name}: no such model folder or zip file")
@@ -138,7 +138,7 @@ def test_a_file_of_another_checksum_is_refused(
     published: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(replace(published, name="other", weights_sha256="0" * 64), monkeypatch)
-    with pytest.raises(ModelError, match=rf"sha256 {'0' * 64}, found {published.weights_sha256}"):
+    with pytest.raises(ModelError, match=rf"must be {'0' * 64}, not {published.weights_sha256}"):
         find_model("other")
 
 

@@ -100,6 +100,19 @@ def test_a_damaged_or_other_mirror_is_reported_and_leaves_no_file(
     assert not (cache / "tiny" / "weights.hdf5").exists()
 
 
+def test_other_weights_of_a_mirror_are_refused(
+    published: PublishedModel,
+    mirror: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    weights_file(mirror / "tiny" / "weights.hdf5")
+    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
+    with pytest.raises(ModelError):
+        find_model("tiny")
+    assert "weights.hdf5: wrong content: the SHA-256 must be" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
 def test_known_weights_are_not_replaced_in_another_format(
     published: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -115,7 +128,7 @@ def test_known_weights_are_not_replaced_in_another_format(
     source = mirror / "tiny" / name
     result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
     assert result.exit_code == 1
-    assert "expected the sha256" in result.stderr or "no token_embedder" in result.stderr
+    assert "the SHA-256 must be" in result.stderr or "no token_embedder" in result.stderr
     assert not [path for path in (cache / "tiny").iterdir() if path.name != "options.json"]
 
 
@@ -176,7 +189,7 @@ def test_download_from_refuses_other_and_incomplete_models(
     (other / "options.json").write_bytes(OPTIONS)
     weights_file(other / "weights.hdf5")
     for source, message in (
-        (other, "expected the sha256"),
+        (other, "the SHA-256 must be"),
         (
             TINY / "options.json",
             "expected weights.hdf5 too, found none. Give it with another --from.",

@@ -68,7 +68,7 @@ TYPOGRAPHY = (
     "--tokenizer moses for raw text, which makes them plain. Replace them first in text that is "
     "tokenized already."
 )
-NUMBERS = "the texts of the table are numbers ({}). Name the text with --text-column."
+NUMBERS = "the texts of the table are numbers ({}). Choose another with --text-column."
 WARNED: list[tuple[str, tuple[str | Expected, ...], str]] = [
     (f"a\nb {URL}\n{URL} c\n", ("text", BYTES), "2 tokens are " + LONG.format("bytes", 2)),
     (f"a\n\n{'é' * 25}", ("text", BYTES), "1 token is " + LONG.format("bytes", 3)),
@@ -100,6 +100,7 @@ WARNED: list[tuple[str, tuple[str | Expected, ...], str]] = [
     (table(*SEQUENCES), ("csv",), RESIDUES.format("texts")),
     ("\n".join(SEQUENCES), (), RESIDUES.format("texts")),
     (table(*PASSAGES), ("csv",), SEVERAL.format(6)),
+    (table(*("She left. He ran.", "I like it. You do.") * 3), ("csv",), SEVERAL.format(6)),
     (table(*PASSAGES, *["One sentence here."] * 14), ("csv",), SEVERAL.format(20)),
     (
         table("If If you you were were north, north,", "to to journey journey"),
@@ -200,6 +201,7 @@ GOOD: dict[str, tuple[str | Expected, ...]] = {
     table(*CAPITALS, "QUESTION", "UMBRELLA"): ("csv",),
     table("PRESIDENT WINS THE ELECTION", "STORM HITS THE COAST", "MARKETS FALL", "A"): ("csv",),
     table(*ABBREVIATIONS * 4): ("csv",),
+    table(*["Smith et al. The study", "cats etc. They ran", "7 p.m. The end"] * 3): ("csv",),
     table(*["Die Pension inkl. Frühstück kostet evtl. Geld.", "Am 3. Mai kam er."] * 5): ("csv",),
     table(*['He said, "Stop!" and left.', "Wait... What is it", "Yahoo buys X: report"] * 4): (
         "csv",

@@ -10,7 +10,7 @@ import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed
-from tables import NAMES, write_table
+from table_files import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import write_table
+from table_files import write_table
 from transcripts import Transcript, read_transcripts
 
 from elmo_cli.errors import InputError

@@ -11,7 +11,7 @@ from commands import TINY, assert_fails, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from tables import NAMES, csv_rows, read_rows, write_table
+from table_files import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
 from elmo_cli.text.parsers import record_of_words, row_record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import TINY, run_python
-from tables import NAMES, write_table
+from table_files import NAMES, write_table
 
 COUNT_OPENINGS = """
 import json, sys

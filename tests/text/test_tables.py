@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tables import NAMES, write_table
+from table_files import NAMES, write_table
 
 from elmo_cli import read_targets
 from elmo_cli.errors import InputError

@@ -226,7 +226,7 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
     with pytest.raises(
-        OptionsError, match=r"^--batch-size 3: expected a multiple of the 2 process"
+        OptionsError, match=r"^--batch-size 3: must be a multiple of the number of processes"
     ):
         train("new", state="carry", batch_size=3)
 
