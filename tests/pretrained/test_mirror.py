@@ -80,7 +80,7 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
 @pytest.mark.parametrize(
     ("content", "problem"), [(b"changed", ""), (None, "weights.hdf5: expected the sha256")]
 )
-def test_a_damaged_or_other_mirror_is_reported_and_leaves_no_file(
+def test_a_damaged_mirror_is_reported_and_leaves_no_file(
     content: bytes | None,
     problem: str,
     published: PublishedModel,
