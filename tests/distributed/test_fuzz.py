@@ -7,10 +7,12 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -219,38 +221,39 @@ def try_once(
     return f"{plan_name}; {statuses.count(0)} of {len(statuses)} ended well"
 
 
+@contextmanager
+def new_folder(name: str) -> Iterator[None]:
+    """Work in a new folder with the text."""
+    before = Path.cwd()
+    Path(name).mkdir()
+    shutil.copy("text.txt", name)
+    os.chdir(name)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def time_of_a_run(forks: Any, engine: list[str], name: str) -> float:
+    """Return the seconds of a run that is alone."""
+    with new_folder(name):
+        started = time.monotonic()
+        planned = [(0.0, "one", command_of("one", engine))]
+        [run] = start_runs(forks, planned, None, random.Random(0))
+        assert run.process.exitcode == 0, run.said()
+        return time.monotonic() - started
+
+
 def try_often(forks: Any, kind: str, engine: list[str], expected: Expected) -> None:
     """Do trials of a kind, and print how often each end was seen."""
     name = f"{kind}, {'Ray' if 'ray' in engine else 'no engine'}"
     seconds = min(time_of_a_run(forks, engine, f"alone-{i}") for i in range(2))
     counts: dict[str, int] = {}
     for number, chance in enumerate(trials(name)):
-        here = Path(f"trial-{number}")
-        here.mkdir()
-        (here / "text.txt").write_text(Path("text.txt").read_text())
-        before = Path.cwd()
-        os.chdir(here)
-        try:
+        with new_folder(f"trial-{number}"):
             end = try_once(forks, kind, engine, seconds, chance, expected)
-        finally:
-            os.chdir(before)
         counts[end] = counts.get(end, 0) + 1
     print(f"{name}, {seconds:.1f} s a run: {counts}")  # noqa: T201
-
-
-def time_of_a_run(forks: Any, engine: list[str], name: str) -> float:
-    """Return the seconds of a run that is alone."""
-    started = time.monotonic()
-    here = Path(name)
-    here.mkdir()
-    (here / "text.txt").write_text(Path("text.txt").read_text())
-    arguments = command_of("one", engine)
-    arguments[1:3] = [str(here / "text.txt"), str(here / "out")]
-    process = forks.Process(target=run_elmo, args=(arguments, "alone.txt"))
-    process.start()
-    process.join()
-    assert process.exitcode == 0, Path("alone.txt").read_text()
-    return time.monotonic() - started
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,20 +5,14 @@ import numpy as np
 import pytest
 
 
-def test_the_error_of_a_mean() -> None:
+def test_the_error_and_the_interval_of_a_mean() -> None:
     scores = np.random.default_rng(1).normal(size=(400, 2))
     estimate = bootstrap.mean_of_groups(scores, np.arange(400))
     assert estimate.values == pytest.approx(scores.mean(axis=0))
-    assert estimate.errors == pytest.approx(scores.std(axis=0) / 20, rel=0.1)
-
-
-def test_the_interval_of_a_mean() -> None:
-    scores = np.random.default_rng(1).normal(size=(400, 2))
-    estimate = bootstrap.mean_of_groups(scores, np.arange(400))
-    assert estimate.intervals.shape == (2, 2)
-    half_width = 1.96 * scores.std(axis=0) / 20
-    expected = np.stack([estimate.values - half_width, estimate.values + half_width], axis=1)
-    assert estimate.intervals == pytest.approx(expected, abs=0.02)
+    error = scores.std(axis=0) / 20
+    assert estimate.errors == pytest.approx(error, rel=0.1)
+    bounds = [estimate.values - 1.96 * error, estimate.values + 1.96 * error]
+    assert estimate.intervals == pytest.approx(np.stack(bounds, axis=1), abs=0.02)
 
 
 def test_the_rows_of_a_group_count_together() -> None:

@@ -45,19 +45,6 @@ def test_a_bilm_that_does_not_train_runs_fast(bilm: BiLm) -> None:
     assert runner._fast is fast
 
 
-def test_changed_weights_are_seen(bilm: BiLm) -> None:
-    runner = BiLmRunner()
-    layers(runner, bilm)
-    bilm.load_state_dict({name: 2 * value for name, value in bilm.state_dict().items()})
-    assert_fast_and_right(runner, bilm)
-    with torch.no_grad():
-        bilm.forward_layers[0].gates.bias += 1  # type: ignore[operator, union-attr]
-    assert_fast_and_right(runner, bilm)
-    for parameter in bilm.parameters():
-        parameter.data = parameter.data / 2
-    assert_fast_and_right(runner, bilm)
-
-
 def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
     runner = BiLmRunner()
     next(bilm.token_encoder.parameters()).requires_grad_(True)

@@ -92,17 +92,6 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
             assert_allclose([p for _, p in words], [p for _, p in gap.candidates], atol=1e-5)
 
 
-def test_a_gap_by_hand(tmp_path: Path) -> None:
-    # Both directions give every word the same probability: only the prior tells them apart.
-    make_language_model(
-        small_architecture(), 1, tmp_path, weight=np.zeros((8, 3)), bias=np.zeros(8)
-    )
-    [prediction] = predict_words(LanguageModel(model=tmp_path), [["the", GAP]], top=100)
-    assert [word for word, _ in prediction.candidates] == ["東京", "naïve", "sat", "cat", "the"]
-    rare, frequent = prediction.candidates[0].probability, prediction.candidates[-1].probability
-    assert rare / frequent == pytest.approx(np.log(5 / 4) / np.log(9 / 8))
-
-
 def test_texts_do_not_depend_on_one_another(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,18 +149,6 @@ def test_samples_are_as_frequent_as_probable(
     chi_square = ((frequencies - expected)[likely] ** 2 / expected[likely]).sum()
     # 0.999 quantile of chi-square with at most 5 degrees of freedom.
     assert chi_square < 20.5
-
-
-def test_the_second_word_is_drawn_given_the_first(model_folder: Path, model: LanguageModel) -> None:
-    samples = sample_sentences(model, ["the"], 3000, max_words=2, seed=3)
-    first = Counter(s[1] for s in samples if len(s) == 3).most_common(1)[0][0]
-    frequencies = Counter(s[2] for s in samples if len(s) == 3 and s[1] == first)
-    weights = np.exp(log_p(model_folder, ["<S>", "the", first], -1, backward=False))
-    weights[SPECIAL] = 0  # those that ended are not among these
-    expected = frequencies.total() * weights / weights.sum()
-    likely = expected > 5
-    counts = np.array([frequencies[word] for word in WORDS])
-    assert ((counts - expected)[likely] ** 2 / expected[likely]).sum() < 20.5
 
 
 def test_samples_are_repeatable_and_depend_on_their_own_number(model: LanguageModel) -> None:

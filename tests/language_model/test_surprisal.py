@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import WORDS, batches, make_language_model, seeds, small_architecture
 
-from elmo_cli import LanguageModel, measure_perplexity, measure_surprisal
+from elmo_cli import LanguageModel, measure_surprisal
 
 SENTENCES = [["the", "cat", "sat"], [], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
@@ -66,15 +66,3 @@ def test_they_are_the_log_probabilities_that_make_a_perplexity(
         for values, score in zip(surprisals, scores, strict=True):
             log_p = score.backward[1:] if backward else score.forward[:-1]
             assert_allclose(values.surprisal, -log_p / np.log(2), atol=1e-5)
-
-
-def test_a_uniform_softmax_is_as_surprised_as_uncertain(tmp_path: Path) -> None:
-    weight, bias = np.zeros((len(WORDS), 3)), np.full(len(WORDS), 7.5)
-    make_language_model(small_architecture(), 1, tmp_path, weight=weight, bias=bias)
-    model = LanguageModel(model=tmp_path)
-    [surprisals] = measure_surprisal(model, [["the", "dog"]], with_entropy=True)
-    assert_allclose(surprisals.surprisal, [3, 3], atol=1e-6)
-    assert surprisals.entropy is not None
-    assert_allclose(surprisals.entropy, [3, 3], atol=1e-6)
-    assert surprisals.known.tolist() == [True, False]
-    assert measure_perplexity(model, [["the", "dog"]]).all_words.forward == pytest.approx(2**3)

@@ -19,7 +19,6 @@ from commands import elmo, start_elmo
 from runs import stop_after
 from strategies import small_architecture
 from training_runs import assert_same_weights, content, log_entries, train
-from trials import trials
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
@@ -29,18 +28,6 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 class KilledError(Exception):
     """Stand-in for a kill."""
-
-
-def kill_after(n_steps: int) -> Callable[[], bool]:
-    """Return a `should_stop` that raises after `n_steps` steps."""
-    stop = stop_after(n_steps)
-
-    def should_stop() -> bool:
-        if stop():
-            raise KilledError
-        return False
-
-    return should_stop
 
 
 @pytest.mark.parametrize(
@@ -59,23 +46,6 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
     for resumed_entry, entry in zip(log_entries("parts"), log_entries("whole"), strict=True):
         assert resumed_entry["step"] == entry["step"]
         assert resumed_entry.get("training_loss", 0) == pytest.approx(entry.get("training_loss", 0))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("state", ["zero", "carry"])
-def test_run_killed_at_random_steps_equals_whole_run(state: str) -> None:
-    train("whole", state=state)
-    n_kills = 0
-    for chosen in trials(f"kills at random steps, {state}", 12):
-        seconds = chosen.choice([0.0, 0.02, 1000.0])  # between checkpoints
-        kill = kill_after(chosen.randint(1, 12))
-        try:
-            train("parts", state=state, should_stop=kill, checkpoint_seconds=seconds)
-        except KilledError:
-            n_kills += 1
-    train("parts", state=state)
-    assert n_kills
-    assert_same_weights("whole", "parts")
 
 
 @pytest.mark.long

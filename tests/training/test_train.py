@@ -124,12 +124,6 @@ def test_steps_replace_epochs_and_can_be_extended(caplog: pytest.LogCaptureFixtu
     assert "counting" not in caplog.text
 
 
-def test_validation_share_is_written_to_the_folder() -> None:
-    perplexity = train("model", steps=3, validation_file=None, validation_share=0.2)
-    validation = Path("model/validation.txt").read_text().split()
-    assert perplexity["tokens"] == len(validation) > 20
-
-
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_training_returns_the_perplexity_of_its_model(
     state: str, monkeypatch: pytest.MonkeyPatch
