@@ -123,6 +123,9 @@ def test_errors_are_one_line() -> None:
     }
     for arguments, message in failures.items():
         assert_fails(elmo("word-vectors", "-q", *arguments, *MODEL), message)
+    # The input is checked before the model.
+    missing = elmo("word-vectors", "no.txt", "out.hdf5", "--model", "none")
+    assert_fails(missing, failures["no.txt", "out.hdf5"])
     misuses = {
         ("words.txt", "out.npy"): "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz "
         "may follow), .bin, .npz, .tsv, .hdf5 or .h5.",
@@ -162,11 +165,18 @@ NAMES = ["out.txt", "out.vec", "out.w2v", "out.vec.gz", "out.bin", "out.tsv", "o
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("default")
 def test_every_format_has_words_and_vectors(name: str) -> None:
     vectors = write_all(name)
     words, values = read_words(Path(name))
     assert words == THREE
     assert_allclose(values, vectors, rtol=0 if name in ("out.bin", "out.npz") else 1e-5)
+    if name == "out.tsv":
+        metadata = Path("out.metadata.tsv").read_text(encoding="utf-8")
+        assert metadata == "the\nnaïve\n東京\n"
+    if name == "out.npz":
+        with np.load(name) as arrays:
+            assert set(arrays) == {"words", "vectors"}
     if name in ("out.vec", "out.vec.gz", "out.bin"):
         models = pytest.importorskip("gensim.models", exc_type=ImportError)
         keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name == "out.bin")
