@@ -141,7 +141,13 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command.parse_args`."""
-        rest = super().parse_args(ctx, self._with_output(ctx, args))
+        try:
+            rest = super().parse_args(ctx, self._with_output(ctx, args))
+        except click.NoSuchOption as error:
+            if error.option_name not in ("-o", "--output"):
+                raise
+            remedy = f"{self.name} writes to standard output. Add `> FILE` to write a file."
+            raise click.UsageError(f"{error.option_name}: {remedy}", ctx) from None
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):
                 option.check(ctx)

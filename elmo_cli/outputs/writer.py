@@ -222,11 +222,14 @@ class ActivationsWriter:
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
-    hints = {"normalization": f": use --tokenizer {recorded_tokenizer(there) or 'whitespace'}"}
+    # The name of a tokenizer includes its normalization.
+    there, here = (
+        {**each, "tokenizer": recorded_tokenizer(each) or "whitespace"} for each in (there, here)
+    )
     return [
         f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
-        f"not {shown(here.get(name, 'none'))}{hints.get(name, '')})"
-        for name in sorted({*there, *here} - {"model"})
+        f"not {shown(here.get(name, 'none'))})"
+        for name in sorted({*there, *here} - {"model", "normalization"})
         if there.get(name) != here.get(name)
     ]
 

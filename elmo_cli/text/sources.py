@@ -198,6 +198,8 @@ class Source:
             kind = class_of(error, InputError)
             is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
             remedy = "" if is_name else _PIPE_WORDS
+            if isinstance(error, IsADirectoryError):
+                remedy = ". To read the files in it, use `cat FOLDER/* | elmo ... -`."
             raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None
 
     def check(self) -> None:
