@@ -255,8 +255,14 @@ def with_id(value: int) -> Tensor:
         ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
         ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
         ((IDS.flip(1),), r"inputs: padding before a token"),
-        ((with_id(1000),), r"inputs: expected ids that .*, found 0 to 1000$"),
-        ((with_id(-2),), r"inputs: expected ids that .*, found -2 to 261$"),
+        (
+            (with_id(1000),),
+            r"inputs: expected ids from batch_to_ids or bilm.sentence_ids, found 0 to 1000$",
+        ),
+        (
+            (with_id(-2),),
+            r"inputs: expected ids from batch_to_ids or bilm.sentence_ids, found -2 to 261$",
+        ),
         (
             (IDS, WORD_INPUTS[:, :3]),
             r"word_inputs: expected shape \(3, 4\), found \(3, 3\)$",

@@ -117,6 +117,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "embed text.txt old.h5 --tokenizer moses:verbatim",
             "embed text.txt new.h5 --tokenizer moses",
             "usages text.txt u.npz --words words.txt",
+            "usages text.txt all.npz --words words.txt --layers all",
             "usages text.txt u.jsonl --words words.txt",
             "surprisal text.txt --plot v.h5.svg",
             "train text.txt --init-from model --output finished --steps 1",

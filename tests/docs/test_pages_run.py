@@ -165,6 +165,7 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
     assert_runs(page, (ROOT / page).read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("folder")
 def test_examples_of_the_command_page_print_what_it_shows() -> None:
     examples = ROOT / "docs" / "parts" / "command_examples.md"

@@ -144,7 +144,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
         writer.checkpoint({"place": [1, ""]})
     with pytest.raises(
         OutputError,
-        match=r"is an unfinished run with other options: output format \(hdf5, not npz",
+        match=r"is an unfinished run with other options: --format \(hdf5, not npz",
     ):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
     open_writer(tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True).__exit__(
