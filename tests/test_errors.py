@@ -74,7 +74,7 @@ def test_errors_of_options_are_value_errors() -> None:
         lambda: list(tiny.embed_sentences([["a"]], 0)),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="expected|unknown") as caught:
+        with pytest.raises(ValueError, match=r"expected|unknown") as caught:
             call()
         assert isinstance(caught.value, ElmoError)
         assert not isinstance(caught.value, FileNotFoundError)
