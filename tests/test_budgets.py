@@ -21,7 +21,7 @@ BUDGETS = {
     "integrations": 436,
     "language_model": 1_645,
     "model": 1_800,
-    "outputs": 2_540,
+    "outputs": 2_560,
     "pretrained": 1_260,
     "text": 2_700,
     "training": 1_985,
