@@ -171,7 +171,7 @@ def embed_windows(
 
     for parts, results in engine.run(
         _split_records(records),
-        partial(embed, selection=computed),
+        lambda window: iter(embed(window, selection=computed)),  # It frees what was read.
         sentence_of=lambda part: part.tokens,
         batch_size=batch_size,
         ends_window=lambda part: (
