@@ -143,7 +143,6 @@ def embed_windows(
     pools_later = splits_records and selection.pooling is not None
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
     note = FiniteCheck("", unit, "float32") if finite is None or pools_later else finite
-    embed = partial(engine.embed_arrays, dtype=note.dtype, on_batch=note.add_batch)
     results_of_record: list[Array | errors.ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
@@ -171,7 +170,7 @@ def embed_windows(
 
     for parts, results in engine.run(
         _split_records(records),
-        lambda window: iter(embed(window, selection=computed)),  # It frees what was read.
+        partial(engine.embed_arrays, selection=computed, dtype=note.dtype, on_batch=note.add_batch),
         sentence_of=lambda part: part.tokens,
         batch_size=batch_size,
         ends_window=lambda part: (

@@ -175,10 +175,11 @@ class Engine:
         selection: Selection,
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = lambda are_finite: None,
-    ) -> list[NDArray[Any] | ComputationError]:
+    ) -> Iterator[NDArray[Any] | ComputationError]:
         """Embed a window in a data type, except for empty sentences; see `selected_arrays`.
 
-        `on_batch` is called with whether all values of a batch are finite.
+        The memory is free when the iterator ends, before the next window. `on_batch` is called
+        with whether all values of a batch are finite.
         """
 
         def compute(
@@ -190,7 +191,7 @@ class Engine:
             on_batch(are_finite)
             return arrays
 
-        return self.compute(sentences, compute, self.empty_activations(selection))
+        return iter(self.compute(sentences, compute, self.empty_activations(selection)))
 
     def embed_window(
         self, sentences: list[Sentence], selection: Selection
