@@ -61,8 +61,7 @@ class ResumableFile(FileIO):
         `OutputError` without `overwrite`. A file that is open elsewhere raises a `BlockingIOError`.
         """
         self.final = final
-        self.path = final.with_name(f"{final.name}.partial")
-        self.log = final.with_name(f"{self.path.name}.log")
+        self.path, self.log, lock_path = _paths(final)
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None  # state of the last checkpoint, if there is one
         self._position = self._size = 0
@@ -70,7 +69,7 @@ class ResumableFile(FileIO):
         self._below = 0  # size at the last checkpoint, rounded up to a page
         self._checksum = 0  # checksum of the last checkpoint
         self._pages: Pages = {}  # pages that have changed since the checkpoint
-        self._lock = lock(final.with_name(f"{self.path.name}.lock"))
+        self._lock = lock(lock_path)
         try:
             self._open(should_stop, overwrite=overwrite)
         except BaseException:
@@ -304,14 +303,19 @@ def _read_log(path: Path) -> _Log:
     return _Log(header["size"], header["state"], numbered, header.get("checksum"))
 
 
+def _paths(final: Path) -> tuple[Path, Path, Path]:
+    """Return the unfinished file of an output, its log and its lock."""
+    name = f"{final.name}.partial"
+    return final.with_name(name), final.with_name(f"{name}.log"), final.with_name(f"{name}.lock")
+
+
 def remove_log(final: Path) -> None:
     """Remove the log of a complete file, which a kill after renaming the file leaves."""
-    partial = final.with_name(f"{final.name}.partial")
-    log = final.with_name(f"{partial.name}.log")
+    partial, log, lock_path = _paths(final)
     if log.is_file() and not os.path.lexists(partial):
         with suppress(OSError, OutputError):
             _read_log(log)
-            held = lock(final.with_name(f"{partial.name}.lock"))
+            held = lock(lock_path)
             if not os.path.lexists(partial):  # Another run may have begun.
                 log.unlink()
             unlock(held)
