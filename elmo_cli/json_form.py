@@ -55,8 +55,8 @@ def _checked(value: Any, kinds: tuple[type, ...], expected: str) -> Any:
 def _builder(form: Any) -> Callable[[Any], Any]:
     """Return the function that checks a value of JSON and builds the form from it."""
     origin, arguments = get_origin(form), get_args(form)
-    if form is float:
-        return _number
+    if form in (int, float):
+        return _integer if form is int else _number
     if form in _NAMES:
         # Lists of tokens come through here: a call per token would take as long as all the rest.
         return lambda value: value if type(value) is form else _checked(value, (), _NAMES[form])
@@ -70,6 +70,12 @@ def _builder(form: Any) -> Callable[[Any], Any]:
     return lambda value: {
         name: of_item(item) for name, item in _checked(value, (dict,), "an object").items()
     }
+
+
+def _integer(value: Any) -> Any:
+    """Check a whole number: positions and lengths have 64 bits."""
+    fits = type(value) is int and abs(value) < 2**63
+    return value if fits else _checked(value, (), _NAMES[int])
 
 
 def _number(value: Any) -> Any:

@@ -40,6 +40,10 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
         ('{"items": null}', "items: expected a list, found null"),
         ('{"items": [3]}', "items: expected an object, found 3"),
         ('{"items": [{"number": true}]}', "items: number: expected a whole number, found true"),
+        (
+            f'{{"items": [{{"number": {2**63}}}]}}',
+            f"items: number: expected a whole number, found {2**63}",
+        ),
         ('{"items": [], "texts": {"a": 1}}', "texts: expected a text, found 1"),
         ('{"items": [], "texts": []}', "texts: expected an object, found []"),
         ('{"items": [], "size": "9"}', 'size: expected a number, found "9"'),
