@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,20 +74,24 @@ def comments(path: Path) -> Iterator[str]:
             yield token.string
 
 
+@cache
+def all_docstrings() -> list[tuple[bool, str]]:
+    return [each for path in sources() for each in docstrings(path)]
+
+
+@cache
 def all_comments() -> list[str]:
     paths = [*sources(), *sorted(PACKAGE.rglob("*.[ch]"))]
     return [text for path in paths for text in comments(path)]
 
 
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
-    texts = [text for path in sources() for is_function, text in docstrings(path) if is_function]
+    texts = [text for is_function, text in all_docstrings() if is_function]
     assert [text[:60] for text in texts if NO_VERB.match(text)] == []
 
 
 def test_other_docstrings_begin_with_a_noun() -> None:
-    texts = [
-        text for path in sources() for is_function, text in docstrings(path) if not is_function
-    ]
+    texts = [text for is_function, text in all_docstrings() if not is_function]
     assert [text[:60] for text in texts if NOUN_CLAUSE.match(text)] == []
 
 
@@ -95,7 +100,7 @@ def test_comments_are_no_torn_off_clauses() -> None:
 
 
 def test_texts_have_no_phrase_that_is_read_twice() -> None:
-    texts = [text for path in sources() for _, text in docstrings(path)] + all_comments()
+    texts = [text for _, text in all_docstrings()] + all_comments()
     pattern = re.compile("|".join(PHRASES))
     assert [text[:80] for text in texts if pattern.search(" ".join(text.split()))] == []
 

@@ -50,9 +50,8 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("stops", [[1], [3, 1, 2]])
 def test_a_stopped_run_resumes_and_writes_an_equal_file(
-    text: Path, tmp_path: Path, name: str, stops: list[int]
+    text: Path, tmp_path: Path, name: str
 ) -> None:
     lines = text.read_bytes().splitlines()
     if name == "names":
@@ -64,7 +63,7 @@ def test_a_stopped_run_resumes_and_writes_an_equal_file(
     text.write_bytes(b"\n".join(lines))
     embed(text, tmp_path / "whole.hdf5", **RUNS[name])
     output = tmp_path / "out.hdf5"
-    for n_windows in stops:
+    for n_windows in (1, 3, 1, 2):
         with pytest.raises(StoppedError) as caught:
             embed(text, output, should_stop=stop_after(n_windows), **RUNS[name])
         assert re.fullmatch(
@@ -73,7 +72,7 @@ def test_a_stopped_run_resumes_and_writes_an_equal_file(
             str(caught.value),
         )
         assert not output.exists()
-    assert embed(text, output, **RUNS[name]).resumed_from > 0 or stops == [1]
+    assert embed(text, output, **RUNS[name]).resumed_from > 0
     assert_same_file(output, tmp_path / "whole.hdf5")
     assert not list(tmp_path.glob("out.hdf5.*"))
 
