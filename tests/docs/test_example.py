@@ -66,14 +66,3 @@ def test_the_example_prints_a_line_for_each_way(
     ]
     for first, second, mean in (map(float, line[1:4]) for line in lines[1:5]):
         assert 0.0 <= min(first, second) <= mean <= max(first, second) <= 100.0
-
-
-def test_only_fine_tuning_trains_the_bilm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_MODEL", str(GOLDEN / "relu"))
-    example = runpy.run_path(SCRIPT)
-    rates = {}
-    for fine_tune in (False, True):
-        classifier = example["Classifier"](example["Mixed"](fine_tune))
-        groups = example["optimizer_of"](classifier).param_groups
-        rates[fine_tune] = {group["lr"] for group in groups}
-    assert rates == {False: {2e-3, 1e-2}, True: {1e-4, 2e-3, 1e-2}}

@@ -7,6 +7,7 @@ leaves it out; it is still parsed by test_docs.py.
 import ast
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
@@ -162,7 +163,14 @@ def tooltips_in(picture: Path) -> str:
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs_and_prints_what_it_shows(page: str) -> None:
-    assert_runs(page, (ROOT / page).read_text(encoding="utf-8"))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert_runs(page, text)
+    # Tables of similar words, as the files of vectors of the commands have them.
+    table = re.findall(r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M)
+    assert len(table) == (3 if page == "docs/word-vectors.md" else 0)
+    for word, by_spelling, by_use in table:
+        assert nearest("spelling.vec", word) == by_spelling.split(", ")
+        assert nearest("words.vec", word) == by_use.split(", ")
 
 
 @pytest.mark.long
@@ -170,6 +178,21 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
 def test_examples_of_the_command_page_print_what_it_shows() -> None:
     examples = ROOT / "docs" / "parts" / "command_examples.md"
     assert_runs("docs/commands.md", examples.read_text(encoding="utf-8"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_cells_of_the_notebook_run_in_their_order() -> None:
+    pytest.importorskip("IPython")
+    notebook = json.loads((ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells)
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    code = re.sub(r"^!(.+)$", r"print(shell(r'''\1'''))", code, flags=re.M)
+    names: dict[str, Any] = {"shell": run_shell}
+    printed = run_python(re.sub(r"%pip .*", "pass", code), names)
+    assert names["layers"].shape == (3, 6, 1024)
+    assert "You may go if you [like] ." in printed
+    assert Path("like.svg").stat().st_size > 1000
 
 
 def nearest(path: str, word: str) -> list[str]:
@@ -180,16 +203,3 @@ def nearest(path: str, word: str) -> list[str]:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
     return [words[index] for index in order if words[index] != word][:5]
-
-
-@pytest.mark.usefixtures("folder")
-def test_tables_of_similar_words_are_right() -> None:
-    text = (ROOT / "docs" / "word-vectors.md").read_text(encoding="utf-8")
-    for language, code, _ in blocks(text):
-        if language == "sh":
-            run_shell(code)
-    table = re.findall(r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M)
-    assert len(table) == 3
-    for word, by_spelling, by_use in table:
-        assert nearest("spelling.vec", word) == by_spelling.split(", ")
-        assert nearest("words.vec", word) == by_use.split(", ")

@@ -47,9 +47,7 @@ def test_tokens_have_their_vectors_in_their_sentences(embedder: ElmoEmbedder) ->
     assert_array_equal(doc[4].vector, doc.tensor[4])
     assert_allclose(doc[5:9].vector, doc.tensor[[5, 7, 8]].mean(axis=0), atol=1e-6)
     assert_allclose(doc.vector, expected.mean(axis=0), atol=1e-6)
-
-
-def test_without_bounds_a_document_is_a_sentence(embedder: ElmoEmbedder) -> None:
+    # Without bounds, a document is one sentence.
     expected = embedder.embed_sentence([*TOKENS[0], *TOKENS[1]]).mean(axis=0)
     assert_allclose(pipeline()(TEXT).tensor[ROWS], expected, atol=1e-6)
 

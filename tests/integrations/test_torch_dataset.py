@@ -1,7 +1,6 @@
 import pickle
 from pathlib import Path
 
-import pytest
 import torch
 from layouts import layouts, lines, write
 from torch.utils.data import DataLoader
@@ -9,10 +8,8 @@ from torch.utils.data import DataLoader
 from elmo_cli import ActivationsDataset
 
 
-@pytest.mark.usefixtures("forks")
-@pytest.mark.parametrize("start", ["fork", "forkserver"])
 @layouts
-def test_workers_read_a_file_each_for_itself(layout: str, start: str, tmp_path: Path) -> None:
+def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> None:
     corpus = lines("a", "b", "c", "d", "e")
     write(corpus, tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
@@ -24,7 +21,7 @@ def test_workers_read_a_file_each_for_itself(layout: str, start: str, tmp_path: 
         sampler=[4, 0, 3, 1, 2],
         collate_fn=list,
         num_workers=2,
-        multiprocessing_context=start,
+        multiprocessing_context="fork",
     )
     for _epoch in range(2):  # with new workers
         tensors = [values for batch in loader for values in batch]

@@ -87,16 +87,6 @@ def test_it_is_a_step_of_a_pipeline() -> None:
     assert list(pipeline[:-1].get_feature_names_out()) == names
 
 
-def test_set_output_gives_a_table_with_the_index_of_the_texts() -> None:
-    pandas = pytest.importorskip("pandas")
-    texts = pandas.Series(TEXTS, index=list("abcd"))
-    vectorizer = ElmoVectorizer(MODEL, layers="top").set_output(transform="pandas")
-    for table in (vectorizer.fit_transform(texts), vectorizer.fit(texts).transform(texts)):
-        assert list(table.index) == list("abcd")
-        assert list(table.columns) == [f"elmovectorizer{column}" for column in range(32)]
-        assert_array_equal(table.to_numpy(), vectors(layers="top"))
-
-
 def test_a_column_of_texts_in_a_column_transformer() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS, "n": range(4)}, index=list("abcd"))

@@ -130,32 +130,24 @@ def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
     assert read < 20
 
 
-def test_the_sum_over_tokens_is_the_total(model_folder: Path) -> None:
+def test_perplexity_is_that_of_the_scores_of_all_and_of_known_words(model_folder: Path) -> None:
     model = LanguageModel(model=model_folder)
-    scores = list(model.score(SENTENCES))
+    scores = [score for score in model.score(SENTENCES) if score.tokens]
     perplexity = measure_perplexity(model, SENTENCES)
-    n = sum(len(score.forward) for score in scores)
-    assert perplexity.predictions == n == 18 + 4
-    forward = sum(score.forward.sum() for score in scores)
-    backward = sum(score.backward.sum() for score in scores)
-    assert perplexity.all_words.forward == pytest.approx(np.exp(-forward / n))
-    assert perplexity.all_words.backward == pytest.approx(np.exp(-backward / n))
-    assert perplexity.all_words.average == pytest.approx(np.exp(-(forward + backward) / 2 / n))
-
-
-def test_unknown_words_are_counted_and_left_out(model_folder: Path) -> None:
-    model = LanguageModel(model=model_folder)
-    perplexity = measure_perplexity(model, SENTENCES)
-    assert (perplexity.sentences, perplexity.tokens) == (4, 18)
+    assert (perplexity.sentences, perplexity.tokens, perplexity.predictions) == (4, 18, 18 + 4)
     assert perplexity.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
-    known_values = [
-        value
-        for score in model.score(filter(None, SENTENCES))
-        for value, known in zip(score.forward, [*score.known, True], strict=True)
-        if known
-    ]
-    assert len(known_values) == 22 - 3
-    assert perplexity.known_words.forward == pytest.approx(np.exp(-np.mean(known_values)))
+    ahead = np.concatenate([score.forward for score in scores])
+    behind = np.concatenate([score.backward for score in scores])
+    known = np.concatenate([[*score.known, True] for score in scores])
+    before = np.concatenate([[True, *score.known] for score in scores])
+    for figures, forward, backward in (
+        (perplexity.all_words, ahead, behind),
+        (perplexity.known_words, ahead[known], behind[before]),
+    ):
+        assert figures.forward == pytest.approx(np.exp(-forward.mean()))
+        assert figures.backward == pytest.approx(np.exp(-backward.mean()))
+        both = np.concatenate([forward, backward])
+        assert figures.average == pytest.approx(np.exp(-both.mean()))
 
 
 # What goes wrong.

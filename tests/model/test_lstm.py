@@ -1,34 +1,9 @@
-import math
-
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.model.lstm import Lstm, LstmState, clip, pack
+from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.model_options import LstmOptions
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-def test_one_step_is_the_formula_written_out() -> None:
-    lstm = Lstm(LstmOptions(1, 1, 1), projects=False).requires_grad_(False)
-    lstm.gates.weight.zero_()
-    lstm.gates.bias.copy_(torch.tensor([0.3, -0.7, 0.2, 1.1]))
-    start = LstmState(torch.zeros(1, 1), torch.tensor([[0.5]]))
-    outputs, ended = lstm(torch.zeros(1, 1), [1], start)
-    cell = sigmoid(0.3) * math.tanh(-0.7) + sigmoid(0.2 + 1.0) * 0.5
-    assert ended.cell.item() == pytest.approx(cell)
-    assert outputs.item() == pytest.approx(sigmoid(1.1) * math.tanh(cell))
-    assert torch.equal(ended.hidden, outputs)
-
-
-@pytest.mark.parametrize("bound", [None, 0, 0.0, 2])
-def test_a_clip_bounds_both_signs_and_0_means_no_clip(bound: float | None) -> None:
-    held = bound or 7
-    assert clip(torch.tensor([-7, 0.5, 7]), bound).tolist() == [-held, 0.5, held]
 
 
 def test_sequences_without_steps_end_where_they_start() -> None:

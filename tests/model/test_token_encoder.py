@@ -11,8 +11,7 @@ from strategies import WORDS, RandomModel, models, sentences, small_architecture
 
 from elmo_cli.model import token_encoder
 from elmo_cli.model.model_options import parse_options
-from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
-from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.find import load_bilm
 
 
@@ -47,20 +46,6 @@ def test_any_encoder_agrees_with_the_reference(model: RandomModel, tokens: list[
     assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("width", [1, 3, 5])
-def test_a_convolution_is_torchs(width: int) -> None:
-    torch.manual_seed(0)
-    ours, theirs = Convolution(4, 6, width), torch.nn.Conv1d(4, 6, width)
-    theirs.load_state_dict(ours.state_dict())
-    embedded = torch.randn(7, 5, 4)
-    output, expected = ours(embedded), theirs(embedded.transpose(1, 2)).transpose(1, 2)
-    torch.testing.assert_close(output, expected)
-    for result in (output, expected):
-        result.square().sum().backward()
-    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
-
-
 @pytest.mark.parametrize("width", [1, 4, 50])
 @pytest.mark.parametrize("like_tokens", [1, 2, 128])
 @pytest.mark.parametrize(
@@ -88,12 +73,6 @@ def test_tokens_of_similar_length_are_convolved_together(monkeypatch: pytest.Mon
     encoder(encoder.token_ids(["x" * 20, "ab", "x" * 19, "a", "x" * 18]))
     # A token's characters, its two marks, and a window of padding.
     assert shapes == [(2, 2 + 2 + 3), (2, 19 + 2 + 3), (1, 20 + 2 + 3)]
-
-
-def test_word_ids_leave_0_free_and_unknown_words_are_unk() -> None:
-    encoder = WordEncoder(Vocabulary(WORDS), 3)
-    ids = encoder.token_ids(["<S>", "never seen", "東京"])
-    assert ids.tolist() == [[1], [1 + WORDS.index("<UNK>")], [1 + WORDS.index("東京")]]
 
 
 def test_a_new_highway_lets_its_input_pass() -> None:

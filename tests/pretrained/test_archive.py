@@ -83,6 +83,8 @@ def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
     return buffer.getvalue()
 
 
+NUMPY = io.BytesIO()
+np.savez(NUMPY, a=np.zeros(3))
 LARGE = archive({"weights.hdf5": bytes(1 << 24)})
 WITHOUT_MODEL = (
     ": expected options.json and a .hdf5 file, found options.json, text.doc. Give the zip file or "
@@ -94,6 +96,7 @@ WITHOUT_MODEL = (
     ("content", "message"),
     [
         (archive({"text.doc": b""}), re.escape(WITHOUT_MODEL) + "$"),
+        (NUMPY.getvalue(), ": expected options.json and a .hdf5 file, found a.npy"),
         (OPTIONS, ": expected a name, a folder or a zip file, found another"),
         (
             archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS))),
@@ -109,7 +112,7 @@ WITHOUT_MODEL = (
             r": .* one model, found 2,002 files\. Unpack it",
         ),
     ],
-    ids=["no model", "no zip file", "damaged", "large", "large and lying", "many files"],
+    ids=["no model", "numpy", "no zip file", "damaged", "large", "large and lying", "many files"],
 )
 def test_other_archives_are_refused_and_leave_no_folder(
     tmp_path: Path, cache: Path, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
@@ -120,12 +123,6 @@ def test_other_archives_are_refused_and_leave_no_folder(
     with pytest.raises(ModelError, match=f"^{path}{message}"):
         find_model(path)
     assert not cache.exists()
-
-
-def test_numpys_archives_are_no_models(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", a=np.zeros(3))
-    with pytest.raises(ModelError, match=r"x.npz: expected options.json and a .hdf5 file"):
-        find_model(tmp_path / "x.npz")
 
 
 def test_an_archive_of_a_known_model_has_the_known_weights(tmp_path: Path, weights: bytes) -> None:

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import reference
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
 
@@ -192,9 +192,3 @@ def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
         result = elmo("convert", path, target, "--dtype", "float16", "--overwrite")
         assert_fails(result, f"{target}: the output is also an input. Choose another output.")
     assert sha256(path) == sha256(WEIGHTS)
-
-
-def test_wrong_usage_has_exit_status_2(tmp_path: Path) -> None:
-    advice = "expected a name that ends in .hdf5, .h5, .safetensors"
-    assert_misused(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet: {advice}")
-    assert_misused(elmo("convert", WEIGHTS, "-"), f"-: {advice}")

@@ -53,36 +53,20 @@ def read(row: Row) -> list[str]:
 
 
 def test_batch_has_tokens_read_and_predicted() -> None:
-    sentence = ["a", "b", "x"]
-    batch = make_batch([[Piece(sentence, 0, 4)], [Piece(["c"], 1, 2)]], VOCABULARY)
-    words = [[batch.tokens[index] for index in row] for row in batch.steps[:, 0]]
+    rows = [[Piece(["a", "b", "x"], 0, 4)], [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)]]
+    batch = make_batch(rows, VOCABULARY)
+    words = [
+        [" ".join(batch.tokens[i] for i in steps[:length]) for steps in batch.steps[:, row]]
+        for row, length in enumerate(batch.lengths)
+    ]
+    # Read and predicted by the forward direction, then by the backward direction.
     assert words == [
-        ["<S>", "a", "b", "x"],
-        ["a", "b", "x", "</S>"],
-        ["</S>", "x", "b", "a"],
-        ["x", "b", "a", "<S>"],
+        ["<S> a b x", "a b x </S>", "</S> x b a", "x b a <S>"],
+        ["a b <S>", "b </S> c", "b a </S>", "a <S> c"],
     ]
-    assert [batch.tokens[index] for index in batch.steps[:, 1, 0]] == ["c", "</S>", "c", "<S>"]
-    assert batch.lengths.tolist() == [4, 1]
-    assert [VOCABULARY.words[index] for index in batch.words] == [
-        *("<S>", "</S>", "a", "b", "<UNK>", "c")
-    ]
-
-
-def test_row_of_a_stream_has_successive_pieces() -> None:
-    batch = make_batch([[Piece(["a", "b"], 1, 3), Piece(["c"], 0, 2)]], VOCABULARY)
-    words = [[batch.tokens[index] for index in row] for row in batch.steps[:, 0]]
-    assert words == [
-        ["a", "b", "<S>", "c"],
-        ["b", "</S>", "c", "</S>"],
-        ["b", "a", "</S>", "c"],
-        ["a", "<S>", "c", "<S>"],
-    ]
-
-
-def test_boundaries_are_predictions_but_not_tokens() -> None:
-    rows = [[Piece(["a", "b"], 1, 3), Piece(["c"], 0, 2)], [Piece(["c"], 0, 1)]]
-    assert (count_predictions(rows), count_tokens(rows)) == (5, 3)
+    predicted = [VOCABULARY.words[index] for index in batch.words]
+    assert predicted == ["<S>", "</S>", "a", "b", "<UNK>", "c"]
+    assert (count_predictions(rows), count_tokens(rows)) == (7, 5)
 
 
 # The zero state.

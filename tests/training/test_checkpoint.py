@@ -1,6 +1,7 @@
 """Stopping and resuming a run."""
 
 import gzip
+import io
 import json
 import re
 import resource
@@ -8,7 +9,6 @@ import signal
 import time
 import zipfile
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,9 +16,10 @@ from unittest.mock import Mock
 import pytest
 import torch
 from commands import elmo, start_elmo
+from conftest import GOLDEN
 from runs import stop_after
 from strategies import small_architecture
-from training_runs import assert_same_weights, content, log_entries, train
+from training_runs import assert_same_weights, content, log_entries, train, write_run_files
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
@@ -30,10 +31,31 @@ class KilledError(Exception):
     """Stand-in for a kill."""
 
 
-@pytest.mark.parametrize(
-    ("state", "optimizer"),
-    [("zero", "adamw"), ("carry", "adagrad"), ("zero", "adagrad"), ("carry", "adamw")],
-)
+@pytest.fixture(scope="module")
+def one_step(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return the files of a run after its first step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("run"))
+        write_run_files()
+        train("model", steps=1, validation_file=None)
+        return content("model")
+
+
+@pytest.fixture
+def checkpoint(one_step: dict[str, bytes], training_folder: None) -> Path:
+    """Write that run to `model` in the current folder, and return its checkpoint."""
+    Path("model").mkdir()
+    for name, value in one_step.items():
+        Path("model", name).write_bytes(value)
+    return Path("model/checkpoint.pt")
+
+
+def resume(**settings: Any) -> None:
+    """Resume that run."""
+    train("model", **{"steps": 2, "validation_file": None, **settings})
+
+
+@pytest.mark.parametrize(("state", "optimizer"), [("zero", "adamw"), ("carry", "adagrad")])
 def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) -> None:
     settings = {"state": state, "optimizer": optimizer, "eval_steps": 7}
     expected = train("whole", **settings)
@@ -49,57 +71,54 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
 
 
 @pytest.mark.long
-def test_killed_process_resumes_to_equal_weights() -> None:
+def test_run_ended_by_signals_resumes_to_equal_weights() -> None:
     arguments = [
-        *("text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
+        *("train", "text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
         *("--batch-tokens", "40", "--epochs", "6", "--negative-samples", "6"),
         *("--checkpoint-seconds", "0", "--keep-checkpoint", "--output"),
     ]
-    checkpoint = Path("parts/checkpoint.pt")
     before = 0
-    for ending in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-        process = start_elmo("train", *arguments, "parts")
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        process = start_elmo(*arguments, "parts")
         while process.poll() is None:
-            if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
+            file = Path("parts/checkpoint.pt")
+            if file.exists() and file.stat().st_mtime_ns != before:
                 break
             time.sleep(0.01)
         process.send_signal(ending)
         _, errors = process.communicate(timeout=300)
-        if process.returncode not in (0, -signal.SIGKILL):
-            assert process.returncode == 128 + ending
-            assert b"The same command resumes training" in errors
-        before = checkpoint.stat().st_mtime_ns
-    assert elmo("train", *arguments, "parts").exit_code == 0
-    assert elmo("train", *arguments, "whole").exit_code == 0
+        assert process.returncode in (0, 128 + ending)
+        assert process.returncode == 0 or b"The same command resumes training" in errors
+        before = file.stat().st_mtime_ns
+    for output in ("parts", "whole"):
+        assert elmo(*arguments, output).exit_code == 0
     assert_same_weights("whole", "parts")
 
 
-@pytest.mark.parametrize(
-    ("other", "mismatch"),
-    [
-        ({"dropout": 0.2}, r"dropout 0.1 \(now 0.2\)"),
-        ({"options_file": "other.json"}, r"lstm\.dim 5 \(now 6\)"),
-        ({"vocabulary_size": 19}, r"vocabulary_size 40 \(now 19\)"),
-        ({"validation_share": 0.3, "seed": 1}, r"validation_share 0.2 \(now 0.3\); seed 0 \(now 1"),
-        ({"files": ("text.txt", "text.txt.gz")}, r"another number of text files: 1 \(now 2\)"),
-        ({"vocabulary_file": "words.txt"}, r"vocabulary_size 40 \(now not given\); another vocab"),
-        ({"init_from": "first"}, r"vocabulary_size .* model to start from"),
-    ],
-)
-def test_resume_refuses_another_run(other: dict[str, Any], mismatch: str) -> None:
+OTHER_RUNS: list[tuple[dict[str, Any], str]] = [
+    ({"dropout": 0.2}, r"dropout 0.1 \(now 0.2\)"),
+    ({"options_file": "other.json"}, r"lstm\.dim 5 \(now 6\)"),
+    ({"vocabulary_size": 19}, r"vocabulary_size 40 \(now 19\)"),
+    ({"validation_share": 0.3, "seed": 1}, r"validation_share 0.0 \(now 0.3\); seed 0 \(now 1"),
+    ({"files": ("text.txt", "text.txt.gz")}, r"another number of text files: 1 \(now 2\)"),
+    ({"vocabulary_file": "words.txt"}, r"vocabulary_size 40 \(now not given\); another vocab"),
+    ({"init_from": GOLDEN / "relu", "options_file": None}, r".* model to start from"),
+]
+
+
+def test_resume_refuses_another_run(checkpoint: Path) -> None:
     Path("other.json").write_text(json.dumps(small_architecture(dim=6)))
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\na\n")
     Path("text.txt.gz").write_bytes(gzip.compress(b"a b\n"))
-    settings = {"validation_file": None, "validation_share": 0.2, "steps": 2}
-    if "init_from" in other:
-        train("first", steps=1, validation_file=None)
-        other = {"options_file": None, **other}
-    train("model", **settings)
     before = content("model")
-    with pytest.raises(ModelError, match=f"^model: the run in this folder has {mismatch}") as error:
-        train("model", **{**settings, **other})
-    assert str(error.value).endswith("choose another folder and --init-from model for a new run.")
-    assert content("model") == before
+    for other, mismatch in OTHER_RUNS:
+        message = f"^model: the run in this folder has {mismatch}"
+        with pytest.raises(ModelError, match=message) as error:
+            resume(**other)
+        assert str(error.value).endswith(
+            "choose another folder and --init-from model for a new run."
+        )
+        assert content("model") == before
 
 
 def test_resume_recognizes_text_by_its_content() -> None:
@@ -191,28 +210,54 @@ def test_folder_is_locked_during_training() -> None:
     train("model", steps=1)
 
 
-def test_full_disk_keeps_the_last_checkpoint() -> None:
-    train("model", steps=3)
-    before = content("model")["checkpoint.pt"]
+def test_full_disk_keeps_the_last_checkpoint(checkpoint: Path) -> None:
+    before = checkpoint.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
         with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: File too large"):
-            train("model", steps=5)
+            resume()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert content("model")["checkpoint.pt"] == before
+    assert checkpoint.read_bytes() == before
     assert not list(Path("model").glob("*partial"))
-    train("model", steps=5)
+    resume()
 
 
+def _saved(value: object) -> bytes:
+    file = io.BytesIO()
+    torch.save({"step": value}, file)
+    return file.getvalue()
+
+
+def _with_changed_byte(whole: bytes) -> bytes:
+    half = len(whole) // 2
+    return whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
+
+
+def _zip_without_tensors() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("model/data.pkl", b"\x80\x02K\x01.")
+        archive.writestr("readme.txt", "no tensors")
+    return file.getvalue()
+
+
+_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "replaced": lambda _: b"no checkpoint",
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "changed": _with_changed_byte,
+    "code": lambda _: _saved(Path("x")),
+    "function": lambda _: _saved(print),
+    "zip": lambda _: _zip_without_tensors(),
+}
 _CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "without_step": lambda state: state.pop("step"),
-    "words_as_text": lambda state: state.update(words="a b"),
-    "other_shapes": lambda state: state["objective"].update({"softmax.bias": torch.zeros(3)}),
-    "other_format": lambda state: state.update(format="elmo train 1"),
-    "other_optimizer": lambda state: state["optimizer"]["param_groups"].clear(),
-    "other_progress": lambda state: state.update(progress=(1, 2, 3, 4, 5, 6, 7, 8)),
+    "step": lambda state: state.pop("step"),
+    "words": lambda state: state.update(words="a b"),
+    "shapes": lambda state: state["objective"].update({"softmax.bias": torch.zeros(3)}),
+    "format": lambda state: state.update(format="elmo train 1"),
+    "optimizer": lambda state: state["optimizer"]["param_groups"].clear(),
+    "progress": lambda state: state.update(progress=(1, 2, 3, 4, 5, 6, 7, 8)),
 }
 _DAMAGED = r"the checkpoint is damaged \("
 
@@ -220,60 +265,45 @@ _DAMAGED = r"the checkpoint is damaged \("
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        *((name, _DAMAGED) for name in ("replaced", "cut", "changed", "code", "function", "zip")),
+        *((name, _DAMAGED) for name in _DAMAGES),
+        *((name, _DAMAGED) for name in _CHANGES if name != "format"),
         ("list", "not a checkpoint of elmo train"),
-        ("without_step", _DAMAGED),
-        ("words_as_text", _DAMAGED),
-        ("other_optimizer", _DAMAGED),
-        ("other_progress", _DAMAGED),
-        ("other_shapes", _DAMAGED),
-        ("other_format", "a checkpoint of another version of elmo-cli"),
+        ("format", "a checkpoint of another version of elmo-cli"),
     ],
 )
-def test_damaged_or_other_checkpoint_is_one_line(damage: str, message: str) -> None:
-    train("model", steps=1)
-    path = Path("model/checkpoint.pt")
-    whole = path.read_bytes()
-    half = len(whole) // 2
-    if damage in _CHANGES:
-        state = torch.load(path, weights_only=True)
-        _CHANGES[damage](state)
-        torch.save(state, path)
-    elif damage in ("code", "function"):
-        torch.save({"step": Path("x") if damage == "code" else print}, path)
+def test_damaged_or_other_checkpoint_is_one_line(
+    damage: str, message: str, checkpoint: Path
+) -> None:
+    if damage in _DAMAGES:
+        checkpoint.write_bytes(_DAMAGES[damage](checkpoint.read_bytes()))
     elif damage == "list":
-        torch.save([1.0], path)
-    elif damage == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("model/data.pkl", b"\x80\x02K\x01.")
-            archive.writestr("readme.txt", "no tensors")
-    elif damage == "changed":
-        path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+        torch.save([1.0], checkpoint)
     else:
-        path.write_bytes(whole[:half] if damage == "cut" else b"no checkpoint")
+        state = torch.load(checkpoint, weights_only=True)
+        _CHANGES[damage](state)
+        torch.save(state, checkpoint)
     with pytest.raises(ModelError, match=f"^model/checkpoint.pt: {message}") as error:
-        train("model", steps=2)
+        resume()
     assert "\n" not in str(error.value)
 
 
-def test_unexpected_errors_propagate_from_a_resume() -> None:
-    train("model", steps=1)
-    functions = ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict")
-    for function, error in product(
-        functions, (torch.cuda.OutOfMemoryError, MemoryError, TypeError)
-    ):
+@pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, MemoryError, TypeError])
+def test_unexpected_errors_propagate_from_a_resume(
+    error: type[Exception], checkpoint: Path
+) -> None:
+    for function in ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(f"torch.{function}", Mock(side_effect=error("CUDA out of memory")))
             with pytest.raises(error, match=r"^CUDA out of memory$"):
-                train("model", steps=2)
+                resume()
 
 
-def test_infinite_loss_keeps_the_last_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    train("model", steps=2)
-    before = content("model")["checkpoint.pt"]
-    monkeypatch.setattr(
-        "elmo_cli.training.training_run.learning_rate_at", lambda *_: (float("nan"), False)
-    )
+def test_infinite_loss_keeps_the_last_checkpoint(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = checkpoint.read_bytes()
+    target = "elmo_cli.training.training_run.learning_rate_at"
+    monkeypatch.setattr(target, lambda *_: (float("nan"), False))
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, so training has failed"):
-        train("model", steps=5)
-    assert content("model")["checkpoint.pt"] == before
+        resume(steps=5)
+    assert checkpoint.read_bytes() == before

@@ -33,29 +33,31 @@ def some_windows(
 lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6)
 
 
-@given(st.lists(lines, min_size=1, max_size=3), st.booleans(), st.integers(0, 3))
-def test_text_resumes_after_any_window(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[list[str]], compressed: bool, seed: int
+@given(
+    st.lists(lines, min_size=1, max_size=3),
+    st.booleans(),
+    st.integers(0, 3),
+    st.integers(1, 8),
+)
+def test_passes_have_every_sentence_once_and_resume_anywhere(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[list[str]],
+    compressed: bool,
+    seed: int,
+    max_tokens: int,
 ) -> None:
     texts[0].append("one more")  # There is at least one sentence.
     folder = tmp_path_factory.mktemp("text")
     paths = write_files(folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed)
     text = TrainingText(paths, seed=seed)
-    all_windows = some_windows(text, TextProgress(), 12)
+    windows = some_windows(text, TextProgress(), 30, max_tokens)
     for number in range(1, 6):
-        _, end = all_windows[number - 1]
-        assert some_windows(text, end, 4) == all_windows[number : number + 4]
-
-
-@pytest.mark.parametrize("max_tokens", range(1, 8))
-def test_pass_has_every_sentence_once(max_tokens: int, tmp_path: Path) -> None:
-    text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\nf\n\n"]))
-    all_sentences = []
-    for sentences, end in text.windows(TextProgress(), max_tokens):
-        all_sentences += sentences
-        if end.epoch == 1:
-            break
-    assert sorted(all_sentences) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
+        _, end = windows[number - 1]
+        assert some_windows(text, end, 4, max_tokens) == windows[number : number + 4]
+    n_windows = 1 + next(n for n, (_, end) in enumerate(windows) if end.epoch)
+    first_pass = [sentence for sentences, _ in windows[:n_windows] for sentence in sentences]
+    expected = [line.split() for lines in texts for line in lines if line.strip()]
+    assert sorted(first_pass) == sorted(expected)
 
 
 def test_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:

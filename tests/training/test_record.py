@@ -18,41 +18,28 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    settings = {"keep_checkpoint": False, "validation_file": None, "validation_share": 0.2}
-    expected = train("model", steps=3, **settings)
+    settings = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
+    settings |= {"validation_share": 0.2}
+    expected = train("model", **settings)
     assert not Path("model/checkpoint.pt").exists()
     before = content("model")
-    assert train("model", steps=3, **settings) == expected
-    assert content("model") == before
+    assert train("model", **settings) == expected
     assert "model: training is finished, and nothing is left to train" in caplog.messages
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"steps": 4}, "model: training is finished, and its checkpoint was removed. To train"),
-        ({"dropout": 0.2}, "model: the run in this folder has dropout 0.1 (now 0.2). Repeat"),
-        ({"vocabulary_size": 9}, "model: the run in this folder has vocabulary_size 40 (now 9). "),
-    ],
-)
-def test_finished_training_refuses_another_run(other: dict[str, Any], message: str) -> None:
-    train("model", steps=3, keep_checkpoint=False)
-    before = content("model")
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}"):
-        train("model", **{"steps": 3, "keep_checkpoint": False, **other})
+    for other, message in (
+        ({"steps": 4}, "training is finished, and its checkpoint was removed. To train"),
+        ({"dropout": 0.2}, "the run in this folder has dropout 0.1 (now 0.2). Repeat"),
+        ({"vocabulary_size": 9}, "the run in this folder has vocabulary_size 40 (now 9). "),
+    ):
+        with pytest.raises(ModelError, match=f"^{re.escape('model: ' + message)}"):
+            train("model", **{**settings, **other})
     assert content("model") == before
-
-
-@pytest.mark.parametrize("record", [None, "", "{", "[]", '{"finished": true, "signature": {}}'])
-def test_folder_of_another_model_is_refused(record: str | None) -> None:
-    train("model", steps=3, keep_checkpoint=False)
-    Path("model/training.json").unlink()
-    if record is not None:
-        Path("model/training.json").write_text(record)
-    before = content("model")
-    with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
-        train("model", steps=3)
-    assert content("model") == before
+    for record in (None, "", "{", "[]", '{"finished": true, "signature": {}}'):
+        path = Path("model/training.json")
+        path.unlink() if record is None else path.write_text(record)
+        before = content("model")
+        with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
+            train("model", **settings)
+        assert content("model") == before
 
 
 def test_stopped_training_leaves_a_model_that_says_so() -> None:

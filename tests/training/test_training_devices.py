@@ -6,10 +6,9 @@ from unittest.mock import Mock
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from training_runs import train
+from training_runs import train, weights
 
 from elmo_cli.errors import DeviceError, ElmoError
-from elmo_cli.model.weights import open_tensors
 from elmo_cli.training.training_run import join_processes
 
 VARIABLES = dict(zip(("WORLD_SIZE", "RANK", "LOCAL_RANK"), "210", strict=True))
@@ -19,20 +18,29 @@ VARIABLES |= {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
 pytestmark = pytest.mark.usefixtures("training_folder")
 
 
-@pytest.mark.parametrize(("state", "negative_samples"), [("zero", 0), ("carry", 6)])
+@pytest.mark.parametrize(
+    ("gpu", "state", "negative_samples"),
+    [
+        ("fake cuda", "zero", 0),
+        ("fake mps", "carry", 6),
+        pytest.param("cuda", "zero", 0, marks=pytest.mark.cuda),
+        pytest.param("cuda", "carry", 6, marks=pytest.mark.cuda),
+        pytest.param("mps", "carry", 6, marks=pytest.mark.mps),
+    ],
+    indirect=["gpu"],
+)
 def test_training_on_a_gpu_gives_the_model_of_the_cpu(
     gpu: str, state: str, negative_samples: int
 ) -> None:
     options = {"state": state, "negative_samples": negative_samples, "dropout": 0.0, "epochs": None}
     options |= {"decay_share": 0, "warmup_steps": 0}
-    expected = train("cpu", steps=3, **options)
+    expected = train("cpu", steps=2, **options)
     train("gpu", device=gpu, steps=1, **options)
-    perplexity = train("gpu", device=gpu, steps=3, **options)  # The run resumes.
+    perplexity = train("gpu", device=gpu, steps=2, **options)  # The run resumes.
     assert perplexity["average"] == pytest.approx(expected["average"], rel=1e-4)
-    for name in ("weights.hdf5", "softmax.hdf5"):
-        with open_tensors(f"cpu/{name}") as one, open_tensors(f"gpu/{name}") as other:
-            for tensor in one.names:
-                assert_allclose(other.read(tensor), one.read(tensor), atol=1e-4, err_msg=tensor)
+    trained, other = weights("cpu"), weights("gpu")
+    for name, values in trained.items():
+        assert_allclose(other[name], values, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.usefixtures("fake_cuda")

@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from elmo_cli.errors import ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.corpus import TextProgress, TrainingText
+from elmo_cli.training.corpus import TrainingText
 
 SPECIAL = "<S>\n</S>\n<UNK>\n"
 
@@ -25,19 +24,11 @@ SPECIAL = "<S>\n</S>\n<UNK>\n"
 @pytest.fixture(autouse=True)
 def texts(training_folder: None) -> None:
     lines = [line.split() for line in Path("text.txt").read_text().splitlines() if line]
-    json_lines = [json.dumps({"id": number, "tokens": line}) for number, line in enumerate(lines)]
+    json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in lines]  # equal ids
     conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in lines]
     Path("text.jsonl").write_text("\n".join(json_lines))
     Path("text.conllu").write_text("\n\n".join(conllu) + "\n")
     Path("text.conllu.gz").write_bytes(gzip.compress(Path("text.conllu").read_bytes()))
-
-
-def test_ids_of_records_are_ignored() -> None:
-    lines = Path("text.jsonl").read_text().splitlines()
-    rows = [{**json.loads(line), "id": "a/b"} for line in lines]
-    Path("ids.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    expected = train("text", steps=2, files=("text.jsonl",))
-    assert train("other", steps=2, files=("ids.jsonl",)) == expected
 
 
 def write_table(name: str) -> None:
@@ -76,33 +67,11 @@ def test_formats_resume_to_the_weights_of_equal_text(name: str) -> None:
         assert "| text column | `said` |" in Path("parts/card.md").read_text()
 
 
-def test_the_validation_share_of_a_column_is_measured() -> None:
-    write_table("table.csv")
-    settings: dict[str, Any] = {"steps": 2, "validation_file": None, "validation_share": 0.2}
-    perplexity = train(
-        "table", files=("table.csv",), settings=TextSettings(text_column="said"), **settings
-    )
-    assert perplexity["tokens"] == train("text", **settings)["tokens"]
-
-
 def test_the_command_trains_on_a_column() -> None:
     write_table("table.dat")
-    arguments = ("train", "table.dat", "--options-file", "options.json", "--output", "model")
-    options = ("--input-format", "csv", "--text-column", "said", "--steps", "1")
-    result = elmo(*arguments, *options)
+    options = ("--options-file", "options.json", "--input-format", "csv", "--text-column", "said")
+    result = elmo("train", "table.dat", *options, "--steps", "1", "--output", "model")
     assert result.exit_code == 0, result.output
-    result = elmo("train", "text.txt", *arguments[2:-1], "other", "--text-column", "said")
-    assert "Error: --text-column has no effect with text: it has no columns\n" in result.stderr
-
-
-@pytest.mark.parametrize("suffix", ["txt", "jsonl", "conllu", "fasta"])
-def test_windows_resume_in_every_format(suffix: str) -> None:
-    Path("text.fasta").write_text("".join(f">s{n}\n{'ACDEF'[: n % 6]}\n" for n in range(9)))
-    text = TrainingText((Path(f"text.{suffix}"),))
-    windows = list(islice(text.windows(TextProgress(), 20), 12))
-    for number in (1, 2, 5, 9):
-        progress = windows[number - 1][1]
-        assert list(islice(text.windows(progress, 20), 2)) == windows[number : number + 2]
 
 
 def test_resume_skips_records_without_their_tokens() -> None:
@@ -120,31 +89,29 @@ def test_resume_skips_records_without_their_tokens() -> None:
     assert [entry.n_records for entry in entries] == [7, 8, 9]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
-def test_train_and_perplexity_agree_about_a_file(suffix: str) -> None:
-    source = f"text.{suffix}"
-    perplexity = train("model", steps=2, files=(source,), validation_file=source)
-    result = elmo("perplexity", source, "--model", "model", "--json")
+@pytest.mark.parametrize("name", ["text.jsonl", "table.csv"])
+def test_validation_share_of_records_is_measured_with_their_tokens(name: str) -> None:
+    write_table("table.csv")
+    lines = [json.dumps({"tokens": ["a b", f"{n}"]}) for n in range(60)]
+    Path("text.jsonl").write_text("\n".join(lines))
+    settings = TextSettings(text_column="said") if name == "table.csv" else TextSettings()
+    perplexity = train(
+        "model",
+        steps=2,
+        files=(name,),
+        settings=settings,
+        validation_file=None,
+        validation_share=0.2,
+    )
+    [chosen] = Path("model").glob("validation.*")
+    assert ("a b" in read_vocabulary("model/vocab.txt").words) == (name == "text.jsonl")
+    result = elmo("perplexity", chosen, "--model", "model", "--json")
     measured = json.loads(result.stdout)
-    assert perplexity["average"] == pytest.approx(measured["all_words"]["average"])
     assert (perplexity["tokens"], perplexity["unknown"]) == (
         measured["tokens"],
         measured["unknown"],
     )
-
-
-def test_validation_share_of_records_keeps_their_tokens() -> None:
-    Path("text.jsonl").write_text(
-        "".join(json.dumps({"tokens": ["a b", f"{n}"]}) + "\n" for n in range(60))
-    )
-    perplexity = train(
-        "model", steps=2, files=("text.jsonl",), validation_file=None, validation_share=0.2
-    )
-    lines = Path("model/validation.jsonl").read_text().splitlines()
-    assert perplexity["tokens"] == 2 * len(lines) > 0
-    assert all(json.loads(line)["tokens"][0] == "a b" for line in lines)
-    assert "a b" in read_vocabulary("model/vocab.txt").words
-    assert not Path("model/validation.txt").exists()
+    assert perplexity["average"] == pytest.approx(measured["all_words"]["average"])
 
 
 def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) -> None:
