@@ -45,6 +45,8 @@ def read_answers() -> list[Answer]:
 @pytest.mark.usefixtures("word_model")
 @pytest.mark.parametrize("answer", read_answers(), ids=lambda answer: answer.command[:60])
 def test_a_command_prints_its_rows(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "--split-sentences" in answer.command:
+        pytest.importorskip("sentencex")
     monkeypatch.setenv("ELMO_MODEL", "model")
     write_inputs(answer.inputs)
     command, _, stdin = answer.command.partition(" < ")
