@@ -79,15 +79,6 @@ def test_the_tokens_that_are_embedded_are_beside_the_sentence(
         np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
-def test_sentences_may_be_split_and_cut_at_white_space() -> None:
-    pytest.importorskip("sentencex")
-    result = elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "-v")
-    assert "Wrote out.hdf5: 3 sentences, 8 tokens" in result.stderr
-    with open_activations("out.hdf5") as activations:
-        assert [activations.tokens(i) for i in range(3)] == [text.split() for text in SENTENCES]
-        assert activations.number_of("A bank.") == 2
-
-
 def test_a_reader_of_allennlps_files_sees_what_it_always_saw() -> None:
     elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer", "moses")
     with h5py.File("out.hdf5") as file:
@@ -138,19 +129,6 @@ def test_marks_that_were_kept_do_not_resume_a_run() -> None:
     message = "other options: --tokenizer (moses:en:verbatim, not moses:en). Use --overwrite"
     assert message in elmo(*arguments, "moses").stderr
     assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
-
-
-def test_typographic_text_has_the_vectors_of_plain_text() -> None:
-    texts = {"marks": "He isn’t here — “never”…\n", "plain": 'He isn\'t here - "never" ...\n'}
-    for tokenizer in ("moses", "spacy"):
-        pytest.importorskip({"spacy": "spacy"}.get(tokenizer, "sacremoses"))
-        for name, text in texts.items():
-            more = ("--overwrite", "--tokenizer", tokenizer)
-            result = elmo("embed", "-", f"{name}.npz", *TINY_MODEL, *more, stdin=text)
-            assert result.exit_code == 0, result.stderr
-            assert "Warning" not in result.stderr
-        with np.load("marks.npz") as marks, np.load("plain.npz") as plain:
-            assert marks["0"].tobytes() == plain["0"].tobytes()
 
 
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:

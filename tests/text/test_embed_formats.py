@@ -10,7 +10,6 @@ import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed
-from table_files import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError
@@ -112,14 +111,6 @@ def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
         assert json.loads(activations.attributes["skipped"]).keys() == {"record 1", "record 3"}
 
 
-def test_json_lines_go_in_and_out_of_a_pipe() -> None:
-    arguments = ("embed", "-", "-", *TINY_MODEL, "--input-format", "jsonl", "--format", "jsonl")
-    result = elmo(*arguments, "--pooling", "mean", "--layers", "top", stdin='{"tokens": ["a b"]}')
-    row = json.loads(result.stdout)
-    assert (row["index"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
-    assert len(row["activations"]) == 32
-
-
 # FASTA
 
 
@@ -149,42 +140,13 @@ def test_the_sum_of_layers_and_their_mean_is_seqvecs_vector() -> None:
         assert file["two"][()].tolist() == [0] * 32
 
 
-def test_a_fasta_file_can_be_read_as_text() -> None:
-    result = elmo("embed", "p.fasta", "out.h5", "--input-format", "text", *TINY_MODEL)
-    assert result.exit_code == 0, result.stderr
-    with h5py.File("out.h5") as file:
-        assert len(file) == 7 + 1
-        assert file.attrs["format"] == "text"
-
-
 # Options
 
 
 # Tables
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_table_is_embedded_by_its_ids(name: str) -> None:
-    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a " b "'}]
-    quotes = ("--quotes", "csv") if name == "tsv" else ()
-    table = write_table(f"items.{name}", rows)
-    assert elmo("embed", table, "out.hdf5", *TINY_MODEL, *quotes).exit_code == 0
-    with open_activations("out.hdf5") as activations:
-        for row in rows:
-            assert activations.tokens(activations.number_of(row["id"])) == row["text"].split()
-
-
 # Warnings
-
-
-def test_long_tokens_are_warned_of_once() -> None:
-    Path("urls.txt").write_text(f"a\nb {'x' * 49} {'y' * 99}\n{'x' * 49}\n")
-    result = elmo("embed", "urls.txt", "out.hdf5", *TINY_MODEL)
-    message = (
-        "Warning: 3 tokens are longer than the 48 bytes that the model reads. The rest is "
-        "ignored. The first is in line 2.\n"
-    )
-    assert result.stderr.count(message) == 1
 
 
 def test_proteins_for_a_model_of_english_are_warned_of() -> None:

@@ -43,11 +43,6 @@ def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
     assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
 
 
-@pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
-def test_line_ends_of_all_systems_give_equal_lines(content: bytes) -> None:
-    assert lines_of(content) == ["a", "b"]
-
-
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
     assert lines_of(f"a{separator}b\nc{separator}d\n".encode()) == [
