@@ -15,13 +15,7 @@ from numpy.testing import assert_allclose
 from runs import assert_same_file, embed, limit_memory, stop_after
 from table_files import read_rows
 
-from elmo_cli import (
-    ElmoEmbedder,
-    ElmoError,
-    open_activations,
-    open_occurrences,
-    write_occurrences,
-)
+from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_occurrences, write_occurrences
 from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages

@@ -86,14 +86,6 @@ def test_json_holds_everything() -> None:
     assert cosines_in(json.loads(again.stdout)) == cosines_in(answer)
 
 
-def test_another_word_may_be_named_for_the_second_sentence() -> None:
-    result = elmo("cosine", "bank", RIVER, MONEY, "--word2", "money", "--json", *MODEL)
-    answer = json.loads(result.stdout)
-    expected = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 4))
-    assert (answer["word1"], answer["word2"]) == ("bank", "money")
-    assert_allclose(cosines_in(answer), expected, atol=2e-6)
-
-
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"

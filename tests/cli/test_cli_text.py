@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_array_equal
 from table_files import read_rows
 
@@ -108,29 +108,6 @@ def test_shards_of_sentences_are_read_as_the_whole_file() -> None:
         ]
 
 
-def test_another_tokenizer_does_not_resume_a_run() -> None:
-    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL)
-    elmo(*arguments, "--tokenizer", "moses")
-    result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
-    message = (
-        "out.hdf5 already exists, and was written with other options: --tokenizer (moses:en, not "
-        "moses:fr). Use --overwrite to start over."
-    )
-    assert_fails(result, message)
-    assert "--tokenizer (moses:en, not whitespace)" in elmo(*arguments, "-q").stderr
-
-
-def test_marks_that_were_kept_do_not_resume_a_run() -> None:
-    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer")
-    elmo(*arguments, "moses:verbatim")  # older versions
-    with h5py.File("out.hdf5") as file:
-        assert (file.attrs["tokenizer"], "normalization" in file.attrs) == ("moses:en", False)
-        assert json.loads(file["0"].attrs["tokens"])[-4:] == ["“", "open", "”", "!"]
-    message = "other options: --tokenizer (moses:en:verbatim, not moses:en). Use --overwrite"
-    assert message in elmo(*arguments, "moses").stderr
-    assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
-
-
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     mini = PublishedModel("mini", language_code="fr")
     monkeypatch.setattr("elmo_cli.pretrained.registry.MODELS", (mini,))
@@ -147,21 +124,6 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     sentences = ("L'eau est froide.", "De l'eau !")
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
-
-
-def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentencex")
-    text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
-    expected = elmo("perplexity", "-", "--per-sentence", stdin=text)
-    cut = ("--tokenizer", "moses", "--split-sentences")
-    result = elmo("perplexity", "raw.txt", "--per-sentence", *cut)
-    # Sentences that were split have the number of the line in addition.
-    rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert rows[0][:2] == ["line", "sentence_number"]
-    lines = ["\t".join(row[1:]).replace("sentence_number", "line") for row in rows]
-    assert lines == expected.stdout.splitlines()
-    assert "Warning" not in result.stderr
-    assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
 def test_word_vectors_split_raw_text() -> None:

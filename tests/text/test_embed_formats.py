@@ -72,16 +72,6 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
         assert "sentence_to_index" not in file
 
 
-def test_a_treebank_without_ids_is_numbered() -> None:
-    text = TREEBANK.replace("sent_id", "number")
-    arguments = ("embed", "-", "out.hdf5", *TINY_MODEL, "--input-format", "conllu")
-    assert elmo(*arguments, stdin=text).exit_code == 0
-    with open_activations("out.hdf5") as activations:
-        assert not activations.has_keys
-        assert [activations.tokens(number) for number in (0, 1)] == list(SENTENCES.values())
-        assert activations.number_of("Oui") == 1
-
-
 def test_a_run_that_an_error_ended_resumes() -> None:
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
     often: dict[str, Any] = {"checkpoint_tokens": 1}

@@ -29,7 +29,13 @@ def zstd(content: bytes) -> bytes:
     return compressed
 
 
-COMPRESSIONS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd}
+COMPRESSIONS = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd,
+}
 compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=COMPRESSIONS)
 
 
@@ -55,7 +61,7 @@ def test_compressed_files_are_read(
 
 
 @compressions
-def test_bytes_of_compressed_files_are_counted(
+def test_bytes_are_counted_and_damage_is_reported(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / "a"
@@ -65,6 +71,10 @@ def test_bytes_of_compressed_files_are_counted(
         lines, _ = source.lines(counts.append)
         assert len(list(lines)) == 9000
     assert sum(counts) == path.stat().st_size
+    if compress is not bytes:
+        path.write_bytes(compress(TEXT.encode())[:-6])
+        with Source(path) as source, pytest.raises(InputError, match=r"line \d: reading failed"):
+            list(source.lines()[0])
 
 
 def test_compressed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
