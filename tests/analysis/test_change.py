@@ -171,6 +171,8 @@ def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(",\n")
     assert read_targets(path) == {",": ","}
+    path.write_text("word;form\nsleep;slept\n")
+    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
     for content, arguments, message in (
         ("bank,banks\nbanks\n", (), r"t\.csv, line 2: 'banks' is a form of 'bank' already"),
         ("\n\n", (), r"t\.csv: no words\. Write one word per line"),

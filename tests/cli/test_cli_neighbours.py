@@ -146,6 +146,9 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
     assert [*json.loads(answer.stdout.splitlines()[0])][-1] == "sentence"
+    Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
+    queries = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
+    assert queries.stdout == answer.stdout
 
 
 def test_layer_0_logs_a_warning() -> None:

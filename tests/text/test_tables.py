@@ -298,6 +298,11 @@ def test_a_text_is_no_parquet(tmp_path: Path) -> None:
     assert error_of(tmp_path / "a.parquet").startswith(": cannot read the Parquet file: ")
 
 
+def test_brackets_of_json_may_be_too_many(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" * 100_000)
+    assert error_of(tmp_path / "a.json") == ": not valid JSON: too many nested brackets"
+
+
 def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'id,text\n1,a\n2\n3,"b\n\xff"\n4,d\n')
