@@ -26,9 +26,7 @@ def test_the_cosine_of_planted_vectors() -> None:
     assert cosine(one, np.zeros(2, np.float32)) == 0
 
 
-def test_similarities_are_cosines_per_layer_and_of_the_average(
-    tiny: ElmoEmbedder,
-) -> None:
+def test_similarities_are_cosines_per_layer_and_of_the_average(tiny: ElmoEmbedder) -> None:
     pairs = [
         (Occurrence(RIVER, 5), Occurrence(MONEY, 1)),
         (Occurrence(TWICE, 0), Occurrence(TWICE, 2)),
@@ -47,41 +45,29 @@ def test_similarities_are_cosines_per_layer_and_of_the_average(
 # Words in sentences
 
 
-def test_find_occurrence_returns_the_position() -> None:
-    occurrence = find_occurrence(RIVER, "bank")
-    assert (occurrence.index, occurrence.token) == (5, "bank")
-    assert [find_occurrence(TWICE, "bank", number).index for number in (1, 2)] == [0, 2]
-
-
-def test_a_raw_sentence_is_tokenized() -> None:
-    assert find_occurrence("We sat by the river bank.", "bank") == Occurrence(RIVER, 5)
-
-
 @pytest.mark.parametrize(
-    ("sentence", "word", "number", "message"),
+    ("sentence", "word", "number", "result"),
     [
+        (RIVER, "bank", None, 5),
+        ("We sat by the river bank.", "bank", None, 5),
+        (TWICE, "bank", 1, 0),
+        (TWICE, "bank", 2, 2),
         (TWICE, "bench", None, "'bench' is not a token of 'bank after bank'"),
         (RIVER, "We", 2, "'We' occurs once in 'We sat by the river bank .', not 2 times."),
         (["I", "sat"], "Sat", None, "'Sat' is not a token of 'I sat'. Did you mean 'sat'?"),
-        (
-            ["the", "banks"],
-            "bank",
-            2,
-            "'bank' is not a token of 'the banks'. Did you mean 'banks'?",
-        ),
+        ("the banks", "bank", 2, "'bank' is not a token of 'the banks'. Did you mean 'banks'?"),
         ([], "bank", None, "'bank' is not a token of an empty sentence"),
-        (
-            TWICE,
-            "bank",
-            None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with --occurrence1, 1 to 2.",
-        ),
+        (["b"] * 2, "b", None, "'b' occurs 2 times in 'b b'. Choose one with --o, 1 to 2."),
         (TWICE, "bank", 3, "'bank' occurs 2 times in 'bank after bank', not 3 times."),
     ],
 )
-def test_an_ambiguous_word_is_an_error_with_the_tokens(
-    sentence: list[str], word: str, number: int | None, message: str
+def test_a_word_is_found_or_an_error_with_the_tokens(
+    sentence: str | list[str], word: str, number: int | None, result: int | str
 ) -> None:
+    if isinstance(result, int):
+        occurrence = find_occurrence(sentence, word, number)
+        assert (occurrence.index, occurrence.token) == (result, word)
+        return
     with pytest.raises(InputError) as caught:
-        find_occurrence(sentence, word, number, option="--occurrence1")
-    assert str(caught.value) == message
+        find_occurrence(sentence, word, number, option="--o")
+    assert str(caught.value) == result

@@ -128,18 +128,6 @@ def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state:
     assert [hit.record for hit in nearest[1]] == [1] * 4
 
 
-def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
-    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
-    text.write_text("the cat sat\n")
-    embedder = ElmoEmbedder(model=TINY)
-    embedder.embed_file(text, path, mix=[0.5, 2, -1], gamma=0.7)
-    with open_activations(path) as activations:
-        (vector,) = module._embed(
-            embedder, as_files(activations), [Occurrence(["the", "cat", "sat"], 1)], None
-        )
-        np.testing.assert_allclose(vector, activations[0][1], atol=1e-6)
-
-
 def test_the_word_and_its_sentence_can_be_excluded(tmp_path: Path) -> None:
     text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
     text.write_text("The cat sat\nthe cat ran\nA Cat sat\n")
@@ -173,42 +161,6 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
     np.testing.assert_allclose([by_record[line] for line in (0, 2, 3)], expected, atol=1e-6)
 
 
-def test_queries_that_a_file_cannot_answer_are_refused(tmp_path: Path) -> None:
-    query = np.ones((1, 4))
-    write(corpus([2], layers="0,2"), tmp_path / "two.hdf5")
-    write(corpus([2]), tmp_path / "top.hdf5")
-    write(corpus([2]), tmp_path / "forgot.hdf5", "packed", forget_sentences=True)
-    odd = corpus([2])._replace(records=[line_record("one two three")])
-    write(odd, tmp_path / "odd.hdf5", "packed")
-    old = corpus([2])._replace(attributes={})
-    write(old, tmp_path / "old.hdf5")
-
-    def refusal(name: str, *vectors: Array, **options: Any) -> str:
-        with open_activations(tmp_path / name) as activations, pytest.raises(ElmoError) as error:
-            neighbours(activations, *(vectors or (query,)), **options)
-        return str(error.value).removeprefix(f"{tmp_path}/")
-
-    assert refusal("two.hdf5", layers="1") == ("two.hdf5: layers '1': the file has only layers 0,2")
-    assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has only top"
-    assert refusal("forgot.hdf5").startswith("forgot.hdf5: the file does not contain the tokens")
-    assert refusal("odd.hdf5") == ("odd.hdf5, line 1: the sentence has 3 tokens, but 2 vectors")
-    assert refusal("old.hdf5").startswith("old.hdf5: the file does not record which layer it has")
-    assert refusal("top.hdf5", np.ones(4)) == (
-        "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,) and top 10"
-    )
-    assert refusal("top.hdf5", np.ones((1, 3))) == (
-        "top.hdf5: expected vectors of width 3, as the query has, found 4"
-    )
-
-
-def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
-    write(corpus([2], model="my-model", model_sha256="0" * 64), tmp_path / "v.hdf5")
-    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by the model my-model, not by .*"
-    embedder, path = ElmoEmbedder(model=TINY), tmp_path / "v.hdf5"
-    with open_activations(path) as activations, pytest.raises(ElmoError, match=message):
-        word_neighbours(embedder, activations, query)
-
-
 @layouts
 def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: str) -> None:
     text, path = tmp_path / "text.jsonl", tmp_path / "v.hdf5"
@@ -220,3 +172,39 @@ def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: 
         (nearest,) = word_neighbours(embedder, activations, query).nearest
         tokens_of_records = {(hit.location.name, hit.token) for hit in nearest}
     assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("two.hdf5", "layers '1': the file has only layers 0,2"),
+        ("top.hdf5", "layers '1': the file has only top"),
+        ("forgot.hdf5", "the file does not contain the tokens"),
+        ("old.hdf5", "the file does not record which layer it has"),
+        ("odd.hdf5", "line 1: the sentence has 3 tokens, but 2 vectors"),
+    ],
+)
+def test_a_file_that_cannot_answer_a_query_is_refused(
+    name: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    there = corpus([2], layers="0,2" if name == "two.hdf5" else "top")
+    if name == "odd.hdf5":
+        there = there._replace(records=[line_record("one two three")])
+    if name == "old.hdf5":
+        there = there._replace(attributes={})
+    write(there, path, "packed", forget_sentences=name == "forgot.hdf5")
+    layers = "1" if name in ("two.hdf5", "top.hdf5") else None
+    with open_activations(path) as activations, pytest.raises(ElmoError) as error:
+        neighbours(activations, np.ones((1, 4)), layers=layers)
+    assert str(error.value).removeprefix(str(path))[2:].startswith(message)
+
+
+def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
+    write(corpus([2]), tmp_path / "v.hdf5")
+    for shape, message in (
+        ((4,), "expected vectors of the shape .Q, W. and top 1 or more, found the shape .4,."),
+        ((1, 3), r"v\.hdf5: expected vectors of width 3, as the query has, found 4"),
+    ):
+        with open_activations(tmp_path / "v.hdf5") as file, pytest.raises(ElmoError, match=message):
+            neighbours(file, np.ones(shape))

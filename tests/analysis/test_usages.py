@@ -1,7 +1,7 @@
 """`elmo usages`: the occurrences of target words, in every form that holds them."""
 
-import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 from commands import LOADED, TINY, assert_fails, assert_misused, elmo, without_size
 from layouts import layouts
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from runs import assert_same_file, embed, limit_memory, stop_after
+from table_files import read_rows
 
-from elmo_cli import (
-    ElmoEmbedder,
-    ElmoError,
-    open_activations,
-    open_occurrences,
-    write_occurrences,
-)
+from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_occurrences, write_occurrences
 from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
@@ -65,15 +60,6 @@ def usages(
         return embed_usages(embedder.engine, plan, words, should_stop=should_stop, **matching)
 
 
-def rows_of(path: str) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
-    if path.endswith(".jsonl"):
-        return [json.loads(line) for line in Path(path).read_text().splitlines()]
-    parquet = pytest.importorskip("pyarrow.parquet")
-    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    return rows
-
-
 @layouts
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
@@ -101,90 +87,35 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
 
 @pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
 def test_a_table_has_one_row_per_occurrence(name: str) -> None:
-    embed("text.txt", "all.hdf5", output_format="top", layout="packed")
-    write_occurrences(ElmoEmbedder(model=TINY), "text.txt", name, WORDS)
+    embed("text.txt", "all.hdf5", output_format="all", layout="packed")
     with open_activations("all.hdf5") as file:
-        vectors = [file[line][i] for line, row in enumerate(POSITIONS) for i in row]
-    rows = rows_of(name)
+        vectors = np.array([file[line][:, i] for line, row in enumerate(POSITIONS) for i in row])
     lines = TEXT.splitlines()
     expected = [
         {
-            "word": WORDS[lines[line].split()[position]],
-            "form": lines[line].split()[position],
-            "line": line + 1,
-            "id": None,
-            "position": position,
-            "sentence": lines[line],
+            **{"word": WORDS[lines[line].split()[position]], "form": lines[line].split()[position]},
+            **{"line": line + 1, "id": None, "position": position, "sentence": lines[line]},
         }
         for line, positions in enumerate(POSITIONS)
         for position in positions
     ]
-    assert [{k: v for k, v in row.items() if k != "vector"} for row in rows] == expected
-    assert_allclose([row["vector"] for row in rows], vectors, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
-def test_a_table_has_one_column_per_layer(name: str) -> None:
-    usages("text.txt", name)
-    usages("text.txt", "2.jsonl", layers="2,0")
-    usages("text.txt", "top.jsonl", layers="top")
-    rows, pairs, tops = rows_of(name), rows_of("2.jsonl"), rows_of("top.jsonl")
-    assert [k for k in rows[0] if "_" in k] == ["layer_0", "layer_1", "layer_2"]
-    assert [k for k in pairs[0] if "_" in k] == ["layer_2", "layer_0"]
-    for row, pair, top in zip(rows, pairs, tops, strict=True):
-        assert_allclose(row["layer_2"], top["vector"], atol=1e-6)
-        assert_allclose(row["layer_0"], pair["layer_0"], atol=1e-6)
-    with open_occurrences(name) as file, open_occurrences("2.jsonl") as pair_file:
-        (mean, *_), (second, *_) = file.read(), pair_file.read("2")
-    assert_allclose(mean.vectors[0], np.mean([rows[0]["layer_1"], tops[0]["vector"]], axis=0))
-    assert_allclose(second.vectors[0], tops[0]["vector"], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
-def test_a_table_has_the_ids_and_tokens_of_the_input(name: str) -> None:
-    Path("t.jsonl").write_text('{"id": "a", "tokens": ["a bank", "bank"]}\n')
-    usages("t.jsonl", name)
-    (row,) = rows_of(name)
-    assert (row["id"], row["position"], row["tokens"]) == ("a", 1, ["a bank", "bank"])
-    with open_occurrences(name) as file:
-        (embedded,) = find_occurrences(file)["bank"]
-    assert (embedded.location.name, embedded.sentence) == ("a", ["a bank", "bank"])
-
-
-def test_lines_and_split_sentences_count_from_one() -> None:
-    Path("raw.txt").write_text("No word.\nA bank. The bank lent.\n")
-    text = TextSettings(tokenizer="moses", split_sentences=True)
-    usages("raw.txt", "u.jsonl", text=text)
-    rows = rows_of("u.jsonl")
-    assert [(row["line"], row["sentence_number"]) for row in rows] == [(2, 2), (2, 3)]
-    assert rows[0]["tokens"] == ["A", "bank", "."]
-
-
-def test_other_programs_read_the_parquet_table() -> None:
-    usages("text.txt", "u.parquet", layers="top")
-    expected = [row["vector"] for row in rows_of("u.parquet")]
-    polars = pytest.importorskip("polars")
-    frame = polars.read_parquet("u.parquet")
-    assert frame.schema["vector"] == polars.Array(polars.Float32, 32)
-    assert_array_equal(frame["vector"].to_numpy(), expected)
-    pandas = pytest.importorskip("pandas")
-    assert_array_equal(np.stack(pandas.read_parquet("u.parquet")["vector"]), expected)
-    duckdb = pytest.importorskip("duckdb")
-    cosine = "array_cosine_similarity(vector::FLOAT[32], vector::FLOAT[32])"
-    cosines = duckdb.sql(f"SELECT {cosine} FROM 'u.parquet' WHERE word = 'bank'").fetchall()
-    assert_allclose(cosines, np.ones((5, 1)), atol=1e-6)
-
-
-def test_a_table_rewritten_by_another_program_is_read() -> None:
-    polars = pytest.importorskip("polars")
-    usages("text.txt", "u.parquet", layers="top")
-    polars.read_parquet("u.parquet").write_parquet("polars.parquet")
-    pandas = pytest.importorskip("pandas")
-    pandas.read_parquet("u.parquet").to_parquet("pandas.parquet")
-    with open_occurrences("u.parquet", "polars.parquet", "pandas.parquet") as files:
-        vectors = [each.vector for each in find_occurrences(files)["bank"]]
-    assert_array_equal(vectors[:5], vectors[5:10])
-    assert_array_equal(vectors[:5], vectors[10:])
+    for layers, columns in (
+        ("top", {"vector": 2}),
+        ("all", {"layer_0": 0, "layer_1": 1, "layer_2": 2}),
+        ("2,0", {"layer_2": 2, "layer_0": 0}),
+    ):
+        usages("text.txt", name, layers=layers, overwrite=True)
+        rows = read_rows(name)
+        assert [{k: v for k, v in row.items() if k not in columns} for row in rows] == expected
+        assert list(rows[0])[-len(columns) :] == [*columns]
+        for column, layer in columns.items():
+            assert_allclose([row[column] for row in rows], vectors[:, layer], atol=2e-6)
+        with open_occurrences(name) as opened:
+            (found, *_) = opened.read(None if layers == "top" else "2")
+            assert_allclose(found.vectors[0], vectors[0, 2], atol=2e-6)
+            (found, *_) = opened.read()
+            mean = vectors[0, 1:].mean(axis=0) if layers == "all" else vectors[0, 2]
+            assert_allclose(found.vectors[0], mean, atol=2e-6)
 
 
 @pytest.mark.parametrize(("layers", "n_axes"), [("top", 2), ("all", 3)])
@@ -232,29 +163,23 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     for n_windows in (3, 2, 1):
         with pytest.raises(StoppedError, match="Stopped after line "):
             usages("long.txt", "u.hdf5", layout=layout, should_stop=stop_after(n_windows))
+    shutil.copy("u.hdf5.partial", "p")
+    shutil.copy("u.hdf5.partial.log", "l")
     resumed = usages("long.txt", "u.hdf5", layout=layout)
-    assert resumed.summary.resumed_from > 0
-    assert resumed.counts == counts
+    assert (resumed.summary.resumed_from > 0, resumed.counts) == (True, counts)
     assert_same_file("u.hdf5", "whole.hdf5")
     again = usages("long.txt", "u.hdf5", layout=layout)
     assert (again.summary.was_complete, again.counts) == (True, counts)
-
-
-def test_overwriting_the_run_of_another_text_counts_once() -> None:
-    Path("long.txt").write_text(TEXT * 5)
-    with pytest.raises(StoppedError):
-        usages("long.txt", "u.hdf5", should_stop=stop_after(3))
-    Path("long.txt").write_text("a bank\n" + TEXT)
-    result = usages("long.txt", "u.hdf5", overwrite=True)
-    assert result.counts == COUNTS | {"bank": 6}
-
-
-def test_a_file_of_other_words_is_refused() -> None:
-    usages("text.txt", "usages.hdf5")
     with pytest.raises(ElmoError, match=r"other options: --words \("):
-        usages("text.txt", "usages.hdf5", {"bank": "bank"})
+        usages("long.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
     with pytest.raises(ElmoError, match=r"other options: --match \(none, not form, ignore case\)"):
-        usages("text.txt", "usages.hdf5", ignore_case=True)
+        usages("long.txt", "u.hdf5", ignore_case=True, layout=layout)
+    # The counts of a run over another text are forgotten.
+    shutil.copy("p", "u.hdf5.partial")
+    shutil.copy("l", "u.hdf5.partial.log")
+    Path("long.txt").write_text("a bank\n" + TEXT)
+    other = usages("long.txt", "u.hdf5", overwrite=True, layout=layout)
+    assert other.counts == COUNTS | {"bank": 6}
 
 
 # Case and lemmas
@@ -301,15 +226,6 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
     assert both.counts == {"mouse": 2, "see": 1, "saw": 1}
 
 
-@pytest.mark.parametrize("name", ["u.hdf5", "u.parquet"])
-def test_words_of_lemmas_are_compared(name: str) -> None:
-    Path("t.conllu").write_text(LEMMAS)
-    usages("t.conllu", name, ANIMALS, layers="top", match="lemma")
-    with open_occurrences(name) as files:
-        found = find_occurrences(files, {"mouse": "mouse"})
-    assert [each.token for each in found["mouse"]] == ["mice"]
-
-
 def test_change_requires_the_match_of_both_files() -> None:
     Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
     Path("animals.txt").write_text("\n".join(ANIMALS))
@@ -329,31 +245,6 @@ def test_change_requires_the_match_of_both_files() -> None:
     assert_misused(result, f"form.hdf5 and form.hdf5: {problem}. {remedy}")
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-
-
-def test_a_warning_counts_the_words_in_another_case() -> None:
-    Path("cases.txt").write_text(CASES)
-    command = ("usages", "cases.txt", "u.jsonl", "--words", "targets.txt", "--model", TINY)
-    warning = "3 occurrences in another case, such as 'Bank', are not counted. Use --ignore-case."
-    assert f"\nWarning: {warning}\nbank: 1 occurrence\n" in elmo(*command).stderr
-    result = elmo(*command, "--ignore-case", "--overwrite")
-    assert "another case" not in result.stderr
-    assert "\nbank: 3 occurrences\nsee: 1 occurrence\n" in result.stderr
-    Path("targets.txt").write_text("LENT\n")
-    assert_fails(
-        elmo(*command, "--overwrite"),
-        "cases.txt: no target word occurs. 1 occurrence in another case, such as "
-        "'lent', is not counted. Use --ignore-case.",
-        loads=True,
-    )
-
-
-def test_two_words_in_other_cases_contradict() -> None:
-    with pytest.raises(ElmoError) as error:
-        usages("text.txt", "u.npz", {"Polish": "Polish", "polish": "polish"}, ignore_case=True)
-    assert str(error.value) == (
-        "--ignore-case: 'Polish' is a form of 'Polish' and of 'polish'. Remove one of them."
-    )
 
 
 @FORMATS
@@ -382,18 +273,6 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
     assert_allclose([each["change"] for each in changes], changes[0]["change"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("tokenizer", ["whitespace", "moses"])
-def test_the_tokens_of_any_tokenizer_are_searched(tokenizer: str) -> None:
-    Path("raw.txt").write_text("We saw the bank.\n")
-    write_occurrences(
-        ElmoEmbedder(model=TINY), "raw.txt", "usages.hdf5", WORDS, tokenizer=tokenizer
-    )
-    with open_activations("usages.hdf5") as file:
-        ((record, values),) = file.records()
-    assert record.attributes["positions"] == ("1" if tokenizer == "whitespace" else "1,3")
-    assert len(values) == len(record.attributes["positions"].split(","))
-
-
 def test_typographic_target_words_are_found_in_either_form() -> None:
     Path("words.txt").write_text("’s\n", encoding="utf-8")
     Path("raw.txt").write_text("It’s the bank's .\nthe ’s\n", encoding="utf-8")
@@ -412,7 +291,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
         f"{LOADED}bank: 5 occurrences\nsee: 1 occurrence\nWarning: no occurrence of fish\n"
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
-    assert "vector" in rows_of("u.parquet")[0]
+    assert "vector" in read_rows("u.parquet")[0]
     command = ("usages", "-", "-", "--words", "targets.txt", "--format", "jsonl", "--model", TINY)
     result = elmo(*command, "-q", stdin=TEXT)
     assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 4, 4, 5, 6, 7]
@@ -437,29 +316,6 @@ def test_words_that_never_occur_leave_no_output(name: str) -> None:
         assert not Path(f"{name}.partial").exists()
 
 
-def test_misuse_is_refused_before_a_model_is_loaded() -> None:
-    command = ("usages", "text.txt", "out.hdf5", "--model", TINY, "--words", "targets.txt")
-    assert_misused(
-        elmo(*command, "--state", "carry"),
-        "--state carry: sentences without a target word are not computed, so no state can be "
-        "carried over. Choose --state zero or warm.",
-    )
-    assert_misused(elmo("usages", "text.txt", "out.hdf5"), "Missing option '--words'.")
-    missing = elmo("usages", "text.txt", "out.hdf5", "--words", "no.txt")
-    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
-    npy = elmo("usages", "text.txt", "o.npy", "--words", "targets.txt", "--model", TINY)
-    assert_misused(
-        npy, "o.npy: npy cannot hold target words. Choose one of hdf5, npz, parquet, jsonl."
-    )
-    Path("p.fasta").write_text(">a\nMK\n")
-    fasta = elmo("usages", "p.fasta", "o.npz", "--words", "targets.txt", "--model", TINY)
-    assert_misused(fasta, "p.fasta: FASTA has no words. Choose another input.")
-    assert_misused(
-        elmo(*command, "--match", "lemma"), "--match lemma requires CoNLL-U, found text."
-    )
-    assert not Path("out.hdf5").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -479,10 +335,3 @@ def test_a_damaged_file_is_reported(name: str, content: str, message: str) -> No
     with pytest.raises(ElmoError) as error, open_occurrences(name) as files:
         list(files.read())
     assert str(error.value).startswith(message)
-
-
-def test_csv_of_targets_is_a_file_of_targets() -> None:
-    with open("t.csv", "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([["bank", "banks"], ["fish"]])
-    result = elmo("usages", "text.txt", "u.jsonl", "--words", "t.csv", "--model", TINY)
-    assert "bank: 5 occurrences\n" in result.stderr

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import reference
-from commands import assert_fails, assert_misused, elmo
+from commands import elmo
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from strategies import WORDS, make_language_model, make_model, small_architecture
@@ -85,66 +85,17 @@ def test_vectors_of_the_softmax() -> None:
     write_token_vectors(words, "out.hdf5", softmax=True, model="model")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     assert_array_equal(read("out.hdf5"), weight[[7, 3, 4, 5, 2, 6]])
+    Path("model/softmax.hdf5").rename("other.hdf5")
+    other = ("--softmax", "--softmax-file", "other.hdf5", "-q")
+    result = elmo("word-vectors", "model/vocab.txt", "w.hdf5", *MODEL, *other)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert_array_equal(read("w.hdf5"), weight)
 
 
 def test_the_command() -> None:
     result = elmo("word-vectors", words_file("the", "cat"), "out.hdf5", *MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Model: model\nWrote out.hdf5: 2 words\n"
-    whole = elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, "-q")
-    assert (whole.exit_code, whole.stderr) == (0, "")
-    weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
-    assert_array_equal(read("w.hdf5"), weight)
-    Path("model/softmax.hdf5").rename("other.hdf5")
-    other = ("--softmax-file", "other.hdf5", "--overwrite", "-q")
-    assert (
-        elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, *other).exit_code
-        == 0
-    )
-    without = elmo("word-vectors", "model/vocab.txt", "x.hdf5", "--softmax", *MODEL)
-    assert "Error: model: predicting words requires a softmax" in without.stderr
-    assert not Path("x.hdf5").exists()
-
-
-def test_errors_are_one_line() -> None:
-    words = words_file("the", "New York")
-    Path("out.vec").touch()
-    Path("empty.txt").touch()
-    failures = {
-        ("words.txt", "words.txt"): "words.txt: the output is also an input. Choose another "
-        "output.",
-        ("words.txt", "out.vec"): "out.vec: already exists. Use --overwrite to replace it.",
-        ("no.txt", "out.hdf5"): "no.txt: cannot read the input: No such file or directory",
-        ("--corpus", "no.txt", "x.vec"): "no.txt: cannot read the input: No such file or directory",
-        ("--corpus", "words.txt", "words.txt", "--overwrite"): "words.txt: the output is also an "
-        "input. Choose another output.",
-        ("--corpus", "words.txt", "x.vec"): "words.txt: no word occurs 5 times or more. Lower "
-        "--min-count.",
-    }
-    for arguments, message in failures.items():
-        assert_fails(elmo("word-vectors", "-q", *arguments, *MODEL), message)
-    # The input is checked before the model.
-    missing = elmo("word-vectors", "no.txt", "out.hdf5", "--model", "none")
-    assert_fails(missing, failures["no.txt", "out.hdf5"])
-    misuses = {
-        ("words.txt", "out.npy"): "out.npy: unknown suffix '.npy'. Choose .vec, .txt or .w2v (.gz "
-        "may follow), .bin, .npz, .tsv, .hdf5 or .h5.",
-        ("x.vec",): "give VOCABULARY and OUTPUT, or --corpus and OUTPUT",
-        ("a", "b", "c"): "give VOCABULARY and OUTPUT, or --corpus and OUTPUT",
-    }
-    for arguments, message in misuses.items():
-        assert_misused(elmo("word-vectors", "-q", *arguments, *MODEL), message)
-    calls: list[tuple[str, str | Path, str]] = [
-        (r"words.txt, line 2: 'New York' has white space", words, "out.vec"),
-        (r"empty.txt: no words", "empty.txt", "out.hdf5"),
-        (r"cannot be written|does not exist", "model/vocab.txt", "no/out.hdf5"),
-    ]
-    for message, source, output in calls:
-        with pytest.raises((InputError, OutputError), match=message):
-            write_token_vectors(source, output, model="model", overwrite=True)
-    with pytest.raises(InputError, match=r"'(a ){30}' has white space, which \.vec cannot store"):
-        write_token_vectors(words_file("a " * 99), "a.vec", model="model")
-    assert Path("out.vec").read_bytes() == b""
 
 
 # The formats.
@@ -153,47 +104,30 @@ def test_errors_are_one_line() -> None:
 THREE = ["the", "naïve", "東京"]
 
 
-def write_all(*names: str) -> NDArray[np.float32]:
-    """Write files of three words in each format. Return their vectors."""
-    words = words_file(*THREE)
-    for name in ("out.hdf5", *names):
-        write_token_vectors(words, name, model="model")
-    return read("out.hdf5")
-
-
 NAMES = ["out.txt", "out.vec", "out.w2v", "out.vec.gz", "out.bin", "out.tsv", "out.npz"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("default")
 def test_every_format_has_words_and_vectors(name: str) -> None:
-    vectors = write_all(name)
-    words, values = read_words(Path(name))
-    assert words == THREE
+    words = words_file(*THREE)
+    for output in ("out.hdf5", name):
+        write_token_vectors(words, output, model="model")
+    found, values = read_words(Path(name))
+    assert found == THREE
+    vectors = read("out.hdf5")
     assert_allclose(values, vectors, rtol=0 if name in ("out.bin", "out.npz") else 1e-5)
     if name == "out.tsv":
         metadata = Path("out.metadata.tsv").read_text(encoding="utf-8")
         assert metadata == "the\nnaïve\n東京\n"
-    if name == "out.npz":
-        with np.load(name) as arrays:
-            assert set(arrays) == {"words", "vectors"}
+        Path(name).unlink()
+        with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
+            write_token_vectors(words, name, model="model")
     if name in ("out.vec", "out.vec.gz", "out.bin"):
         models = pytest.importorskip("gensim.models", exc_type=ImportError)
         keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name == "out.bin")
         assert keyed_vectors.index_to_key == THREE
         assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
-
-
-def test_npz_stores_any_word() -> None:
-    write_token_vectors(words_file("New York"), "york.npz", model="model")
-    assert read_words(Path("york.npz"))[0] == ["New York"]
-
-
-def test_no_file_of_the_projectors_pair_is_replaced() -> None:
-    write_all("out.tsv")
-    Path("out.tsv").unlink()
-    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
-        write_token_vectors("words.txt", "out.tsv", model="model")
 
 
 TOKENS = ["in", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
@@ -275,24 +209,18 @@ def mean_by_hand(word: str, layers: list[int], at_most: int = 99) -> NDArray[np.
 @pytest.mark.parametrize(
     ("layers", "rows"), [(None, [1, 2]), ("0", [0]), ("top", [2]), ("0,2", [0, 2])]
 )
-@pytest.mark.parametrize("batch_tokens", [1, 100])
-def test_a_vector_is_the_mean_over_the_occurrences(
-    layers: str | None, rows: list[int], batch_tokens: int
-) -> None:
-    embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
-    averages = average_vectors(embedder, iter(SENTENCES), layers=layers)
+def test_a_vector_is_the_mean_over_the_occurrences(layers: str | None, rows: list[int]) -> None:
     counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
-    assert dict(zip(averages.words, averages.counts, strict=True)) == counts
-    assert averages.words == list(counts)  # the most frequent first, then as they come
-    assert averages.vectors.dtype == np.float32
-    assert_allclose(averages.vectors, [mean_by_hand(word, rows) for word in counts], atol=1e-6)
-
-
-def test_rare_words_are_skipped_and_frequent_words_limited() -> None:
-    embedder = ElmoEmbedder(model="model")
-    averages = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
-    assert (averages.words, averages.counts) == (["the", "cat", "dog"], [3, 2, 2])
-    assert_allclose(averages.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
+    for batch_tokens, at_most, min_count in ((1, 99, 1), (100, 99, 1), (100, 2, 2)):
+        embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
+        limits = {"min_count": min_count, "at_most": at_most}
+        averages = average_vectors(embedder, iter(SENTENCES), layers=layers, **limits)
+        # The most frequent words are first, then they are in the order of the text.
+        words = [word for word, count in counts.items() if count >= min_count]
+        assert (averages.words, averages.counts) == (words, [counts[word] for word in words])
+        assert averages.vectors.dtype == np.float32
+        expected = [mean_by_hand(word, rows, at_most) for word in words]
+        assert_allclose(averages.vectors, expected, atol=1e-6)
     with pytest.raises(InputError, match=r"^at_most: expected 2 \(min_count\) or more, found 1$"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 

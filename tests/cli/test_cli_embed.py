@@ -1,4 +1,3 @@
-import gzip
 import io
 import json
 import os
@@ -19,7 +18,7 @@ from commands import LOADED, TINY, Terminal, assert_fails, elmo, start_elmo
 from conftest import Golden
 from numpy.testing import assert_allclose
 
-from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli import open_activations
 from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
@@ -40,9 +39,6 @@ def assert_no_output() -> None:
 def datasets(path: str | Path) -> dict[str, Any]:
     with h5py.File(path, "r") as file:
         return {name: file[name][()] for name in file}
-
-
-# Layouts
 
 
 # What allennlp wrote
@@ -131,25 +127,6 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
         assert file.attrs["model"] == "mini"
 
 
-def test_the_environment_may_name_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    assert elmo("embed", "text", "out.hdf5").stderr.startswith(LOADED)
-
-
-@pytest.mark.parametrize("source", ["text", "text.gz", "-"])
-def test_text_comes_from_a_file_a_gzip_file_or_standard_input(source: str) -> None:
-    text = "naïve 東京\n\nThe cat\n"
-    Path("text").write_text(text, encoding="utf-8")
-    Path("text.gz").write_bytes(gzip.compress(text.encode()))
-    result = elmo("embed", source, "out.hdf5", *TINY_MODEL, stdin=text.encode())
-    assert result.exit_code == 0
-    arrays = datasets("out.hdf5")
-    assert json.loads(arrays["sentence_to_index"][0]) == {"naïve 東京": "0", "The cat": "2"}
-    embedder = ElmoEmbedder(model=TINY)
-    assert_allclose(arrays["0"], embedder.embed_sentence(["naïve", "東京"]), atol=TOLERANCE)
-    assert arrays["1"].shape == (3, 0, 32)
-
-
 def test_options_reach_the_file() -> None:
     result = elmo(
         *("embed", "text", "out.hdf5", "--dtype", "float16", "--precision", "bfloat16"),
@@ -167,12 +144,6 @@ def test_options_reach_the_file() -> None:
         }
 
 
-def test_sentences_may_name_the_datasets() -> None:
-    result = elmo("embed", "text", "out.hdf5", "--use-sentence-keys", *TINY_MODEL)
-    assert result.exit_code == 0
-    assert list(datasets("out.hdf5")) == ["The cat sat", "bank"]
-
-
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
     token = "x" * 1_000_000
@@ -183,21 +154,6 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
         assert activations.number_of(token) == 1
         # The model reads the first 50 bytes of a token.
         assert_allclose(activations[1], activations[4], atol=1e-6)
-
-
-def test_an_empty_text_gives_a_file_without_sentences() -> None:
-    result = elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin="")
-    assert result.exit_code == 0
-    assert list(datasets("out.hdf5")) == ["sentence_to_index"]
-
-
-def test_an_output_is_replaced_with_overwrite_only() -> None:
-    Path("out.hdf5").write_bytes(b"old")
-    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert_fails(result, "out.hdf5: already exists. Use --overwrite to replace it.", loads=True)
-    assert Path("out.hdf5").read_bytes() == b"old"
-    assert elmo("embed", "text", "out.hdf5", "--overwrite", *TINY_MODEL).exit_code == 0
-    assert len(datasets("out.hdf5")) == 4
 
 
 # Progress
@@ -247,9 +203,6 @@ def test_no_progress_bar_stands_before_what_is_typed(
     assert bool(stream.getvalue()) == shows
 
 
-# Wrong usage
-
-
 def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
     warning = "Warning: --batch-size requires --state carry. See --batch-tokens."
@@ -260,32 +213,6 @@ def test_batch_size_without_effect_logs_a_warning() -> None:
 
 
 # Errors: input and output
-
-
-def test_an_input_that_cannot_be_read_is_an_error() -> None:
-    Path("loop").symlink_to("loop")
-    result = elmo("embed", "loop", "out.hdf5", *TINY_MODEL)
-    assert_fails(result, "loop: cannot read the input: Too many levels of symbolic links")
-    assert_no_output()
-
-
-@pytest.mark.parametrize("source", ["text", "-"])
-def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
-    text = b"good line\n" * 99 + b"un caf\xe9\n" + b"more\n"
-    Path("text").write_bytes(text)
-    command = ("embed", "text", "out.hdf5", "--batch-tokens", "8", *TINY_MODEL)
-    result = elmo("embed", source, *command[2:], stdin=text)
-    name = "standard input" if source == "-" else "text"
-    message = (
-        f"{name}, line 100, column 7: not valid UTF-8 (byte 0xe9). If it is "
-        "Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
-    )
-    assert_fails(result, message, loads=True)
-    assert not Path("out.hdf5").exists()
-    Path("text").write_bytes(text.replace(b"\xe9", b"e"))  # mended, the run goes on
-    assert elmo(*command).exit_code == 0
-    assert len(datasets("out.hdf5")) == 101 + 1
-    assert not list(Path().glob("out.hdf5.*"))
 
 
 def test_an_output_that_cannot_be_written_is_an_error() -> None:

@@ -139,32 +139,6 @@ def test_queries_come_from_a_table(name: str) -> None:
             assert hit == {**expected, "query_number": number, "cosine": cosine}
 
 
-def test_queries_of_pooled_sentences_need_no_word() -> None:
-    Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
-    result = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
-    one = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
-    assert result.stdout == one.stdout != ""
-
-
-def test_a_table_of_queries_chooses_occurrences() -> None:
-    sentence = "The bank , a bank ."
-    Path("q.csv").write_text(f'word,occurrence,text\nbank,2,"{sentence}"\ncat,,A cat\n')
-    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5", "--json", "--top", "1")
-    first, second = result.stdout.splitlines()
-    query = ("neighbours", "bank", sentence, "v.hdf5", "--json", "--top", "1")
-    assert first == elmo(*query, "--occurrence", "2").stdout.strip()
-    assert json.loads(second)["query_number"] == 2
-
-
-def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
-    result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
-    assert result.stderr == (
-        "Error: standard input, line 2: expected a word and a sentence separated by a tab, "
-        "found no tab\n"
-    )
-    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 11)
-
-
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     neighbours = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
     assert neighbours[0][1:] == ["4", "The cat sat ."]
@@ -172,6 +146,9 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
     assert [*json.loads(answer.stdout.splitlines()[0])][-1] == "sentence"
+    Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
+    queries = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
+    assert queries.stdout == answer.stdout
 
 
 def test_layer_0_logs_a_warning() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_array_equal
 from table_files import read_rows
 
@@ -79,15 +79,6 @@ def test_the_tokens_that_are_embedded_are_beside_the_sentence(
         np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
-def test_sentences_may_be_split_and_cut_at_white_space() -> None:
-    pytest.importorskip("sentencex")
-    result = elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "-v")
-    assert "Wrote out.hdf5: 3 sentences, 8 tokens" in result.stderr
-    with open_activations("out.hdf5") as activations:
-        assert [activations.tokens(i) for i in range(3)] == [text.split() for text in SENTENCES]
-        assert activations.number_of("A bank.") == 2
-
-
 def test_a_reader_of_allennlps_files_sees_what_it_always_saw() -> None:
     elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer", "moses")
     with h5py.File("out.hdf5") as file:
@@ -117,42 +108,6 @@ def test_shards_of_sentences_are_read_as_the_whole_file() -> None:
         ]
 
 
-def test_another_tokenizer_does_not_resume_a_run() -> None:
-    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL)
-    elmo(*arguments, "--tokenizer", "moses")
-    result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
-    message = (
-        "out.hdf5 already exists, and was written with other options: --tokenizer (moses:en, not "
-        "moses:fr). Use --overwrite to start over."
-    )
-    assert_fails(result, message)
-    assert "--tokenizer (moses:en, not whitespace)" in elmo(*arguments, "-q").stderr
-
-
-def test_marks_that_were_kept_do_not_resume_a_run() -> None:
-    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer")
-    elmo(*arguments, "moses:verbatim")  # older versions
-    with h5py.File("out.hdf5") as file:
-        assert (file.attrs["tokenizer"], "normalization" in file.attrs) == ("moses:en", False)
-        assert json.loads(file["0"].attrs["tokens"])[-4:] == ["“", "open", "”", "!"]
-    message = "other options: --tokenizer (moses:en:verbatim, not moses:en). Use --overwrite"
-    assert message in elmo(*arguments, "moses").stderr
-    assert "is complete already" in elmo(*arguments, "moses:en:verbatim").stderr
-
-
-def test_typographic_text_has_the_vectors_of_plain_text() -> None:
-    texts = {"marks": "He isn’t here — “never”…\n", "plain": 'He isn\'t here - "never" ...\n'}
-    for tokenizer in ("moses", "spacy"):
-        pytest.importorskip({"spacy": "spacy"}.get(tokenizer, "sacremoses"))
-        for name, text in texts.items():
-            more = ("--overwrite", "--tokenizer", tokenizer)
-            result = elmo("embed", "-", f"{name}.npz", *TINY_MODEL, *more, stdin=text)
-            assert result.exit_code == 0, result.stderr
-            assert "Warning" not in result.stderr
-        with np.load("marks.npz") as marks, np.load("plain.npz") as plain:
-            assert marks["0"].tobytes() == plain["0"].tobytes()
-
-
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     mini = PublishedModel("mini", language_code="fr")
     monkeypatch.setattr("elmo_cli.pretrained.registry.MODELS", (mini,))
@@ -169,21 +124,6 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     sentences = ("L'eau est froide.", "De l'eau !")
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
-
-
-def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentencex")
-    text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
-    expected = elmo("perplexity", "-", "--per-sentence", stdin=text)
-    cut = ("--tokenizer", "moses", "--split-sentences")
-    result = elmo("perplexity", "raw.txt", "--per-sentence", *cut)
-    # Sentences that were split have the number of the line in addition.
-    rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert rows[0][:2] == ["line", "sentence_number"]
-    lines = ["\t".join(row[1:]).replace("sentence_number", "line") for row in rows]
-    assert lines == expected.stdout.splitlines()
-    assert "Warning" not in result.stderr
-    assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
 def test_word_vectors_split_raw_text() -> None:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, Option, option_group
-from elmo_cli.cli.options import count, flag, option
+from elmo_cli.cli.options import option
 
 
 def two_options(command: Any) -> Any:
@@ -38,36 +38,6 @@ def test_options_are_under_their_heading_and_others_last() -> None:
 def test_all_options_reach_the_command() -> None:
     result = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
     assert result.output == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
-
-
-@click.command(cls=Command)
-@option("--how")
-@flag("--loud")
-@count("--times", default=1, requires="--how often or --loud")
-@flag("--never", excludes="--never or --loud or --how often")
-def speak(**_options: str) -> None:
-    """Do something."""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--times 1", "--times requires --how often or --loud"),
-        ("--how rarely --times 2", "--times requires --how often or --loud"),
-        ("--never --loud", "choose one of --never and --loud"),
-        ("--how often --never", "choose one of --never and --how often"),
-    ],
-)
-def test_required_and_excluded_options_are_checked(arguments: str, message: str) -> None:
-    result = CliRunner().invoke(speak, arguments.split())
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {message}")
-
-
-@pytest.mark.parametrize(
-    "arguments", ["", "--never --how rarely", "--how often --times 2", "--loud --times 2"]
-)
-def test_options_that_go_together_run(arguments: str) -> None:
-    assert CliRunner().invoke(speak, arguments.split()).exit_code == 0
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -6,7 +6,6 @@ import numpy as np
 import part_of_speech
 import pytest
 import tagged_data
-import torch
 from planted import PlantedEmbedder
 from tagged_data import Split, Tagged
 
@@ -73,28 +72,17 @@ def test_the_classifier_finds_the_layer_that_knows() -> None:
     assert [usual, layer0, layer2] == pytest.approx([1 / 3] * 3, abs=0.1)
     assert difference == pytest.approx(layer2 - layer1)
     assert estimate.errors[4] == pytest.approx(0.021, abs=0.01)  # sqrt(2/9 / 500)
-
-
-def test_part_of_speech_table_shows_published_figures() -> None:
-    table = part_of_speech.evaluate(PlantedEmbedder(), {"planted": planted_split()})
+    table = part_of_speech.evaluate(PlantedEmbedder(), {"planted": split})
     assert table.columns == ["planted", "published: biLM, Penn Treebank"]
-    assert list(table.rows) == [
+    assert [*table.rows] == [
         part_of_speech.USUAL,
         *("layer 0", "layer 1", "layer 2", "top layer minus layer 1"),
     ]
-    layer1 = table.rows["layer 1"]
-    assert layer1[0] is not None
-    assert layer1[1] is not None
-    assert (layer1[0].value, layer1[1].value) == (100, 97.3)
+    cells = table.rows["layer 1"]
+    assert [cell.value for cell in cells if cell] == [100, 97.3]
 
 
 def test_the_usual_tag_is_the_most_frequent_one() -> None:
     train = [Tagged(["a", "a", "b", "a"], [0, 1, 2, 3], ["x", "x", "y", "z"])]
     test = [Tagged(["a", "b", "c", "c"], [0, 1, 2, 3], ["x", "z", "x", "y"])]
     assert part_of_speech.most_frequent_tag(Split(train, test)).tolist() == [1, 0, 1, 0]
-
-
-def test_a_classifier_is_repeatable() -> None:
-    vectors, classes = torch.randn(300, 8), torch.randint(3, (300,))
-    once, again = (part_of_speech.fit(vectors, classes, 3) for _ in range(2))
-    assert torch.equal(once.weight, again.weight)

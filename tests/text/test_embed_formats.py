@@ -10,7 +10,6 @@ import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed
-from table_files import NAMES, write_table
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError
@@ -73,16 +72,6 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
         assert "sentence_to_index" not in file
 
 
-def test_a_treebank_without_ids_is_numbered() -> None:
-    text = TREEBANK.replace("sent_id", "number")
-    arguments = ("embed", "-", "out.hdf5", *TINY_MODEL, "--input-format", "conllu")
-    assert elmo(*arguments, stdin=text).exit_code == 0
-    with open_activations("out.hdf5") as activations:
-        assert not activations.has_keys
-        assert [activations.tokens(number) for number in (0, 1)] == list(SENTENCES.values())
-        assert activations.number_of("Oui") == 1
-
-
 def test_a_run_that_an_error_ended_resumes() -> None:
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
     often: dict[str, Any] = {"checkpoint_tokens": 1}
@@ -110,14 +99,6 @@ def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
     with open_activations("keys.hdf5") as activations:
         assert [activations.key(number) for number in range(len(activations))] == ["x"]
         assert json.loads(activations.attributes["skipped"]).keys() == {"record 1", "record 3"}
-
-
-def test_json_lines_go_in_and_out_of_a_pipe() -> None:
-    arguments = ("embed", "-", "-", *TINY_MODEL, "--input-format", "jsonl", "--format", "jsonl")
-    result = elmo(*arguments, "--pooling", "mean", "--layers", "top", stdin='{"tokens": ["a b"]}')
-    row = json.loads(result.stdout)
-    assert (row["index"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
-    assert len(row["activations"]) == 32
 
 
 # FASTA
@@ -149,42 +130,13 @@ def test_the_sum_of_layers_and_their_mean_is_seqvecs_vector() -> None:
         assert file["two"][()].tolist() == [0] * 32
 
 
-def test_a_fasta_file_can_be_read_as_text() -> None:
-    result = elmo("embed", "p.fasta", "out.h5", "--input-format", "text", *TINY_MODEL)
-    assert result.exit_code == 0, result.stderr
-    with h5py.File("out.h5") as file:
-        assert len(file) == 7 + 1
-        assert file.attrs["format"] == "text"
-
-
 # Options
 
 
 # Tables
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_table_is_embedded_by_its_ids(name: str) -> None:
-    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a " b "'}]
-    quotes = ("--quotes", "csv") if name == "tsv" else ()
-    table = write_table(f"items.{name}", rows)
-    assert elmo("embed", table, "out.hdf5", *TINY_MODEL, *quotes).exit_code == 0
-    with open_activations("out.hdf5") as activations:
-        for row in rows:
-            assert activations.tokens(activations.number_of(row["id"])) == row["text"].split()
-
-
 # Warnings
-
-
-def test_long_tokens_are_warned_of_once() -> None:
-    Path("urls.txt").write_text(f"a\nb {'x' * 49} {'y' * 99}\n{'x' * 49}\n")
-    result = elmo("embed", "urls.txt", "out.hdf5", *TINY_MODEL)
-    message = (
-        "Warning: 3 tokens are longer than the 48 bytes that the model reads. The rest is "
-        "ignored. The first is in line 2.\n"
-    )
-    assert result.stderr.count(message) == 1
 
 
 def test_proteins_for_a_model_of_english_are_warned_of() -> None:

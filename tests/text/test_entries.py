@@ -16,7 +16,7 @@ from elmo_cli.text.ids import checked_records
 from elmo_cli.text.input_formats import FORMATS, open_input, open_records
 from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
 from elmo_cli.text.report import InputReport, Sample
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
 def read(
@@ -57,11 +57,6 @@ def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: boo
     assert [record.id for record in records] == keys
 
 
-def test_conllu_has_a_lemma_per_word() -> None:
-    (record,) = read("conllu", "1-2\tDu\t_\n1\tDe\tde\n2\tle\n3\tchat\tchat\tNOUN\n")
-    assert (record.tokens, record.lemmas) == (["De", "le", "chat"], ["de", "_", "chat"])
-
-
 texts = st.text(max_size=8)
 
 
@@ -72,13 +67,6 @@ def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
     records = read("jsonl", content)
     assert [record.tokens for record in records] == expected
     assert [record.id for record in records] == [None] * len(values)
-
-
-def test_a_text_of_json_is_tokenized_and_tokens_are_not() -> None:
-    text = '{"text": "New York.", "id": 1}\n\n{"tokens": ["New York."], "text": "a", "id": 2}'
-    records = read("jsonl", text, tokenizer=make_tokenizer("moses"))
-    assert [record.tokens for record in records] == [["New", "York", "."], ["New York."]]
-    assert [record.id for record in records] == ["1", "2"]
 
 
 @given(
@@ -134,13 +122,6 @@ def test_a_very_long_entry_is_told_of_in_short(name: str, text: str, message: st
     with pytest.raises(InputError) as caught:
         read(name, text)
     assert str(caught.value) == f"file, {message}"
-
-
-def test_an_entry_in_error_may_be_skipped() -> None:
-    text = "# sent_id = a\n1\n\n# sent_id = b\n1\tb\n"
-    records = read("conllu", text, skip_errors=True)
-    assert [(record.id, record.tokens) for record in records] == [(None, []), ("b", ["b"])]
-    assert str(records[0].error).startswith("file, line 2: expected 10 fields")
 
 
 NO_BLANK = """\
@@ -203,9 +184,3 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(tmp_path: Path) -> None:
 def test_a_suffix_says_the_format(name: str, expected: str) -> None:
     assert open_input(name).format.name == open_input(Path(name)).format.name == expected
     assert open_input(name, TextSettings("fasta")).format.name == "fasta"
-
-
-def test_a_format_that_is_not_there_is_reported() -> None:
-    message = r"^format 'fastq': expected text or fasta or conllu or jsonl or json or csv or tsv"
-    with pytest.raises(InputError, match=message):
-        open_input("a", TextSettings("fastq"))

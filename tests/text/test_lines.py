@@ -43,24 +43,12 @@ def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
     assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
 
 
-@pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
-def test_line_ends_of_all_systems_give_equal_lines(content: bytes) -> None:
-    assert lines_of(content) == ["a", "b"]
-
-
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
     assert lines_of(f"a{separator}b\nc{separator}d\n".encode()) == [
         f"a{separator}b",
         f"c{separator}d",
     ]
-
-
-def test_only_lf_ends_a_line_of_an_open_file_with_lf(tmp_path: Path) -> None:
-    path = tmp_path / "input.txt"
-    path.write_bytes(b"a\rb\r\nc\n")
-    with path.open() as file, Source(file) as source:
-        assert list(source.lines()[0]) == ["a\rb", "c"]
 
 
 @pytest.mark.parametrize("content", [b"a\r\rb", b"a\r\rb\r"])
@@ -103,9 +91,6 @@ def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
     content = "".join(f"{line}\n" for line in lines).encode()
     assert lines_of(content) == [line.strip() for line in lines]
     assert lines_of(gzip.compress(content), "input.txt.gz") == [line.strip() for line in lines]
-
-
-# What cannot be read
 
 
 # gzip
@@ -166,9 +151,3 @@ def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin", stdin)
     assert read_sentences("-") == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
-
-
-def test_a_stream_has_no_size(tmp_path: Path) -> None:
-    assert Source("-").size is None
-    assert Source(tmp_path).size is None
-    assert Source(tmp_path / "none.txt").size is None

@@ -1,6 +1,5 @@
 """Hard-wrapped text: joined by paragraphs, and warned of otherwise."""
 
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,6 @@ import pytest
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
-
-SENTENCE = "The river rose in the night and the people of the town went up into the hills . "
-BOOK = "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5))
 
 
 def read(path: Path, tokenizer: Tokenizer | None = None, *, paragraphs: bool) -> list[Record]:
@@ -35,12 +31,3 @@ def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
     records = read(path, splitter, paragraphs=True)
     assert [record.text for record in records] == ["One two three.", "Four five.", "Six."]
     assert [record.attributes["line"] for record in records] == [1, 1, 6]
-
-
-def test_joined_text_logs_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "book.txt"
-    path.write_text(BOOK)
-    assert [record.text for record in read(path, paragraphs=False)] == BOOK.split("\n")
-    caplog.clear()
-    assert len(read(path, paragraphs=True)) == 5
-    assert caplog.messages == []

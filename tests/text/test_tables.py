@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from table_files import NAMES, write_table
 
-from elmo_cli import read_targets
 from elmo_cli.errors import InputError
 from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import open_input, open_records
@@ -140,14 +139,6 @@ def test_every_format_of_tables_is_read(name: str, what: str, tmp_path: Path) ->
         assert text == (record.text if isinstance(text, str) else record.tokens)
 
 
-def test_errors_of_fields_in_parquet_are_those_of_json(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_table(path, [NESTED])
-    assert "'data'" in error_of(path, TextSettings(text_column="data.words"))
-    write_table(path, [{"id": 1.0, "text": "a"}, {"id": 2.5, "text": "b"}])
-    assert error_of(path).endswith(" 2: field 'id': expected a text or an integer, found 2.5")
-
-
 def test_kept_columns_have_other_names_than_own_ones() -> None:
     names = renamed_columns(["year", "line", "input_line"], ["line", "id"])
     assert names == {"year": "year", "line": "input_input_line", "input_line": "input_line"}
@@ -251,12 +242,6 @@ def test_quotes_of_tsv_that_may_be_text_are_errors(tmp_path: Path) -> None:
     assert read(path)[0].text == " We must "
     path.write_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n')
     assert [each.text for each in read(path, TextSettings(quotes="csv"))] == ['We, "must"', "c\nd"]
-
-
-def test_target_words_may_be_separated_by_semicolons(tmp_path: Path) -> None:
-    path = tmp_path / "words.csv"
-    path.write_text("word;form\nsleep;slept\n")
-    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
 
 
 def test_cells_may_have_any_length(tmp_path: Path) -> None:
