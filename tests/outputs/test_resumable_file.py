@@ -16,6 +16,7 @@ from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
 
 Step = tuple[str, int, bytes]
 
+NAMES = ("a.partial", "a.partial.log")
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
     st.tuples(st.just("write"), NUMBERS, st.binary(min_size=1, max_size=9000)),
