@@ -19,31 +19,16 @@ from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
 
-NO_BREAK_SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
-ROWS = st.lists(
-    st.sampled_from(
-        [
-            b"",
-            NO_BREAK_SPACE,
-            MARK,
-            b'{"text": "a b"}',
-            MARK + b'{"text": "c"}',
-            b"[]",
-            b"\xff",
-            b"{",
-        ]
-    )
-).map(b"\n".join)
-"""JSON lines with lines that one reader may call blank and another one not."""
-SEQUENCES = st.lists(
-    st.sampled_from(
-        [b"", NO_BREAK_SPACE, MARK, b">a b", MARK + b">c", b"MV", b" >d", b"\xff", b">"]
-    )
-).map(b"\n".join)
-"""FASTA with text before the first header."""
-TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"])).map(
-    b"\n".join
-)
+SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
+LINES = {
+    "text": [b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"],
+    # One reader may call a line blank, and another one may not.
+    "jsonl": [b"", SPACE, MARK, b'{"text": "a b"}', MARK + b'{"text": "c"}', b"[]", b"\xff", b"{"],
+    # Text before the first header.
+    "odd.fasta": [b"", SPACE, MARK, b">a b", MARK + b">c", b"MV", b" >d", b"\xff", b">"],
+    "fasta": [b"\n>%d of it\nMVLS\nPA\n%s" % (i, end) for i in range(5) for end in (b"", b"\n")],
+}
+"""Lines of which random files are made, by suffix."""
 
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
@@ -68,28 +53,22 @@ def expected_records(path: Path, *, skip_errors: bool = False) -> list[Record]:
         return list(records)
 
 
-ENTRIES = st.lists(st.sampled_from(["", "\n"]), min_size=5, max_size=5).map(
-    lambda blanks: "".join(f"\n>id{i} of it\nMVLS\nPA\n{b}" for i, b in enumerate(blanks)).encode()
-)
 """FASTA with sequences of several lines."""
 
 
-@pytest.mark.parametrize(
-    ("name", "contents"),
-    [("a.txt", TEXTS), ("a.jsonl", ROWS), ("a.fasta", SEQUENCES), ("a.fasta", ENTRIES)],
-    ids=["text", "JSON lines", "odd FASTA", "FASTA"],
-)
+@pytest.mark.parametrize("suffix", LINES)
 @given(data=st.data(), units=st.integers(1, 60), end=st.sampled_from([b"", b"\n"]))
 def test_any_cut_gives_the_records_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    contents: st.SearchStrategy[bytes],
+    suffix: str,
     data: st.DataObject,
     units: int,
     end: bytes,
 ) -> None:
-    path = tmp_path_factory.mktemp("cut") / name
-    path.write_bytes(data.draw(contents) + end)
+    path = tmp_path_factory.mktemp("cut") / f"a.{suffix}"
+    unique_by = bytes.strip if suffix == "fasta" else None  # A repeated id is an error.
+    lines = data.draw(st.lists(st.sampled_from(LINES[suffix]), unique_by=unique_by))
+    path.write_bytes(b"\n".join(lines) + end)
     records = read_all(path, TextSettings(skip_errors=True), units)[1]
     assert records == expected_records(path, skip_errors=True)
 
@@ -133,19 +112,6 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
         assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_default_columns_are_those_of_embed(tmp_path: Path, name: str) -> None:
-    rows = [{"id": f"a{i}", "text": "not read", "tokens": ["a b", str(i)]} for i in range(9)]
-    path = tmp_path / name
-    write_rows(path, rows)
-    parts, records = read_all(path, TextSettings(), 20)
-    assert len(parts) > 1
-    assert records == expected_records(path)
-    assert [(record.id, record.tokens) for record in records] == [
-        (row["id"], row["tokens"]) for row in rows
-    ]
-
-
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write JSON lines, or Parquet of small row groups."""
     if path.suffix == ".parquet":
@@ -166,13 +132,10 @@ def test_a_record_without_an_id_is_invalid_in_every_part(tmp_path: Path, name: s
     unit = "line" if name.endswith("jsonl") else "row"
     error = f"{path}, {unit} 8: field 'id': expected an id, found none"
     assert records[7].error == error
-
-
-def test_a_named_id_column_is_required_where_no_record_has_it(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
     write_rows(path, [{"text": "a"}] * 3)
-    records = read_all(path, TextSettings(skip_errors=True, id_column="id"), 1)[1]
-    assert all(record.error is not None for record in records)
+    if name.endswith("jsonl"):  # A named column is required, too.
+        settings = TextSettings(skip_errors=True, id_column="id")
+        assert all(record.error for record in read_all(path, settings, 1)[1])
 
 
 def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
@@ -196,47 +159,12 @@ def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
     assert [record.attributes["line"] for record in records] == [i // 2 for i in range(18)]
 
 
-def test_a_parquet_column_may_have_a_dot(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.table({"a.b": ["x y"] * 20, "a": ["z" * 100] * 20}), path)
-    settings = TextSettings(text_column="a.b")
-    parts, records = read_all(path, settings, 1)
-    assert len(parts) > 1
-    assert [record.tokens for record in records] == [["x", "y"]] * 20
-
-
 def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.txt")
     (tmp_path / name).write_text("a")
     for pattern in (str(tmp_path / name), f"{tmp_path}/*.txt"):
         with pytest.raises(InputError, match=r"caf\\xe9.txt: the name of the file is not UTF-8"):
             find_inputs((pattern,), Folder("out"))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "settings", "message"),
-    [
-        ("a.txt", b"a\nb\nc\xff\n", {}, "line 3, column 2: not valid UTF-8 (byte 0xff)"),
-        ("a.jsonl", b'{"text": "a"}\n\n[]\n', {}, "line 3: expected a JSON object, found []"),
-        ("a.txt.gz", b"\x1f\x8bno gzip", {}, "line 1: reading failed: Compressed file ended"),
-        (
-            "a.parquet",
-            b"no parquet",
-            {},
-            "cannot read the Parquet file: Parquet magic bytes not found",
-        ),
-        ("a.txt", b"a", {"text_column": "t"}, "--text-column has no effect with text"),
-    ],
-)
-def test_what_cannot_be_read_is_reported_with_its_line(
-    tmp_path: Path, name: str, content: bytes, settings: dict[str, Any], message: str
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read_all(path, TextSettings(**settings), 1)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(str(path) if not settings else message)
 
 
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
@@ -265,3 +193,22 @@ def test_files_of_the_output_folder_are_left_out(
     assert "*.txt: skipped 4 files in the output folder" in caplog.text
     with pytest.raises(InputError, match=r"b.txt: the input is in the output folder. Choose"):
         find_inputs((f"{tmp_path}/out/b.txt",), folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"a\nb\nc\xff\n", ", line 3, column 2: not valid UTF-8 (byte 0xff)"),
+        ("a.jsonl", b'{"text": "a"}\n\n[]\n', ", line 3: expected a JSON object, found []"),
+        ("a.txt.gz", b"\x1f\x8bno gzip", ", line 1: reading failed: Compressed file ended"),
+        ("a.parquet", b"no", ": cannot read the Parquet file: Parquet magic bytes not found"),
+    ],
+)
+def test_what_cannot_be_read_is_reported_with_its_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_all(path, TextSettings(), 1)
+    assert str(caught.value).startswith(f"{path}{message}")

@@ -114,12 +114,6 @@ def start_hasty(*arguments: str | Path) -> Forked:
     return Forked("-c", HASTY, *arguments, stderr=subprocess.PIPE)
 
 
-def output_of(script: str, *arguments: str) -> str:
-    result = run_python("-c", script, *arguments)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 def workers_of(process: int) -> list[int]:
     """Return the processes under `process` that embed a part, by the names that Ray sets."""
     workers = []
@@ -157,7 +151,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
 @pytest.mark.long
 def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
-    said = output_of(DEADLY, address, str(TINY))
+    said = run_python("-c", DEADLY, address, TINY).stdout
     assert said == f"{{2: '{text}: ended 2 workers. It is given up.'}}\n"
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
@@ -188,7 +182,7 @@ def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", addr
 
 @pytest.mark.long
 def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
-    assert output_of(TWO_GPUS, address) == "cuda of 0; cuda of 1\n"
+    assert run_python("-c", TWO_GPUS, address).stdout == "cuda of 0; cuda of 1\n"
 
 
 @pytest.mark.long

@@ -4,14 +4,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.inference.batching import group_by_length, index_tokens, split_by_size
+from elmo_cli.inference.batching import group_by_length, split_by_size
 
 lengths_of_sentences = st.lists(st.integers(0, 7), max_size=8)
 streams = st.lists(st.lists(st.just("x"), max_size=5), max_size=20)
 bounds = st.integers(1, 12)
-
-
-# Windows
 
 
 @given(stream=streams, max_tokens=bounds, max_sentences=bounds)
@@ -42,9 +39,6 @@ def test_split_by_size_reads_one_window_at_a_time() -> None:
     assert taken == 3
 
 
-# Batches
-
-
 @given(lengths=lengths_of_sentences, max_tokens=bounds, max_sentences=bounds)
 def test_batches_are_full_and_begin_with_the_longest_sentence(
     lengths: list[int], max_tokens: int, max_sentences: int
@@ -59,12 +53,3 @@ def test_batches_are_full_and_begin_with_the_longest_sentence(
     assert indices == sorted(with_tokens, key=lambda index: -lengths[index])
     assert all(batch and fits(batch) for batch in batches)
     assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))
-
-
-# Tokens
-
-
-def test_each_token_is_listed_once_in_order_of_appearance() -> None:
-    tokens, rows = index_tokens([["b", "a", "b"], [], ["c", "a"]])
-    assert tokens == ["b", "a", "c"]
-    assert rows.tolist() == [[0, 1, 0], [-1, -1, -1], [2, 1, -1]]

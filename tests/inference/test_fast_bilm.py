@@ -129,12 +129,6 @@ def test_fast_bilm_equals_the_readable_one_in_several_products(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
-def test_the_fast_bilm_removes_the_readable_lstms(tmp_path: Path) -> None:
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    FastBiLm(bilm, compute_types("float32", CPU))
-    assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path: Path) -> None:
     files = make_model(small_architecture(), 1, tmp_path)
@@ -178,4 +172,5 @@ def test_the_fast_bilm_stays_on_its_device(precision: Any, n_starts: int, tmp_pa
     with OneDevice():  # type: ignore[no-untyped-call]
         layers, ended = fast.contextualize(vectors, tokens, fast.zero_state(n_starts))
     assert layers.shape == (3, 8, 2 * shape[1])
+    assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0  # The copy was removed.
     assert {values.device.type for values in (layers, *state_tensors(ended))} == {"meta"}

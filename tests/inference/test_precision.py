@@ -43,12 +43,6 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
     assert re.match(NO_VNNI, last), done.stderr
 
 
-def test_int8_is_for_the_cpu() -> None:
-    message = "--precision int8 requires the CPU, not cuda:1. Use bfloat16."
-    with pytest.raises(InputError, match=f"^{message}$"):
-        compute_types("int8", torch.device("cuda", 1))
-
-
 @needs_int8
 def test_without_bfloat16_the_other_products_of_int8_are_float32(
     monkeypatch: pytest.MonkeyPatch,

@@ -15,7 +15,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
-from elmo_cli.settings import NAMED_LAYERS, POOLINGS, Selection
+from elmo_cli.settings import POOLINGS, Selection
 
 Array = NDArray[np.float32]
 
@@ -50,9 +50,6 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
 SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
 
 
-# The segments
-
-
 @pytest.mark.parametrize("shape", [(), (2,)])
 @pytest.mark.parametrize("pooling", POOLINGS)
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8), seed=seeds)
@@ -68,9 +65,6 @@ def test_every_sentence_is_pooled_by_itself(
     # No sum depends on the sentences before or after, not even in its last bit.
     alone = [pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
     assert torch.equal(pooled, torch.cat(alone, dim=-2))
-
-
-# Sentences, against plain numpy
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
@@ -100,16 +94,6 @@ def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
     assert other.base is None
 
 
-def test_carried_state_is_pooled_like_any_other() -> None:
-    batch = [["The", "cat"], [], ["bank", ".", "."]]
-    plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
-    layers = list(plain.embed_sentences(batch * 2, 3))
-    means = list(pooled.embed_sentences(batch * 2, 3, pooling="mean"))
-    for values, one in zip(means, layers, strict=True):
-        expected = one.mean(axis=1) if one.shape[1] else np.zeros((3, 32))
-        assert_allclose(values, expected, atol=TOLERANCE)
-
-
 def test_half_precision_is_pooled_in_float32() -> None:
     embedder = ElmoEmbedder(model=GOLDEN / "relu", precision="bfloat16")
     (mean,) = embedder.embed_sentences([SENTENCES[-1]], pooling="mean")
@@ -119,28 +103,21 @@ def test_half_precision_is_pooled_in_float32() -> None:
 # Selections, valid and contradictory
 
 
-def test_a_selection_describes_itself() -> None:
-    assert attributes_of() == {"layers": "all"}
-    assert attributes_of("0, 2", pooling="max") == {"layers": "0,2", "pooling": "max"}
-    assert attributes_of(normalize=True) == {"layers": "all", "normalize": "True"}
-    assert attributes_of(mix=(0, 1, 2.5)) == {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"}
-
-
-def attributes_of(*arguments: Any, **options: Any) -> dict[str, str]:
-    return Selection(*arguments, **options).for_model(3).to_attributes()
-
-
 @pytest.mark.parametrize(
-    "selection",
-    [Selection(), Selection("0,2", pooling="max"), Selection(mix=(0.1, 1.0, 2.5), normalize=True)],
+    ("selection", "attributes"),
+    [
+        (Selection(), {"layers": "all"}),
+        (Selection("0, 2", pooling="max"), {"layers": "0,2", "pooling": "max"}),
+        (Selection(normalize=True), {"layers": "all", "normalize": "True"}),
+        (Selection(mix=(0, 1, 2.5)), {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"}),
+    ],
 )
-def test_selection_survives_a_round_trip_through_attributes(selection: Selection) -> None:
+def test_a_selection_is_written_to_attributes_and_read(
+    selection: Selection, attributes: dict[str, str]
+) -> None:
     checked = selection.for_model(3)
-    assert Selection.from_attributes(checked.to_attributes()) == checked
-
-
-def test_every_named_choice_of_layers_has_a_function() -> None:
-    assert tuple(functions._NAMED_LAYERS) == NAMED_LAYERS
+    assert checked.to_attributes() == attributes
+    assert Selection.from_attributes(attributes) == checked
 
 
 @pytest.mark.parametrize(

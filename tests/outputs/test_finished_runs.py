@@ -1,13 +1,17 @@
 """Commands that are repeated after a run has finished, also with other inputs."""
 
-import os
+import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import runs
+from commands import TINY
+from conftest import GOLDEN
 from runs import assert_same_file, stop_after
 
+from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError, StoppedError
 
 embed = partial(runs.embed, checkpoint_tokens=1)
@@ -40,60 +44,34 @@ def test_the_same_command_again_does_nothing(text: Path, layout: str, state: str
     assert folder_of(text) == {"input.txt", "out"}
 
 
-def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
+@pytest.mark.parametrize(
+    ("changed", "options", "message"),
+    [
+        (LINES, {"output_format": "top"}, r"with other options: --layers \(all, not top\)"),
+        ("x" + LINES, {}, r"out was written for a different input: its first 5 lines"),
+        (LINES[:9], {}, r"out was written for a different input"),
+        (
+            LINES + "more\n",
+            {},
+            r"out already exists, but contains only the first 5 lines of this "
+            r"input\. Use --overwrite to replace it\.$",
+        ),
+    ],
+)
+def test_an_output_that_differs_is_refused_by_name(
+    text: Path, changed: str, options: dict[str, Any], message: str
+) -> None:
     output = text.parent / "out"
     embed(text, output)
     before = output.read_bytes()
-    with pytest.raises(
-        OutputError,
-        match=r"with other options: --layers \(all, not top\)",
-    ):
-        embed(text, output, output_format="top")
-    text.write_text("x" + LINES)
-    with pytest.raises(
-        InputError, match=r"out was written for a different input: its first 5 lines"
-    ):
-        embed(text, output)
-    text.write_text(LINES[:9])  # shorter
-    with pytest.raises(InputError, match=r"out was written for a different input"):
-        embed(text, output)
-    text.write_text(LINES + "more\n")
-    with pytest.raises(OutputError) as caught:
-        embed(text, output)
-    assert str(caught.value) == (
-        f"{output} already exists, but contains only the first 5 lines of this input. Use "
-        "--overwrite to replace it."
-    )
+    text.write_text(changed)
+    with pytest.raises((InputError, OutputError), match=message):
+        embed(text, output, **options)
     assert output.read_bytes() == before
     assert folder_of(text) == {"input.txt", "out"}
-    embed(text, output, overwrite=True)
-    embed(text, text.parent / "whole")
+    embed(text, output, overwrite=True, **options)
+    embed(text, text.parent / "whole", **options)
     assert_same_file(output, text.parent / "whole")
-
-
-def test_a_run_killed_before_renaming_its_file_is_complete(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output, replace = text.parent / "out", os.replace
-
-    def kill(source: Path, target: Path) -> None:
-        if target == output:
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    for overwrite in (False, True):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", kill)
-            with pytest.raises(KeyboardInterrupt):
-                embed(text, output, overwrite=overwrite)
-        text.write_text(LINES + "more\n")
-        if overwrite:
-            assert embed(text, output, overwrite=True).n_sentences == 6
-        else:
-            with pytest.raises(OutputError, match="out already exists, but contains only"):
-                embed(text, output)
-            text.write_text(LINES)
-            assert embed(text, output).was_complete
 
 
 def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
@@ -140,17 +118,11 @@ def test_a_symbolic_link_is_followed(text: Path) -> None:
 
 def test_a_model_is_known_by_its_content(text: Path, tmp_path: Path) -> None:
     """Compare a model with a renamed copy, and with other content under its name."""
-    import shutil
-
-    from elmo_cli import ElmoEmbedder
-
-    source = Path(__file__).parents[1] / "golden" / "relu"
     for name in ("one", "other"):
-        shutil.copytree(source, tmp_path / name)
+        shutil.copytree(TINY, tmp_path / name)
     ElmoEmbedder(model=tmp_path / "one").embed_file(text, tmp_path / "out")
     again = ElmoEmbedder(model=tmp_path / "other").embed_file(text, tmp_path / "out")
     assert again.was_complete
-    shutil.copy(source.parent / "tanh-clip" / "weights.hdf5", tmp_path / "one")
-    shutil.copy(source.parent / "tanh-clip" / "options.json", tmp_path / "one")
+    shutil.copytree(GOLDEN / "tanh-clip", tmp_path / "one", dirs_exist_ok=True)
     with pytest.raises(OutputError, match="other options: weights of the model"):
         ElmoEmbedder(model=tmp_path / "one").embed_file(text, tmp_path / "out")

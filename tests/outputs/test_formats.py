@@ -1,7 +1,6 @@
 """Files of other formats than HDF5, and compression."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +8,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_misused, elmo, start_elmo
+from commands import TINY, elmo, start_elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Array, Corpus, assert_holds, corpora, line_record, open_writer, write
 from numpy.testing import assert_array_equal
+from transcripts import Transcript, read_transcripts
 
 from elmo_cli import open_activations
 from elmo_cli.errors import ElmoError, InputError, OutputError
@@ -74,69 +74,6 @@ def test_every_format_holds_the_values(
     assert {name.name for name in path.parent.iterdir()} == names
 
 
-def test_json_lines_name_records_and_write_null_for_nan(
-    tmp_path: Path,
-) -> None:
-    corpus = lines('a "b"', "", "東京")
-    corpus.values[0][0, 0, :2] = [np.inf, -np.inf]
-    corpus.values[0][1, 0, 0] = np.nan
-    write(corpus, tmp_path / "out.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    sentences = [(each["index"], each["sentence"]) for each in rows]
-    assert sentences == [(0, 'a "b"'), (1, ""), (2, "東京")]
-    assert rows[0]["activations"][0][0][:2] == [None, None]
-    assert rows[0]["activations"][1][0][0] is None
-    assert rows[1]["activations"] == [[], []]
-
-
-def test_parquet_has_fixed_width_columns_and_attributes(tmp_path: Path) -> None:
-    from pyarrow import parquet
-
-    write(lines("a b", "", "c"), tmp_path / "out.parquet")
-    table = parquet.read_table(tmp_path / "out.parquet")
-    assert table["index"].to_pylist() == [0, 1, 2]
-    assert table["sentence"].to_pylist() == ["a b", "", "c"]
-    assert "fixed_size_list<element: list<element: fixed_size_list<element: float>[3]>>[2]" in str(
-        table.schema.field("activations").type
-    )
-    metadata = parquet.ParquetFile(tmp_path / "out.parquet").metadata.metadata
-    assert json.loads(metadata[b"elmo"])["layers"] == "0,1"
-    assert json.loads(metadata[b"elmo"])["records"] == "3"
-
-
-def test_many_rows_of_parquet_are_written_in_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyarrow import parquet
-
-    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
-    corpus = lines(*(f"line {i}" for i in range(50)))
-    write(corpus, tmp_path / "out.parquet")
-    assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
-    for values, expected in zip(
-        read(tmp_path / "out.parquet", "parquet", corpus), corpus.values, strict=True
-    ):
-        assert_array_equal(values, expected)
-
-
-@pytest.mark.parametrize("form", ["npz", "npy", "parquet", "jsonl"])
-def test_a_killed_run_starts_over_and_writes_an_equal_file(form: str, tmp_path: Path) -> None:
-    corpus = lines("a b", "c", pooled=True)
-    child = os.fork()
-    if child == 0:
-        with open_writer(tmp_path / f"out.{form}", corpus.attributes) as writer:
-            writer.write(corpus.records[1], corpus.values[1])
-            writer.checkpoint({"place": [1, ""]})
-            os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert (tmp_path / f"out.{form}.partial").exists()
-    for name in ("out", "other"):
-        write(corpus, tmp_path / f"{name}.{form}")
-    assert_array_equal(read(tmp_path / f"out.{form}", form, corpus)[0], corpus.values[0])
-    contents = [path.read_bytes() for path in tmp_path.iterdir()]
-    assert (len(contents), contents[0]) == (2, contents[1])
-
-
 def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path) -> None:
     corpus = lines("a b", "c")
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
@@ -151,9 +88,6 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
         None
     )
     assert list(tmp_path.iterdir()) == []
-
-
-# Compression.
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -189,23 +123,11 @@ def test_packages_that_are_not_installed_are_reported(
     assert [path.name for path in tmp_path.iterdir()] == ["zstd"]
 
 
-# The commands.
-
-
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("text").write_text("The cat sat\n\nbank\n", encoding="utf-8")
     return Path("text")
-
-
-def test_lines_go_to_standard_output(text: Path) -> None:
-    options = ("--model", TINY, "--pooling", "mean", "--layers", "top")
-    elmo("embed", text, "out.jsonl", *options)
-    result = elmo("embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes())
-    assert result.exit_code == 0
-    assert result.stdout == Path("out.jsonl").read_text(encoding="utf-8")
-    assert result.stderr.splitlines()[-1].startswith("Wrote to standard output: 3 sentences, ")
 
 
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
@@ -220,47 +142,61 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     assert run.returncode == 1
 
 
-def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
-    warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
-    result = elmo("embed", text, "out.dat", "--model", TINY)
-    assert (result.exit_code, warning in result.stderr) == (0, True)
-    assert h5py.is_hdf5("out.dat")
-    assert "will be HDF5" not in elmo("embed", text, "v", "--model", TINY).stderr
-    options = ("--format", "jsonl")
-    assert "will be HDF5" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
+def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
+    corpus = lines('a "b"', "", "東京")
+    corpus.values[0][:, 0, 0] = [np.inf, np.nan]
+    write(corpus, tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    sentences = [(row["index"], row["sentence"]) for row in rows]
+    assert sentences == [(0, 'a "b"'), (1, ""), (2, "東京")]
+    assert [layer[0][0] for layer in rows[0]["activations"]] == [None, None]
+    assert rows[1]["activations"] == [[], []]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".TSV", ".txt", ".json"])
-def test_a_name_of_text_needs_a_format(suffix: str, text: Path) -> None:
-    message = (
-        f"out{suffix}: vectors are not written as {suffix.lower()}. Choose .hdf5, .jsonl, .npz "
-        "or .parquet, or name a format with --format."
-    )
-    assert_misused(elmo("embed", text, f"out{suffix}"), message)
+def test_parquet_has_groups_of_fixed_width_columns_and_attributes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyarrow import parquet
+
+    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
+    corpus = lines("", *(f"line {i}" for i in range(50)))
+    write(corpus, tmp_path / "out.parquet")
+    file = parquet.ParquetFile(tmp_path / "out.parquet")
+    assert file.num_row_groups == 3
+    assert file.read()["index"].to_pylist() == list(range(51))
+    kind = "fixed_size_list<element: list<element: fixed_size_list<element: float>[3]>>[2]"
+    assert str(file.schema_arrow.field("activations").type) == kind
+    metadata = json.loads(file.metadata.metadata[b"elmo"])
+    assert (metadata["layers"], metadata["records"]) == ("0,1", "51")
+    for values, expected in zip(
+        read(tmp_path / "out.parquet", "parquet", corpus)[1:], corpus.values[1:], strict=True
+    ):
+        assert_array_equal(values, expected)
+
+
+def test_json_lines_go_to_standard_output(text: Path) -> None:
+    options = ("--model", TINY, "--pooling", "mean", "--layers", "top")
+    elmo("embed", text, "out.jsonl", *options)
+    result = elmo("embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes())
+    assert (result.exit_code, result.stdout) == (0, Path("out.jsonl").read_text(encoding="utf-8"))
+    assert result.stderr.splitlines()[-1].startswith("Wrote to standard output: 3 sentences, ")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("-",), "format hdf5 cannot go to standard output. Use --format jsonl."),
-        (("out.npy",), "format npy requires --pooling: one vector per line."),
-        (("o.npz", "--layout", "packed"), "--layout requires HDF5, found the output format npz"),
-        (
-            ("o.jsonl", "--compression", "gzip"),
-            "--compression requires HDF5, found the output format jsonl",
-        ),
-        (
-            ("out.hdf5", "--layout", "packed", "--use-sentence-keys"),
-            "--use-sentence-keys requires HDF5 of --layout allennlp, found --layout packed",
-        ),
-        (
-            ("out.jsonl", "--use-sentence-keys"),
-            "--use-sentence-keys requires HDF5 of --layout allennlp, found the output format jsonl",
-        ),
-    ],
+    ("output", "warns"), [("out.dat", True), ("v", False), ("v.txt --format jsonl", False)]
 )
-def test_what_does_not_go_together_is_wrong_usage(
-    arguments: tuple[str, ...], message: str, text: Path
+def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(
+    output: str, warns: bool, text: Path
 ) -> None:
-    assert_misused(elmo("embed", text, *arguments), message)
-    assert [path.name for path in Path().iterdir()] == ["text"]
+    warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
+    result = elmo("embed", text, *output.split(), "--model", TINY)
+    assert (result.exit_code, warning in result.stderr) == (0, warns)
+    assert h5py.is_hdf5(output.split()[0]) == ("jsonl" not in output)
+
+
+@pytest.mark.parametrize("case", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str)
+def test_an_error_is_told_to_the_letter(
+    case: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_MODEL", str(TINY))
+    case.check()

@@ -8,9 +8,7 @@ import click
 import pytest
 from commands import TINY, elmo
 
-from elmo_cli import ElmoEmbedder
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.errors import OutputError
 
 MODEL = ("--model", "m")
 
@@ -80,11 +78,6 @@ def test_every_command_that_overwrites_names_its_output_out() -> None:
         if any("--overwrite" in parameter.opts for parameter in parameters):
             paths = [each.metavar for each in parameters if isinstance(each.type, click.Path)]
             assert any((metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths), name
-
-
-def test_embed_file_does_not_write_over_its_model(folder: Path) -> None:
-    with pytest.raises(OutputError, match=r"weights\.hdf5: the output is also an input"):
-        ElmoEmbedder(model="m").embed_file("t.txt", "m/weights.hdf5", overwrite=True)
 
 
 @pytest.mark.parametrize("start", [("--options-file", "m/options.json"), ("--init-from", "m")])

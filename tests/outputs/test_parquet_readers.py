@@ -1,7 +1,7 @@
 """Parquet of `elmo embed`, `elmo usages` and `elmo distribute`, as other programs read it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,6 @@ FORMS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a table into the current folder."""
-    monkeypatch.chdir(tmp_path)
-    Path("items.csv").write_text(ITEMS)
-    Path("words.txt").write_text("dog\ncat\n")
-
-
 def run(*arguments: str) -> None:
     """Run a command with the tiny model."""
     result = elmo(*arguments, "--model", TINY)
@@ -46,38 +38,50 @@ def plain(values: Any) -> Any:
     return None if values is None or values != values else values
 
 
-def read_by_pyarrow(path: str) -> Columns:
-    columns: Columns = parquet.read_table(path).to_pydict()
-    return columns
+@pytest.fixture(autouse=True)
+def items(folder: Path) -> None:
+    """Write a table into the current folder."""
+    Path("items.csv").write_text(ITEMS)
+    Path("words.txt").write_text("dog\ncat\n")
 
 
-def read_by_pandas(path: str) -> Columns:
-    frame = pytest.importorskip("pandas").read_parquet(path)
-    return {name: list(frame[name]) for name in frame}
-
-
-def read_by_polars(path: str) -> Columns:
-    columns: Columns = pytest.importorskip("polars").read_parquet(path).to_dict(as_series=False)
-    return columns
-
-
-def read_by_duckdb(path: str) -> Columns:
-    with pytest.importorskip("duckdb").connect() as connection:
-        result = connection.execute("SELECT * FROM read_parquet(?)", [path])
-        names = [column[0] for column in result.description]
-        return dict(zip(names, map(list, zip(*result.fetchall(), strict=True)), strict=True))
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Start Spark, if it is installed with Java."""
+def read_by_spark(path: str) -> Columns:
+    """Read by Spark, if it is installed with Java."""
     sql = pytest.importorskip("pyspark.sql")
     try:
         session = sql.SparkSession.builder.master("local[1]").getOrCreate()
     except Exception as error:
         pytest.skip(f"Spark does not start: {error}")
-    yield session
-    session.stop()
+    frame = session.read.parquet(os.path.abspath(path))
+    rows = [row.asDict() for row in frame.collect()]
+    return {name: [row[name] for row in rows] for name in frame.columns}
+
+
+def read_by_duckdb(path: str) -> Columns:
+    """Read by DuckDB, rows first."""
+    table = pytest.importorskip("duckdb").read_parquet(path)
+    return dict(zip(table.columns, map(list, zip(*table.fetchall(), strict=True)), strict=True))
+
+
+def read_by_pandas(path: str) -> Columns:
+    """Read by pandas."""
+    frame = pytest.importorskip("pandas").read_parquet(path)
+    return {name: list(frame[name]) for name in frame}
+
+
+def read_by_polars(path: str) -> Columns:
+    """Read by Polars."""
+    columns: Columns = pytest.importorskip("polars").read_parquet(path).to_dict(as_series=False)
+    return columns
+
+
+READERS: dict[str, Reader] = {
+    "pyarrow": lambda path: parquet.read_table(path).to_pydict(),
+    "pandas": read_by_pandas,
+    "polars": read_by_polars,
+    "duckdb": read_by_duckdb,
+    "spark": read_by_spark,
+}
 
 
 def assert_equal_columns(columns: Columns, expected: Columns) -> None:
@@ -100,36 +104,24 @@ def flat(values: Any) -> list[float]:
     )
 
 
-READERS = [read_by_pyarrow, read_by_pandas, read_by_polars, read_by_duckdb]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("read", READERS)
-def test_every_reader_has_the_same_values(read: Reader, form: str, dtype: str) -> None:
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_has_the_same_values(reader: str, form: str, dtype: str) -> None:
     command, *options = FORMS[form]
     run(command, "items.csv", "out.parquet", *options, "--dtype", dtype, "--keep-columns", "all")
     run(command, "items.csv", "out.jsonl", *options, "--keep-columns", "all")
     expected = parquet.read_table("out.parquet").to_pydict()
-    assert_equal_columns(read("out.parquet"), expected)
+    assert_equal_columns(READERS[reader]("out.parquet"), expected)
     rows = [row for row in Path("out.jsonl").read_text().splitlines() if row]
     assert len(rows) == len(expected["id"])
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_spark_has_the_same_values(spark: Any, form: str) -> None:
-    command, *options = FORMS[form]
-    run(command, "items.csv", "out.parquet", *options)
-    rows = [row.asDict() for row in spark.read.parquet(os.path.abspath("out.parquet")).collect()]
-    expected = parquet.read_table("out.parquet").to_pydict()
-    assert_equal_columns({name: [row[name] for row in rows] for name in expected}, expected)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("pooling", [(), ("--pooling", "mean")])
-@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("reader", READERS)
 def test_every_reader_reads_a_distributed_run(
-    read: Reader, pooling: tuple[str, ...], dtype: str
+    reader: str, pooling: tuple[str, ...], dtype: str
 ) -> None:
     Path("in.txt").write_text("".join(f"the {number} cat\n" for number in range(40)))
     options = ("--layers", "top", "--dtype", dtype, *pooling)
@@ -139,8 +131,9 @@ def test_every_reader_reads_a_distributed_run(
     assert len(parts) > 1
     expected = parquet.read_table(parts).to_pydict()
     assert expected["index"] == list(range(40))
-    if read is not read_by_pandas:  # pandas has no patterns.
-        pattern = "out" if read is read_by_pyarrow else os.path.join("out", "*.parquet")
+    read = READERS[reader]
+    if reader not in ("pandas", "spark"):  # They have no patterns.
+        pattern = "out" if reader == "pyarrow" else os.path.join("out", "*.parquet")
         assert_equal_columns(read(pattern), expected)
     assert_equal_columns(read("out"), expected)
 

@@ -1,28 +1,27 @@
 """The file under HDF5: whatever happens after a checkpoint, the checkpoint is there."""
 
-import os
+import itertools
+import random
+import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layouts import lines, open_writer, write
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import OutputError, StoppedError
 from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
 
 Step = tuple[str, int, bytes]
 
-steps = st.lists(
-    st.one_of(
-        st.tuples(
-            st.just("write"), st.integers(0, 3 * PAGE_BYTES), st.binary(min_size=1, max_size=9000)
-        ),
-        st.tuples(st.just("truncate"), st.integers(0, 3 * PAGE_BYTES), st.just(b"")),
-        st.tuples(st.just("checkpoint"), st.just(0), st.just(b"")),
-    ),
-    max_size=12,
+NAMES = ("a.partial", "a.partial.log")
+NUMBERS = st.integers(0, 3 * PAGE_BYTES)
+STEPS = st.one_of(
+    st.tuples(st.just("write"), NUMBERS, st.binary(min_size=1, max_size=9000)),
+    st.tuples(st.just("truncate"), NUMBERS, st.just(b"")),
+    st.just(("checkpoint", 0, b"")),
 )
 
 
@@ -42,8 +41,8 @@ def _content(file: ResumableFile) -> bytes:
     return bytes(buffer)
 
 
-@given(steps=steps)
-@settings(max_examples=50, deadline=None)
+@given(steps=st.lists(STEPS, max_size=12))
+@settings(max_examples=50)
 def test_a_kill_leaves_the_last_checkpoint_of_a_file(
     steps: list[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -72,115 +71,95 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
     file.close()
 
 
-def test_a_kill_in_a_checkpoint_leaves_the_old_or_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def saved(tmp_path: Path) -> dict[Path, bytes]:
+    """Return the files of a checkpoint, and their contents."""
     file = ResumableFile(tmp_path / "a")
-    file.write(b"one" * 5000)
-    file.checkpoint({"n": 1})
-    file.seek(0)
-    file.write(b"two" * 6000)
-    snapshots: list[Path] = []
-
-    def snapshot_before(owner: object, name: str) -> None:
-        original = getattr(owner, name)
-
-        def step(*arguments: object) -> object:
-            snapshots.append(tmp_path / str(len(snapshots)) / "a")
-            snapshots[-1].parent.mkdir()
-            for path in (tmp_path / "a.partial", tmp_path / "a.partial.log"):
-                shutil.copy(path, snapshots[-1].parent / path.name)
-            return original(*arguments)
-
-        monkeypatch.setattr(owner, name, step)
-
-    for name in ("fsync", "replace", "ftruncate"):
-        snapshot_before(os, name)
-    snapshot_before(ResumableFile, "_write_at")
-    file.checkpoint({"n": 2})
-    file.close()
-    monkeypatch.undo()
-    states = [_reopen(path) for path in snapshots]
-    assert {n for n, _ in states} == {1, 2}
-    assert all(content == {1: b"one" * 5000, 2: b"two" * 6000}[n] for n, content in states)
-
-
-def _reopen(path: Path) -> tuple[int, bytes]:
-    file = ResumableFile(path)
-    assert file.state is not None
-    state_and_content = file.state["n"], _content(file)
-    file.close()
-    return state_and_content
-
-
-def _foreign_log(folder: Path) -> None:
-    file = ResumableFile(folder / "a")
-    file.write(b"content")
+    file.write(b"content" * 20 * PAGE_BYTES)
     file.checkpoint({"n": 1})
     file.close()
-    log = folder / "a.partial.log"
-    log.write_bytes(log.read_bytes()[:-3])
+    return {
+        path: path.read_bytes() for path in (tmp_path / "a.partial", tmp_path / "a.partial.log")
+    }
 
 
-def _foreign_file(folder: Path) -> None:
-    (folder / "a.partial").write_bytes(b"of the user's own")
-
-
-def _planted_link(folder: Path) -> None:
-    (folder / "elsewhere").write_bytes(b"of another user")
-    ResumableFile(folder / "a").close()
-    (folder / "a.partial").unlink()
-    (folder / "a.partial").symlink_to(folder / "elsewhere")
-
-
-@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file, _planted_link])
-def test_a_file_of_another_program_is_not_resumed(
-    plant: Callable[[Path], None], tmp_path: Path
+def test_a_long_check_of_a_checkpoint_can_be_stopped(
+    saved: dict[Path, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("elmo_cli.outputs.resumable_file._BLOCK_BYTES", PAGE_BYTES)
+    with pytest.raises(StoppedError, match=r"a\.partial was checked"):
+        ResumableFile(tmp_path / "a", should_stop=lambda: True)
+    again = ResumableFile(tmp_path / "a")
+    assert again.state == {"n": 1}
+    again.close()
+
+
+def test_a_log_without_its_file_starts_over(saved: dict[Path, bytes], tmp_path: Path) -> None:
+    (tmp_path / "a.partial").rename(tmp_path / "a")  # as at the end of a run
+    again = ResumableFile(tmp_path / "a")
+    assert (again.state, _content(again)) == (None, b"")
+    again.close()
+
+
+@pytest.mark.parametrize("kind", ["cut log", "other file", "link"])
+def test_files_of_another_program_are_an_error_and_kept(
+    kind: str, saved: dict[Path, bytes], tmp_path: Path
+) -> None:
+    partial, log = saved
+    if kind == "cut log":
+        log.write_bytes(saved[log][:-3])
+    else:
+        log.unlink()
+        (tmp_path / "elsewhere").write_bytes(b"of the user's own")
+        partial.unlink()
+        getattr(partial, "symlink_to" if kind == "link" else "hardlink_to")(tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(OutputError, match=r": not an? "):
         ResumableFile(tmp_path / "a")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_log_without_a_file_belongs_to_a_finished_run(tmp_path: Path) -> None:
-    file = ResumableFile(tmp_path / "a")
-    file.write(b"content")
-    file.checkpoint({"n": 1})
-    file.close()
-    os.replace(tmp_path / "a.partial", tmp_path / "a")
-    again = ResumableFile(tmp_path / "a")
-    assert again.state is None
-    assert _content(again) == b""
-    again.close()
+KINDS = ("flip", "clear", "move", "cut", "empty")
 
 
-def test_an_error_is_kept_and_nothing_is_written_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = ResumableFile(tmp_path / "a")
-    file.write(b"kept")
-    file.checkpoint({"n": 1})
-
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(ResumableFile, "_write_at", full)
-    assert file.write(b" and lost" * 1000) == 9000  # HDF5 hears nothing of it
-    monkeypatch.undo()
-    file.write(b" and more")
-    assert isinstance(file.error, OSError)
-    with pytest.raises(OSError, match="No space left"):
-        file.checkpoint({"n": 2})
-    file.discard()
-    again = ResumableFile(tmp_path / "a")
-    assert (again.state, _content(again)) == ({"n": 1}, b"kept")
-    again.close()
+def damage(path: Path, kind: str, choose: random.Random) -> None:
+    """Flip some bits of a file, clear a page, move a page, cut the file or empty it."""
+    content = bytearray(path.read_bytes())
+    page = choose.randrange(0, len(content), PAGE_BYTES)
+    if kind == "flip":
+        for _ in range(choose.randint(1, 3)):
+            content[choose.randrange(len(content))] ^= 1 << choose.randrange(8)
+    elif kind == "clear":
+        content[page : page + PAGE_BYTES] = bytes(len(content[page : page + PAGE_BYTES]))
+    elif kind == "move":
+        content[page:] = content[:PAGE_BYTES] + content[page + PAGE_BYTES :]
+    else:
+        del content[0 if kind == "empty" else choose.randrange(len(content)) :]
+    path.write_bytes(content)
 
 
-def test_discard_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
-    file = ResumableFile(tmp_path / "a")
-    file.write(b"content")
-    file.discard()
-    assert list(tmp_path.iterdir()) == []
+def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
+    corpus = lines(*map(str, range(300)))
+    with open_writer(tmp_path / "a", layout="packed") as writer:
+        for record, values in zip(*corpus[:2], strict=True):
+            writer.write(record, values)
+        writer.checkpoint({"place": [300, ""]})
+    files = {
+        path: path.read_bytes() for path in (tmp_path / "a.partial.log", tmp_path / "a.partial")
+    }
+    messages = []
+    for number, (path, kind) in enumerate(itertools.product(files, [*KINDS] * 5)):
+        for each, content in files.items():
+            each.write_bytes(content)
+        damage(path, kind, random.Random(number))
+        try:
+            ResumableFile(tmp_path / "a").close()
+        except OutputError as error:
+            messages.append(str(error))
+        else:  # The log has repaired the page, or the page was zero before.
+            assert all(each.read_bytes() == content for each, content in files.items())
+    assert len(messages) > 25
+    assert all(re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages)
+    write(corpus, tmp_path / "a", "packed", overwrite=True)
+    write(corpus, tmp_path / "whole", "packed")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY, assert_misused, elmo
+from commands import TINY, elmo
 from numpy.testing import assert_array_equal
-from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
@@ -32,9 +31,8 @@ both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
 
 
 @pytest.fixture(autouse=True)
-def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def items(folder: Path) -> None:
     """Write a table into the current folder."""
-    monkeypatch.chdir(tmp_path)
     Path("items.csv").write_text(ITEMS)
 
 
@@ -51,21 +49,17 @@ def rows_of(path: str) -> list[Row]:
     return rows
 
 
-def vectors(*sentences: str, layer: int) -> NDArray[np.float32]:
-    """Return the vectors of one layer for all tokens of sentences."""
-    activations = ElmoEmbedder(model=TINY).embed_batch([sentence.split() for sentence in sentences])
-    return np.concatenate([each[layer] for each in activations])
-
-
 @both
 def test_each_token_has_a_row(name: str) -> None:
     embed("items.csv", name, output_format="0,2", rows="tokens", keep_columns=["all"])
     rows = rows_of(name)
     assert list(rows[0])[:6] == ["id", "line", "position", "token", "group", "input_line"]
     assert [tuple(row.values())[:6] for row in rows] == TOKENS
+    sentences = [["the", '"', "cat"], ["dog", "NA", "null"]]
+    layers = np.concatenate(ElmoEmbedder(model=TINY).embed_batch(sentences), axis=1)
     for layer in (0, 2):
-        expected = vectors('the " cat', "dog NA null", layer=layer)
-        assert_array_equal(np.array([row[f"layer_{layer}"] for row in rows], np.float32), expected)
+        values = np.array([row[f"layer_{layer}"] for row in rows], np.float32)
+        assert_array_equal(values, layers[layer])
     embed("items.csv", name, output_format="top", rows="tokens")
     assert list(rows_of(name)[0]) == ["id", "line", "position", "token", "vector"]
 
@@ -99,27 +93,6 @@ def test_a_text_without_tokens_gives_no_rows() -> None:
     Path("blank.txt").write_text("")
     embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
     assert rows_of("out.parquet") == []
-
-
-@both
-def test_rows_of_sentences_keep_columns(name: str) -> None:
-    embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
-    rows = rows_of(name)
-    assert [row["id"] for row in rows] == ["a/1", "b 2", "c, 3"]
-    assert [(row["input_line"], row["group"]) for row in rows] == [
-        ("7", "x"),
-        ("8", "y"),
-        ("9", ""),
-    ]
-
-
-@both
-def test_usages_keep_columns(name: str) -> None:
-    Path("words.txt").write_text("dog\ncat\n")
-    arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
-    assert elmo(*arguments, "--keep-columns", "group").exit_code == 0
-    rows = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
-    assert rows == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
 
 
 def test_columns_of_parquet_keep_their_types() -> None:
@@ -176,34 +149,6 @@ def test_ids_may_have_any_characters(rows: str, name: str) -> None:
     assert [row["id"] for row in rows_of(name)] == ids
 
 
-@both
-def test_ids_that_are_integers_stay_integers(name: str) -> None:
-    Path("in.json").write_text('[{"id": 7, "text": "a"}, {"id": 10, "text": "b"}]')
-    for rows in ("sentences", "tokens"):
-        embed("in.json", name, rows=rows)
-        assert [row["id"] for row in rows_of(name)] == [7, 10]
-
-
-@both
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        (("3", "10"), [3, 10]),
-        (("0", "-7"), [0, -7]),
-        (("03", "10"), ["03", "10"]),
-        (("3", "x"), ["3", "x"]),
-        (("3", "1" * 19), [3, int("1" * 19)]),
-        (("3", "1" * 20), ["3", "1" * 20]),
-    ],
-)
-def test_ids_of_csv_are_integers_if_all_look_so(
-    ids: tuple[str, ...], expected: list[object], name: str
-) -> None:
-    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a b\n" for each in ids))
-    embed("in.csv", name, pooling="mean")
-    assert [row["id"] for row in rows_of(name)] == expected
-
-
 def test_npy_has_a_file_of_ids() -> None:
     embed("items.csv", "out.npy", output_format="top", pooling="mean")
     assert Path("out.npy.ids.txt").read_text() == "a/1\nb 2\nc, 3\n"
@@ -216,35 +161,45 @@ def test_npy_has_a_file_of_ids() -> None:
     assert not Path("out.npy.ids.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("out.hdf5", "--rows", "tokens"),
-            "--rows tokens requires Parquet or JSON lines, found hdf5",
-        ),
-        (
-            ("out.parquet", "--rows", "tokens", "--pooling", "mean"),
-            "--rows tokens requires one vector per token. Remove --pooling.",
-        ),
-        (
-            ("out.hdf5", "--keep-columns", "all"),
-            "--keep-columns requires Parquet or JSON lines, found HDF5",
-        ),
-    ],
-)
-def test_rows_need_a_format_with_rows(arguments: tuple[str, ...], message: str) -> None:
-    assert_misused(elmo("embed", "items.csv", *arguments, "--model", TINY), message)
-
-
-def test_a_missing_kept_column_lists_the_columns() -> None:
-    with pytest.raises(InputError, match=r"no column 'x'. The columns are 'id', 'text', 'group'"):
-        embed("items.csv", "out.parquet", keep_columns=["x"])
-
-
 def test_a_skipped_record_has_no_rows() -> None:
     Path("in.jsonl").write_text('{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n')
     embed("in.jsonl", "out.parquet", rows="tokens", skip_errors=True)
     assert [(row["id"], row["token"]) for row in rows_of("out.parquet")] == [
         *((1, "a"), (1, "b"), (3, "c")),
     ]
+
+
+@both
+def test_rows_of_sentences_and_usages_keep_columns(name: str) -> None:
+    embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
+    rows = [(row["id"], row["input_line"], row["group"]) for row in rows_of(name)]
+    assert rows == [("a/1", "7", "x"), ("b 2", "8", "y"), ("c, 3", "9", "")]
+    Path("words.txt").write_text("dog\ncat\n")
+    arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
+    assert elmo(*arguments, "--keep-columns", "group", "--overwrite").exit_code == 0
+    rows = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
+    assert rows == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
+    with pytest.raises(InputError, match=r"no column 'x'. The columns are 'id', 'text', 'group'"):
+        embed("items.csv", name, keep_columns=["x"])
+
+
+@both
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("3 10", [3, 10]),
+        ("0 -7", [0, -7]),
+        ("03 10", ["03", "10"]),
+        ("3 x", ["3", "x"]),
+        (f"3 {'1' * 19}", [3, int("1" * 19)]),
+        (f"3 {'1' * 20}", ["3", "1" * 20]),
+    ],
+)
+def test_ids_of_csv_are_integers_if_all_look_so(
+    source: str, expected: list[object], name: str
+) -> None:
+    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in source.split()))
+    Path("in.json").write_text(json.dumps([{"id": each, "text": "a"} for each in expected]))
+    for file, rows in (("in.csv", "sentences"), ("in.json", "sentences"), ("in.json", "tokens")):
+        embed(file, name, output_format="top", rows=rows)
+        assert [row["id"] for row in rows_of(name)] == expected
