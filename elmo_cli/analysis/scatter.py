@@ -91,7 +91,7 @@ def plot_occurrences(
     if len(occurrences) < len(found):
         title += f", {len(occurrences):,} of them drawn"
     on_step("drawing")
-    with open_drawing(output, title, 9, 6.5) as drawing:
+    with open_drawing(output, title, 7, 5.2) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
@@ -189,7 +189,7 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
     boxes = [] if legend is None else [legend.get_window_extent(renderer)]
     frame, n_before = axes.get_window_extent(renderer), len(boxes)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 6.5}
+    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 7.5}
     for index in np.argsort(-distances, kind="stable"):
         tokens, place = occurrences[index].sentence, occurrences[index].index
         if len(boxes) - n_before == MAX_LABELS:
