@@ -30,6 +30,7 @@ PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
     **{"#ffffff|(?<=fill=\")white": "var(--md-default-bg-color)", "#000000": "currentColor"},
+    "#1f77b4|#2b6cb0": "var(--picture-blue)",
 }
 """Replacements in a picture, so that it has the colours of the page."""
 RENAMED = {"README.md": "index.md"}
@@ -83,9 +84,11 @@ def inlined(description: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
-    width = min(600.0, float(re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]))
+    [width] = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
+    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]  # 9 is matplotlib's.
+    least = 9 * float(width) / float(size[0])  # Text of 9 pixels can be read on a phone.
     label = f'role="img" aria-label="{description}"'
-    attributes = f'<svg fill="currentColor" style="min-width: {width:g}px" {label} '
+    attributes = f'<svg fill="currentColor" style="min-width: {least:.0f}px" {label} '
     svg = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", svg[: svg.index(">")]) + (
         svg[svg.index(">") :]
     )

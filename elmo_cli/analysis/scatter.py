@@ -200,7 +200,7 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
         for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
             text = axes.annotate(label, points[index], xytext=(offset, 0), ha=side, **style)
             text.set_in_layout(False)
-            box = text.get_window_extent(renderer).padded(3)
+            box = text.get_window_extent(renderer).padded(6)
             fits = frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
             is_free = not ((pixels > box.min) & (pixels < box.max)).all(axis=1).any()
             if fits and is_free and not any(box.overlaps(other) for other in boxes):
