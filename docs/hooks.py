@@ -29,7 +29,7 @@ LANGUAGES = {
 PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
-    **{"#ffffff|(?<=fill=\")white": "var(--md-default-bg-color)", "#000000": "currentColor"},
+    **{'#ffffff|(?<=fill=")white': "var(--md-default-bg-color)", "#000000": "currentColor"},
     "#1f77b4|#2b6cb0": "var(--picture-blue)",
 }
 """Replacements in a picture, so that it has the colours of the page."""
@@ -84,16 +84,15 @@ def inlined(description: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
-    [width] = re.findall(r'viewBox="0 0 ([\d.]+)', svg)
+    width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
     size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]  # 9 is matplotlib's.
     least = 9 * float(width) / float(size[0])  # Text of 9 pixels can be read on a phone.
     label = f'role="img" aria-label="{description}"'
-    attributes = f'<svg fill="currentColor" style="min-width: {least:.0f}px" {label} '
-    svg = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", svg[: svg.index(">")]) + (
-        svg[svg.index(">") :]
-    )
-    svg = svg.replace("<svg ", attributes, 1).replace("\n", "")
-    return f'<span class="picture" data-search-exclude tabindex="0">{svg}</span>'
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)
+    attributes = f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
+    rest = rest.replace("\n", "")
+    return f'<span class="picture" data-search-exclude tabindex="0">{attributes}{rest}</span>'
 
 
 def linked_files(text: str, source: str) -> Iterator[str]:
