@@ -26,6 +26,13 @@ LANGUAGES = {
     **{".sh": "sh", "": "docker"},
 }
 """Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
+PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
+COLOURS = {
+    **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
+    **{'#ffffff|(?<=fill=")white': "var(--md-default-bg-color)", "#000000": "currentColor"},
+    "#1f77b4|#2b6cb0": "var(--picture-blue)",
+}
+"""Replacements in a picture, so that it has the colours of the page."""
 RENAMED = {"README.md": "index.md"}
 """Files outside docs/ that a page of docs/ replaces."""
 
@@ -66,8 +73,26 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mark the options in code, so that no line ends inside of one: see site.css."""
+    """Put pictures into the page, and mark the options in code: see site.css."""
+    content = PICTURE.sub(lambda image: inlined(image[1], image[2]), content)
     return CODE.sub(lambda code: OPTION.sub(r'<span class="option">\1</span>', code[0]), content)
+
+
+def inlined(description: str, name: str) -> str:
+    """Return a picture of docs/ as a part of a page: tooltips work, and colours follow the page."""
+    svg = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    svg = svg[svg.index("<svg") :]
+    for pattern, replacement in COLOURS.items():
+        svg = re.sub(pattern, replacement, svg, flags=re.S)
+    width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
+    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]  # 9 is matplotlib's.
+    least = 9 * float(width) / float(size[0])  # Text of 9 pixels can be read on a phone.
+    label = f'role="img" aria-label="{description}"'
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)
+    attributes = f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
+    rest = rest.replace("\n", "")
+    return f'<span class="picture" data-search-exclude tabindex="0">{attributes}{rest}</span>'
 
 
 def linked_files(text: str, source: str) -> Iterator[str]:

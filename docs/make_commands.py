@@ -72,13 +72,12 @@ def _index() -> str:
 
 
 def _section(name: str, example: str) -> str:
-    """Return the section of a command: usage, description, examples, options."""
+    """Return the section of a command: usage, an example, description, options."""
     command = find_command(name)
     usage = _usage(command, f"elmo {name}")
     summary, *rest = list(_paragraphs(command.help or ""))
-    parts = [f"## elmo {name}", summary, usage, *rest]
-    if example:
-        parts += ["Example with its output:", example]
+    shown = ["Example with its output:", example] if example else []
+    parts = [f"## elmo {name}", summary, usage, *shown, *rest]
     return _options_section("\n\n".join(parts), command, f"elmo {name}")
 
 
@@ -148,7 +147,8 @@ def _prose(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([*<\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", text).replace("|", "&#124;")
+    text = re.sub(r"([*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+    return text.replace("|", "&#124;").replace("<", "&lt;")
 
 
 def run_examples() -> str:

@@ -91,7 +91,7 @@ def plot_occurrences(
     if len(occurrences) < len(found):
         title += f", {len(occurrences):,} of them drawn"
     on_step("drawing")
-    with open_drawing(output, title, 9, 6.5) as drawing:
+    with open_drawing(output, title, 7, 5.2) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
@@ -189,7 +189,7 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
     boxes = [] if legend is None else [legend.get_window_extent(renderer)]
     frame, n_before = axes.get_window_extent(renderer), len(boxes)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 6.5}
+    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 7.5}
     for index in np.argsort(-distances, kind="stable"):
         tokens, place = occurrences[index].sentence, occurrences[index].index
         if len(boxes) - n_before == MAX_LABELS:
@@ -200,7 +200,7 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
         for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
             text = axes.annotate(label, points[index], xytext=(offset, 0), ha=side, **style)
             text.set_in_layout(False)
-            box = text.get_window_extent(renderer).padded(3)
+            box = text.get_window_extent(renderer).padded(6)
             fits = frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
             is_free = not ((pixels > box.min) & (pixels < box.max)).all(axis=1).any()
             if fits and is_free and not any(box.overlaps(other) for other in boxes):

@@ -1,7 +1,7 @@
 """The plan of a folder: its inputs, settings and parts, fixed by the first run for ever.
 
-The content of a plan follows from the command and from the content of its inputs. So it does not
-matter which of several equal runs has created it. Any other run is an error.
+The content of a plan follows from the command and from the content of its inputs. It therefore does
+not matter which of several equal runs has created it. Any other run is an error.
 """
 
 import hashlib

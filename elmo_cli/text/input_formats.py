@@ -131,7 +131,7 @@ FORMATS: Final = {
     each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
-_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # after the suffix of a format
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # follow the suffix of a format
 _CONLL: Final = (
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
     f"Otherwise {parsers.TO_ONE_SENTENCE_PER_LINE}"

@@ -266,7 +266,7 @@ class Tally:
     """Count of something in all records."""
 
     count: Callable[[Entry], int]  # in a record
-    warning: Callable[[int, str], str]  # for a count and the place of the first record with it
+    warning: Callable[[int, str], str]  # (count, place of the first record)
     n_found: int = 0
     first: int = 0
 

@@ -36,6 +36,7 @@ PAGES = (
     "README.md",
     "docs/allennlp.md",
     "docs/analysis.md",
+    "docs/api.md",
     "docs/change.md",
     "docs/environment.md",
     "docs/index.md",

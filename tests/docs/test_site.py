@@ -46,6 +46,17 @@ def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
     assert "~~~~python\n" in example
 
 
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
+def test_pictures_have_the_colours_of_the_page(hooks: dict[str, Any], picture: Path) -> None:
+    image = f'<p><img alt="a &quot;b&quot;" src="../{picture.name}" /></p>'
+    content = hooks["on_page_content"](image, page=None, config=None, files=None)
+    svg = ElementTree.fromstring(content.replace("data-search-exclude", "")).find(f".//{SVG}svg")
+    assert svg is not None
+    assert (svg.get("aria-label"), svg.get("fill")) == ('a "b"', "currentColor")
+    assert svg.find(f".//{SVG}title") is not None  # the tooltips
+    assert not any(text in content for text in ("#ffffff", "#000000", '"white"', "<style"))
+
+
 def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:
     from mkdocs.config.defaults import MkDocsConfig
 
