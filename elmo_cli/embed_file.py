@@ -330,11 +330,10 @@ class _Run:
             )
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
-                raise errors.OutputError(
-                    f"{writer.path} already exists, but contains only the first "
-                    f"{errors.counted(progress.n_records, unit)} of this input. Use --overwrite to "
-                    "replace it."
-                )
+                first = f"contains only the first {errors.counted(progress.n_records, unit)}"
+                contains = f"{first} of this input" if progress.n_records else "has no vectors"
+                problem = f"{writer.path} already exists, but {contains}"
+                raise errors.OutputError(f"{problem}. Use --overwrite to replace it.")
             if records.error is not None:
                 raise records.error
             self.summary.was_complete = True

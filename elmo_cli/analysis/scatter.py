@@ -111,8 +111,6 @@ def _check_number(
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
-        if "," in word and not n_occurrences:
-            advice = ". Name one word. A target word of `elmo usages` has all its forms."
         raise InputError(f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}")
 
 

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from elmo_cli.atomic import check_not_read
 from elmo_cli.cli.messages import report_run, verbosity_options
-from elmo_cli.errors import SettingsError
+from elmo_cli.errors import SettingsError, option_names
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 from elmo_cli.settings import settings_from
 
@@ -170,7 +170,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
         try:
-            return super().invoke(ctx)
+            with option_names(offered={name for each in self.params for name in each.opts}):
+                return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(str(error), ctx) from None
 

@@ -9,9 +9,18 @@ import click
 from click.shell_completion import get_completion_class
 
 from elmo_cli.cli.command import command
+from elmo_cli.errors import did_you_mean
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
+from elmo_cli.text.input_formats import FORMATS
+from elmo_cli.text.tokenizers import TOKENIZERS
 from elmo_cli.version import __version__
 
 _FORMATS: Final = Path(__file__).with_name("formats.txt")
+
+
+_OF_FORMATS: Final = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
+"""Topics, also in the plural, that `elmo help formats` explains."""
+_OTHER_TOPICS: Final = {"cuda": "device", "gpu": "device", "gpus": "device"}
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
@@ -32,15 +41,31 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help formats
     """
     parent = ctx.find_root()
-    if topic == "formats":
+    if topic is not None and topic.lower().removesuffix("s") in _OF_FORMATS:
         click.echo(_FORMATS.read_text(encoding="utf-8"), nl=False)
         return
     if topic is not None:
         assert isinstance(parent.command, click.Group)
-        _, found, _ = parent.command.resolve_command(parent, [topic])
-        assert found is not None
+        found = parent.command.get_command(parent, topic)
+        if found is None:
+            raise click.UsageError(_no_topic(parent, parent.command, topic.lower()), parent)
         parent = found.make_context(topic, [], parent, resilient_parsing=True)
     click.echo(parent.get_help())
+
+
+def _no_topic(ctx: click.Context, group: click.Group, topic: str) -> str:
+    """Return the error for a topic without a help. It may be the name of an option."""
+    name = f"--{_OTHER_TOPICS.get(topic, topic).lstrip('-')}"
+    found = {each: group.get_command(ctx, each) for each in group.commands}
+    parameters = {each: [*command.params] if command else [] for each, command in found.items()}
+    having = [key for key, of in parameters.items() if any(name in each.opts for each in of)]
+    if having:
+        return f"{topic}: not a command. {name} is an option of {', '.join(having)}: see " + (
+            f"`elmo help {having[0]}`."
+        )
+    topics = [*found, "formats"]
+    question = did_you_mean(topic, topics)
+    return f"{topic}: no such topic.{question} Choose one of {', '.join(topics)}."
 
 
 @command()

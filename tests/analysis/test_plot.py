@@ -191,10 +191,9 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 ERRORS = {
     "bank few.hdf5 x.svg --method tsne": "'bank': 10 occurrences in few.hdf5, but a picture needs "
     "30. --method pca needs 3.",
-    "Bank few.hdf5 v.hdf5 x.svg": "'Bank': 0 occurrences in few.hdf5 and the other files, but a "
-    "picture needs 3",
-    "bank,banks few.hdf5 x.svg": "'bank,banks': 0 occurrences in few.hdf5, but a picture needs 3. "
-    "Name one word. A target word of `elmo usages` has all its forms.",
+    "Bank few.hdf5 v.hdf5 x.svg": "few.hdf5, v.hdf5: 'Bank' does not occur. Did you mean 'bank'?",
+    "bank,banks few.hdf5 x.svg": "few.hdf5: 'bank,banks' does not occur. Name one word. A target "
+    "word of `elmo usages` has all its forms.",
     "river few.hdf5 x.svg --clusters 6": "'river': 5 occurrences in few.hdf5, but a picture needs "
     "6",
     "bank pooled.hdf5 x.svg": "pooled.hdf5: the file has one vector per sentence (--pooling max). "
