@@ -171,6 +171,10 @@ def install_command(extra: str) -> str:
     return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
 
 
+def ignore(*_: object) -> Any:
+    """Do nothing, in place of a function that is called back."""
+
+
 def did_you_mean(word: str, others: Iterable[str]) -> str:
     """Return the question whether a similar word was meant, after a space, or an empty text."""
     from difflib import get_close_matches  # Most runs need none.

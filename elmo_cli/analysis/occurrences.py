@@ -17,7 +17,7 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError, SettingsError, check_type, did_you_mean
+from elmo_cli.errors import InputError, SettingsError, check_type, did_you_mean, ignore
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.settings import Layers
 from elmo_cli.text.records import Sentence, check_sentence
@@ -94,7 +94,7 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     """Open files with vectors of tokens, from `open_occurrences`, in their order."""
 
     sources: list[VectorSource]
-    on_progress: OnProgress = lambda n_records: None
+    on_progress: OnProgress = ignore
 
     def __repr__(self) -> str:
         return f"VectorFiles({', '.join(repr(str(path)) for path in self.paths)})"
@@ -148,9 +148,7 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         self.close()
 
 
-def open_occurrences(
-    *paths: str | Path, on_progress: OnProgress = lambda n_records: None
-) -> VectorFiles:
+def open_occurrences(*paths: str | Path, on_progress: OnProgress | None = None) -> VectorFiles:
     """Open files with vectors of tokens. The result is a context manager.
 
         with open_occurrences("old.parquet", "new.hdf5") as files:
@@ -165,7 +163,7 @@ def open_occurrences(
         InputError: A file is missing or of another kind, or the files do not fit together.
     """
     with ExitStack() as opened:
-        files = opened.enter_context(VectorFiles([], on_progress))
+        files = opened.enter_context(VectorFiles([], on_progress or ignore))
         for kind, group in groupby(matching_paths(paths), usages_type):
             found = list(group)
             files.sources += _open_activations(*found) if kind is None else map(kind, found)

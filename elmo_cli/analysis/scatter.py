@@ -9,7 +9,7 @@ import numpy as np
 from elmo_cli.analysis.occurrences import EmbeddedOccurrence, VectorFiles, as_files, find_word
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.errors import InputError, check_choice, check_type, counted, load_extra
+from elmo_cli.errors import InputError, check_choice, check_type, counted, ignore, load_extra
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers
 
@@ -40,7 +40,7 @@ def plot_occurrences(
     clusters: int | None = None,
     layers: Layers | None = None,
     overwrite: bool = False,
-    on_step: Callable[[str], object] = lambda step: None,
+    on_step: Callable[[str], object] | None = None,
 ) -> Picture:
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
@@ -68,6 +68,7 @@ def plot_occurrences(
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
     files = as_files(files)
+    on_step = on_step or ignore
     on_step("reading")
     found = find_word(files, word, layers)
     paths = list(map(str, files.paths))

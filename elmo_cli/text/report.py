@@ -198,8 +198,7 @@ def only_numbers(sample: Sample) -> str | None:
 
 def words_as_texts(sample: Sample) -> str | None:
     """Return a warning for rows that seem to be the words of running text."""
-    words = _matching(sample, r"\S+", least=10, share=0.95)
-    words = words if sample.is_table else []
+    words = _matching(sample, r"\S+", least=10, share=0.95) if sample.is_table else []
     n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
     if not 0 < n_ends <= len(words) / 3:  # All answers such as `Yes.` end a sentence.
         return None

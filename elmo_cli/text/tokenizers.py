@@ -154,11 +154,9 @@ def _moses(language: str) -> Callable[[str], list[str]]:
     from sacremoses.corpus import NonbreakingPrefixes
 
     if language not in (*NonbreakingPrefixes().available_langs, *_WITH_LETTERS):
-        logger.warning(
-            "Warning: tokenizer moses:%s: Moses has no rules for this language, so those of "
-            "English are used. Check the code, or use spacy:%s if spaCy supports it.",
-            *(language, language),
-        )
+        problem = "Moses has no rules for this language, so those of English are used"
+        remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
+        logger.warning("Warning: tokenizer moses:%s: %s. %s", language, problem, remedy)
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
