@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputNameError, counted, ignore
+from elmo_cli.errors import InputError, OutputNameError, SettingsError, counted, ignore
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
@@ -60,8 +60,8 @@ class Averaging:
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
-            expected = f"{self.min_count:,} (min_count) or more"
-            raise InputError(f"at_most: expected {expected}, found {self.at_most:,}")
+            expected = f"expected --min-count ({self.min_count:,}) or more"
+            raise SettingsError(f"--at-most: {expected}, found {self.at_most:,}")
 
 
 def write_token_vectors(

@@ -67,6 +67,19 @@ class Option(click.Option):
         for other in self._fulfilled(ctx, self.excludes) if self.excludes else ():
             raise click.UsageError(f"choose one of {self._shown(ctx)} and {other}", ctx)
 
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the value; see `click.Option`. An error describes the numbers in words."""
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if not isinstance(kind := self.type, (click.IntRange, click.FloatRange)):
+                raise
+            text = f"expected a {'whole ' * isinstance(kind, click.IntRange)}number "
+            text += f"{'above' if kind.min_open else 'of at least'} {kind.min}"
+            if kind.max is not None:
+                text += f" and {'below' if kind.max_open else 'of at most'} {kind.max}"
+            raise click.BadParameter(f"{text}, found {value!r}", ctx, self) from None
+
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Return the name of the option, with its variable, for errors; see `click.Option`."""
         return super().get_error_hint(ctx) if ctx is None else f"'{self._shown(ctx)}'"

@@ -3,7 +3,6 @@
 import platform
 import re
 from pathlib import Path
-from typing import Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -14,13 +13,6 @@ from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
 from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 from elmo_cli.version import __version__
-
-_FORMATS: Final = Path(__file__).with_name("formats.txt")
-
-
-_OF_FORMATS: Final = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
-"""Topics, also in the plural, that `elmo help formats` explains."""
-_OTHER_TOPICS: Final = {"cuda": "device", "gpu": "device", "gpus": "device"}
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
@@ -41,8 +33,9 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help formats
     """
     parent = ctx.find_root()
-    if topic is not None and topic.lower().removesuffix("s") in _OF_FORMATS:
-        click.echo(_FORMATS.read_text(encoding="utf-8"), nl=False)
+    shared = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
+    if topic is not None and topic.lower().removesuffix("s") in shared:
+        click.echo(Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"), nl=False)
         return
     if topic is not None:
         assert isinstance(parent.command, click.Group)
@@ -55,24 +48,21 @@ def help(ctx: click.Context, topic: str | None) -> None:
 
 def _no_topic(ctx: click.Context, group: click.Group, topic: str) -> str:
     """Return the error for a topic without a help. It may be the name of an option."""
-    name = f"--{_OTHER_TOPICS.get(topic, topic).lstrip('-')}"
-    found = {each: group.get_command(ctx, each) for each in group.commands}
-    parameters = {each: [*command.params] if command else [] for each, command in found.items()}
-    having = [key for key, of in parameters.items() if any(name in each.opts for each in of)]
+    name, topics = f"--{topic.lstrip('-').replace('gpu', 'device')}", [*group.commands, "formats"]
+    commands = filter(None, (group.get_command(ctx, each) for each in group.commands))
+    having = [str(each.name) for each in commands if any(name in of.opts for of in each.params)]
     if having:
-        return f"{topic}: not a command. {name} is an option of {', '.join(having)}: see " + (
-            f"`elmo help {having[0]}`."
-        )
-    topics = [*found, "formats"]
-    question = did_you_mean(topic, topics)
-    return f"{topic}: no such topic.{question} Choose one of {', '.join(topics)}."
+        see = f"{', '.join(having)}: see `elmo help {having[0]}`."
+        return f"{topic}: not a command. {name} is an option of {see}"
+    question, choices = did_you_mean(topic, topics), ", ".join(topics)
+    return f"{topic}: no such topic.{question} Choose one of {choices}."
 
 
 @command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete `elmo` with TAB.
+    """Print the script that lets SHELL (bash, zsh or fish) complete `elmo` with TAB.
 
     Commands, options, files, columns, models, formats, layers and devices are completed.
     For zsh, write the script to a file _elmo in any folder of $fpath.
