@@ -149,8 +149,7 @@ def embed_windows(
     results_of_record: list[Array | errors.ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
-        results = list(results_of_record)
-        results_of_record.clear()
+        results, results_of_record[:] = results_of_record[:], []
         error = next((each for each in results if isinstance(each, errors.ComputationError)), None)
         if error is None:
             arrays = cast(list[Array], results)
