@@ -242,7 +242,7 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        remedy = f"Choose one with --text-column{or_word_column([*row], settings)}."
+        remedy = f"Choose one with {settings.text_option}{or_word_column([*row], settings)}."
         error = f"expected a field {names}, found {_shown_fields(row)}. {remedy}"
     if name is None or error is not None:
         return Record("", [], identifier), error

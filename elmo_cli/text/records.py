@@ -201,6 +201,7 @@ class TextSettings:
     """`3/16` reads every 16th record from the third."""
     text_column: str | None = None
     """Column with the text or the tokens, of a format with columns. None is the usual name."""
+    text_option: str = "--text-column"  # option that names the column
     id_column: str | None = None
     """Column with the id of each record. None is the usual name, if there is such a column."""
     paragraphs: bool = False

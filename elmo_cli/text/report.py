@@ -232,7 +232,6 @@ def sequences_as_words(sample: Sample) -> str | None:
 
 def sentences_in_texts(sample: Sample) -> str | None:
     """Return a warning if many texts of a table, or lines of a text, contain several sentences."""
-    # The tokens of a table may be lists, which are not split.
     pattern = _PASSAGE if sample.is_table else f"{_PASSAGE}|{_TOKENIZED_PASSAGE}"
     passages = _matching(sample, pattern, least=max(2, min(5, len(sample.texts))), share=0.3)
     if not passages or hard_wrapping(sample) or not is_offered("--split-sentences"):

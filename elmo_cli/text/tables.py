@@ -136,7 +136,7 @@ def choose_columns(
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
-        option = "--word-column" if settings.word_column else "--text-column"
+        option = "--word-column" if settings.word_column else settings.text_option
         remedy = f"Choose one with {option}{or_word_column(names, settings)}."
         raise TableError(f"no column {text_names}. {listing} {remedy}")
     id_name = settings.id_name if settings.id_name in names else None
