@@ -66,12 +66,13 @@ def embed_file(
     engine: Engine,
     plan: FilePlan,
     batch_size: int = DEFAULT_BATCH_SIZE,
-    on_progress: Callable[[Summary], object] = lambda summary: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Summary], object] | None = None,
+    should_stop: Callable[[], bool] | None = None,
     record_filter: RecordFilter | None = None,
 ) -> Summary:
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     check_not_read(plan.output, engine.files.paths)
+    on_progress, should_stop = on_progress or errors.ignore, should_stop or errors.ignore
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
@@ -142,12 +143,13 @@ def embed_windows(
     """
     pools_later = splits_records and selection.pooling is not None
     computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
-    note = FiniteCheck("", unit, "float32") if finite is None or pools_later else finite
+    embed = partial(engine.embed_arrays, selection=computed)
+    if finite is not None and not pools_later:
+        embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
     results_of_record: list[Array | errors.ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
-        results = list(results_of_record)
-        results_of_record.clear()
+        results, results_of_record[:] = results_of_record[:], []
         error = next((each for each in results if isinstance(each, errors.ComputationError)), None)
         if error is None:
             arrays = cast(list[Array], results)
@@ -170,7 +172,7 @@ def embed_windows(
 
     for parts, results in engine.run(
         _split_records(records),
-        partial(engine.embed_arrays, selection=computed, dtype=note.dtype, on_batch=note.add_batch),
+        embed,
         sentence_of=lambda part: part.tokens,
         batch_size=batch_size,
         ends_window=lambda part: (
@@ -330,11 +332,10 @@ class _Run:
             )
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
-                raise errors.OutputError(
-                    f"{writer.path} already exists, but contains only the first "
-                    f"{errors.counted(progress.n_records, unit)} of this input. Use --overwrite to "
-                    "replace it."
-                )
+                first = f"contains only the first {errors.counted(progress.n_records, unit)}"
+                contains = f"{first} of this input" if progress.n_records else "has no vectors"
+                problem = f"{writer.path} already exists, but {contains}"
+                raise errors.OutputError(f"{problem}. Use --overwrite to replace it.")
             if records.error is not None:
                 raise records.error
             self.summary.was_complete = True

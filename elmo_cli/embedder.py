@@ -387,8 +387,8 @@ class ElmoEmbedder:
         rows: str = "sentences",
         keep_columns: Sequence[str] = (),
         overwrite: bool = False,
-        on_progress: "Callable[[Summary], object]" = lambda summary: None,
-        should_stop: Callable[[], bool] = lambda: False,
+        on_progress: "Callable[[Summary], object] | None" = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> "Summary":
         """Embed a text file, one sentence per line, or FASTA into HDF5 or another format.
 
@@ -400,8 +400,11 @@ class ElmoEmbedder:
             output_file_path: The file appears when it is complete; `-` is standard output.
             output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
                 `normalize` are as in `embed_sentences`.
-            forget_sentences: Omit `sentence_to_index`.
-            use_sentence_keys: Name datasets by their sentence instead of their number.
+            overwrite: Replace an existing output, and an unfinished run that differs.
+            on_progress: Called after each window with what has been done so far.
+            should_stop: Called after each window. Return True to stop the run.
+
+        Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
                 None goes by the content and the suffix.
             tokenizer: Tokenizer of text: `whitespace`, `moses`, `spacy` or `residues`. None is
@@ -410,25 +413,27 @@ class ElmoEmbedder:
             language: Code of the language of the text. None is the language of the model.
             split_sentences: Compute each sentence by itself. The sentences of a text file are
                 records of their own, and a row of a table remains one record.
-            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
-                is HDF5 for any other.
-            layout: Layout of HDF5: `allennlp` or `packed`.
-            compression: Compression of HDF5: `gzip` or `zstd`.
-            dtype: Data type of the stored values: `float32` or `float16`.
+            paragraphs: Join the lines of a text until a blank line.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty
                 dataset, and name them in the attribute `skipped`.
+
+        Args: Columns of a table
             text_column: Column of a table, or field of its rows, with the text or a list of
                 tokens. None is `tokens` or `text`.
             word_column: Column with one word per row, in place of `text_column`. Consecutive rows
                 with the same id are one text.
             id_column: Column or field with the ids. None is `id`, if there is one.
-            paragraphs: Join the lines of a text until a blank line.
+            keep_columns: Columns that rows of the output repeat; `("all",)` is all others.
+
+        Args: Output
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix, else `hdf5`.
+            dtype: Data type of the stored values: `float32` or `float16`.
             rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row per token.
-            keep_columns: Other columns of the input that these rows repeat; `("all",)` is all.
-            overwrite: Replace an existing output, and an unfinished run that differs.
-            on_progress: Called after each window with what has been done so far.
-            should_stop: Called after each window. Return True to stop the run.
+            layout: Layout of HDF5: `allennlp` or `packed`.
+            compression: Compression of HDF5: `gzip` or `zstd`.
+            forget_sentences: Omit `sentence_to_index`.
+            use_sentence_keys: Name datasets by their sentence instead of their number.
 
         Returns:
             What the run has done.

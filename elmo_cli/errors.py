@@ -8,7 +8,7 @@ messages.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOENT
 from importlib import import_module
@@ -22,17 +22,23 @@ _OPTION: Final = re.compile(
 )
 """Option in a message, with a value that may follow. Commands in backticks stay as they are."""
 _names_options = False
+_offered: Collection[str] | None = None  # options of the running command
 
 
 @contextmanager
-def option_names(shown: bool = True) -> Iterator[None]:
-    """Let messages name options, as the command line does, or arguments."""
-    global _names_options
-    before, _names_options = _names_options, shown
+def option_names(shown: bool = True, offered: Collection[str] | None = None) -> Iterator[None]:
+    """Let messages name options, as the command line does, or arguments. See `is_offered`."""
+    global _names_options, _offered
+    before, (_names_options, _offered) = (_names_options, _offered), (shown, offered)
     try:
         yield
     finally:
-        _names_options = before
+        _names_options, _offered = before
+
+
+def is_offered(option: str) -> bool:
+    """Return whether advice may name an option: the running command has it, if there is one."""
+    return _offered is None or option in _offered
 
 
 def _name_argument(option: re.Match[str]) -> str:
@@ -163,6 +169,19 @@ def load_extra(name: str, package: str, extra: str) -> Any:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
     return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
+
+
+def ignore(*_: object) -> Any:
+    """Do nothing, in place of a function that is called back."""
+
+
+def did_you_mean(word: str, others: Iterable[str]) -> str:
+    """Return the question whether a similar word was meant, after a space, or an empty text."""
+    from difflib import get_close_matches  # Most runs need none.
+
+    folded = {each.casefold(): each for each in others}
+    similar = get_close_matches(word.casefold(), folded, n=1)
+    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
 def kind_of(value: object) -> str:

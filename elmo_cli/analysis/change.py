@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import VectorFiles, find_occurrences, open_occurrences
 from elmo_cli.analysis.targets import MATCHES, check_words
 from elmo_cli.analysis.vector_sources import VectorSource
-from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, load_extra
+from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, ignore, load_extra
 from elmo_cli.outputs.reader import check_same
 from elmo_cli.settings import Layers
 
 MEASURES: Final = ("apd", "prt", "jsd")
-_SAME: Final = (
-    *("model_sha256", "state", "layers", "mix", "gamma"),
-    *("tokenizer", "normalization", "match"),
-)
+_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "match")
 """Attributes in which the files of both corpora agree, as far as they have attributes."""
 CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
@@ -74,7 +71,7 @@ def read_occurrences(
     *,
     match: str | None = None,
     ignore_case: bool = False,
-    on_progress: Callable[[int], object] = lambda n_records: None,
+    on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
 
@@ -150,7 +147,7 @@ def measure_change(
     *,
     permutations: int = 0,
     correction: str | None = None,
-    on_progress: Callable[[int], object] = lambda n_words: None,
+    on_progress: Callable[[int], object] | None = None,
 ) -> list[Change]:
     """Measure the change of each word.
 
@@ -182,7 +179,7 @@ def measure_change(
     for word in dict.fromkeys([*old, *new]):
         before, after = old.get(word, no_rows), new.get(word, no_rows)
         changes.append(_measure_word(word, before, after, measure, permutations))
-        on_progress(1)
+        (on_progress or ignore)(1)
     if correction is not None:
         adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
         changes = [

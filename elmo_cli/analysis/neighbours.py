@@ -13,7 +13,7 @@ from torch import Tensor
 from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, SettingsError
+from elmo_cli.errors import InputError, SettingsError, ignore
 from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers, Selection, layers_text
@@ -105,7 +105,7 @@ def neighbours(
     *,
     layers: Layers | None = None,
     device: Device = "cpu",
-    is_excluded: Callable[[int, Neighbour], bool] = lambda query, candidate: False,
+    is_excluded: Callable[[int, Neighbour], bool] | None = None,
 ) -> Neighbours:
     """Find the tokens whose vectors have the largest cosines with query vectors.
 
@@ -128,6 +128,7 @@ def neighbours(
     if queries.ndim != 2 or top < 1:
         found = f"the shape {tuple(queries.shape)} and top {top}"
         raise InputError(f"expected vectors of the shape (Q, W) and top 1 or more, found {found}")
+    excludes = is_excluded or ignore
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64, device="cpu")
@@ -145,7 +146,7 @@ def neighbours(
             least = best[-1].cosine if len(best) == top else float("-inf")
             above = _above(block, values, least)
             # Among equal cosines, the first ones in the file stay.
-            best += islice((each for each in above if not is_excluded(query, each)), top)
+            best += islice((each for each in above if not excludes(query, each)), top)
             best.sort(key=lambda neighbour: -neighbour.cosine)
             del best[top:]
     if n_tokens < 2:

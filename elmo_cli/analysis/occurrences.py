@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError, SettingsError, check_type
+from elmo_cli.errors import InputError, SettingsError, check_type, did_you_mean, ignore
 from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
 from elmo_cli.settings import Layers
 from elmo_cli.text.records import Sentence, check_sentence
@@ -79,10 +78,8 @@ def find_occurrence(
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
-        folded = {token.casefold(): token for token in reversed(sentence)}
-        similar = get_close_matches(word.casefold(), folded, n=1)
-        question = f". Did you mean {folded[similar[0]]!r}?" if similar else ""
-        raise InputError(f"{word!r} is not a token of {text}{question}")
+        question = did_you_mean(word, reversed(sentence))
+        raise InputError(f"{word!r} is not a token of {text}{'.' if question else ''}{question}")
     if number is None and len(positions) > 1:
         remedy = f"Choose one with {option}, 1 to {len(positions)}."
         raise InputError(f"{word!r} occurs {len(positions)} times in {text}. {remedy}")
@@ -97,7 +94,7 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     """Open files with vectors of tokens, from `open_occurrences`, in their order."""
 
     sources: list[VectorSource]
-    on_progress: OnProgress = lambda n_records: None
+    on_progress: OnProgress = ignore
 
     def __repr__(self) -> str:
         return f"VectorFiles({', '.join(repr(str(path)) for path in self.paths)})"
@@ -151,9 +148,7 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         self.close()
 
 
-def open_occurrences(
-    *paths: str | Path, on_progress: OnProgress = lambda n_records: None
-) -> VectorFiles:
+def open_occurrences(*paths: str | Path, on_progress: OnProgress | None = None) -> VectorFiles:
     """Open files with vectors of tokens. The result is a context manager.
 
         with open_occurrences("old.parquet", "new.hdf5") as files:
@@ -168,7 +163,7 @@ def open_occurrences(
         InputError: A file is missing or of another kind, or the files do not fit together.
     """
     with ExitStack() as opened:
-        files = opened.enter_context(VectorFiles([], on_progress))
+        files = opened.enter_context(VectorFiles([], on_progress or ignore))
         for kind, group in groupby(matching_paths(paths), usages_type):
             found = list(group)
             files.sources += _open_activations(*found) if kind is None else map(kind, found)
@@ -232,15 +227,24 @@ def find_word(
     """Find a target word of the files in all its forms, or another word as it is written."""
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
+    others = set[str]()
     files.check_pooling(pooled=False)
     forms = (word, normalize(word))
     for vectors in files.read(layers):
+        if not by_word and not by_form:
+            others.update(each for each in vectors.words if each[:1].lower() == word[:1].lower())
         for index, own_word in enumerate(vectors.words):
             if own_word == word:
                 by_word.append(_embedded(vectors, index))
             elif vectors.record.tokens[vectors.positions[index]] in forms:
                 by_form.append(_embedded(vectors, index))
-    return by_word or by_form
+    if not (found := by_word or by_form):
+        advice = did_you_mean(word, others)
+        if "," in word:
+            advice = " Name one word. A target word of `elmo usages` has all its forms."
+        paths = ", ".join(map(str, files.paths))
+        raise InputError(f"{paths}: {word!r} does not occur.{advice}")
+    return found
 
 
 def _embedded(vectors: Vectors, index: int) -> EmbeddedOccurrence:

@@ -9,7 +9,7 @@ import numpy as np
 from elmo_cli.analysis.occurrences import EmbeddedOccurrence, VectorFiles, as_files, find_word
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.errors import InputError, check_choice, check_type, counted, load_extra
+from elmo_cli.errors import InputError, check_choice, check_type, counted, ignore, load_extra
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers
 
@@ -40,7 +40,7 @@ def plot_occurrences(
     clusters: int | None = None,
     layers: Layers | None = None,
     overwrite: bool = False,
-    on_step: Callable[[str], object] = lambda step: None,
+    on_step: Callable[[str], object] | None = None,
 ) -> Picture:
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
@@ -68,6 +68,7 @@ def plot_occurrences(
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
     files = as_files(files)
+    on_step = on_step or ignore
     on_step("reading")
     found = find_word(files, word, layers)
     paths = list(map(str, files.paths))
@@ -111,8 +112,6 @@ def _check_number(
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
-        if "," in word and not n_occurrences:
-            advice = ". Name one word. A target word of `elmo usages` has all its forms."
         raise InputError(f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}")
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputNameError, counted
+from elmo_cli.errors import InputError, OutputNameError, SettingsError, counted, ignore
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
@@ -60,8 +60,8 @@ class Averaging:
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
-            expected = f"{self.min_count:,} (min_count) or more"
-            raise InputError(f"at_most: expected {expected}, found {self.at_most:,}")
+            expected = f"expected --min-count ({self.min_count:,}) or more"
+            raise SettingsError(f"--at-most: {expected}, found {self.at_most:,}")
 
 
 def write_token_vectors(
@@ -72,7 +72,7 @@ def write_token_vectors(
     model: str | Path | ModelFiles | None = None,
     device: Device = "cpu",
     overwrite: bool = False,
-    on_progress: OnProgress = lambda n_words: None,
+    on_progress: OnProgress | None = None,
 ) -> int:
     """Write the vectors of the words in a file.
 
@@ -106,9 +106,9 @@ def write_token_vectors(
         vocabulary = read_vocabulary(files.vocabulary)
         check_softmax(files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim)
         vectors = read_word_vectors(files.softmax, vocabulary.indices(words))
-        on_progress(len(words))
+        (on_progress or ignore)(len(words))
     else:
-        vectors = _encoder_vectors(words, files, choose_device(device), on_progress)
+        vectors = _encoder_vectors(words, files, choose_device(device), on_progress or ignore)
     _write(output, words, vectors, None)
     return len(words)
 
@@ -150,7 +150,7 @@ def write_average_vectors(
     settings: TextSettings | None = None,
     averaging: Averaging | None = None,
     overwrite: bool = False,
-    on_progress: OnProgress = lambda n_tokens: None,
+    on_progress: OnProgress | None = None,
 ) -> int:
     """Write the mean vectors of words over their occurrences in a corpus.
 
@@ -186,7 +186,7 @@ def write_average_vectors(
     def sentences() -> Iterator[Sentence]:
         with open_records(text, expected, ids="none") as (records, *_):
             for record in records:
-                on_progress(len(record.tokens))
+                (on_progress or ignore)(len(record.tokens))
                 yield from record.split()
 
     averaging = averaging or Averaging()

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from elmo_cli.atomic import check_not_read
 from elmo_cli.cli.messages import report_run, verbosity_options
-from elmo_cli.errors import SettingsError
+from elmo_cli.errors import SettingsError, option_names
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 from elmo_cli.settings import settings_from
 
@@ -66,6 +66,19 @@ class Option(click.Option):
             ctx.params[str(self.name)] = self.value_if_absent
         for other in self._fulfilled(ctx, self.excludes) if self.excludes else ():
             raise click.UsageError(f"choose one of {self._shown(ctx)} and {other}", ctx)
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the value; see `click.Option`. An error describes the numbers in words."""
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if not isinstance(kind := self.type, (click.IntRange, click.FloatRange)):
+                raise
+            text = f"expected a {'whole ' * isinstance(kind, click.IntRange)}number "
+            text += f"{'above' if kind.min_open else 'of at least'} {kind.min}"
+            if kind.max is not None:
+                text += f" and {'below' if kind.max_open else 'of at most'} {kind.max}"
+            raise click.BadParameter(f"{text}, found {value!r}", ctx, self) from None
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Return the name of the option, with its variable, for errors; see `click.Option`."""
@@ -170,7 +183,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
         try:
-            return super().invoke(ctx)
+            with option_names(offered={name for each in self.params for name in each.opts}):
+                return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(str(error), ctx) from None
 

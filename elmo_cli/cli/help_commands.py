@@ -3,15 +3,16 @@
 import platform
 import re
 from pathlib import Path
-from typing import Final
 
 import click
 from click.shell_completion import get_completion_class
 
 from elmo_cli.cli.command import command
+from elmo_cli.errors import did_you_mean
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
+from elmo_cli.text.input_formats import FORMATS
+from elmo_cli.text.tokenizers import TOKENIZERS
 from elmo_cli.version import __version__
-
-_FORMATS: Final = Path(__file__).with_name("formats.txt")
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
@@ -32,22 +33,36 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help formats
     """
     parent = ctx.find_root()
-    if topic == "formats":
-        click.echo(_FORMATS.read_text(encoding="utf-8"), nl=False)
+    shared = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
+    if topic is not None and topic.lower().removesuffix("s") in shared:
+        click.echo(Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"), nl=False)
         return
     if topic is not None:
         assert isinstance(parent.command, click.Group)
-        _, found, _ = parent.command.resolve_command(parent, [topic])
-        assert found is not None
+        found = parent.command.get_command(parent, topic)
+        if found is None:
+            raise click.UsageError(_no_topic(parent, parent.command, topic.lower()), parent)
         parent = found.make_context(topic, [], parent, resilient_parsing=True)
     click.echo(parent.get_help())
 
 
+def _no_topic(ctx: click.Context, group: click.Group, topic: str) -> str:
+    """Return the error for a topic without a help. It may be the name of an option."""
+    name, topics = f"--{topic.lstrip('-').replace('gpu', 'device')}", [*group.commands, "formats"]
+    commands = filter(None, (group.get_command(ctx, each) for each in group.commands))
+    having = [str(each.name) for each in commands if any(name in of.opts for of in each.params)]
+    if having:
+        see = f"{', '.join(having)}: see `elmo help {having[0]}`."
+        return f"{topic}: not a command. {name} is an option of {see}"
+    question, choices = did_you_mean(topic, topics), ", ".join(topics)
+    return f"{topic}: no such topic.{question} Choose one of {choices}."
+
+
 @command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete `elmo` with TAB.
+    """Print the script that lets SHELL (bash, zsh or fish) complete `elmo` with TAB.
 
     Commands, options, files, columns, models, formats, layers and devices are completed.
     For zsh, write the script to a file _elmo in any folder of $fpath.

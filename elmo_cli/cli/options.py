@@ -21,10 +21,7 @@ from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
-
-
-# Names of the parameters whose files have columns.
-_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")
+_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")  # have columns
 
 
 def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionItem]:

@@ -142,7 +142,7 @@ class LanguageModel:
         self,
         sentences: Iterable[Text],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        is_ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences, in its order.
 
@@ -173,7 +173,7 @@ class LanguageModel:
         *,
         directions: Sequence[int] = BOTH,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        is_ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[_Result]:
         """Compute one result per sentence of a stream, in its order, from the top layer.
 
@@ -195,7 +195,7 @@ class LanguageModel:
             partial(self.engine.compute, compute=compute_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
-            ends_window=lambda sentence: not is_ready(),
+            ends_window=lambda sentence: is_ready is not None and not is_ready(),
         )
         return (result_or_raise(result) for _, results in windows for result in results)
 

@@ -132,7 +132,7 @@ def measure_surprisal(
     model: LanguageModel,
     sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
-    is_ready: Callable[[], bool] = lambda: True,
+    is_ready: Callable[[], bool] | None = None,
     *,
     backward: bool = False,
     with_entropy: bool = False,
@@ -160,7 +160,7 @@ def measure_directions(
     model: LanguageModel,
     sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
-    is_ready: Callable[[], bool] = lambda: True,
+    is_ready: Callable[[], bool] | None = None,
     *,
     direction: Direction = "both",
     with_entropy: bool = False,
@@ -267,7 +267,7 @@ class SurprisalTable:
         model: LanguageModel,
         records: Iterable[Record],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        is_ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
         """Measure the units of a stream of records, whose texts have the words or regions."""
         measure = partial(

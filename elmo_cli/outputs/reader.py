@@ -339,13 +339,14 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
     for path, attributes in described:
         for name in names:
             there, here = first.get(name, "none"), attributes.get(name, "none")
+            if name == "tokenizer":  # Its name includes its normalization.
+                there, here = (recorded_tokenizer(e) or "whitespace" for e in (first, attributes))
             if there != here:
-                same = recorded_tokenizer(first) or "whitespace"
                 raise errors.InputError(
                     f"{first_path} and {path} cannot be read together: {option_name(name)} is "
                     f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}."
-                    + f" Write {path} with --tokenizer {same}."
-                    * (name in ("tokenizer", "normalization"))
+                    + f" Write {path} with --tokenizer {there}."
+                    * (name == "tokenizer")
                 )
 
 

@@ -339,10 +339,12 @@ def open_records(
 
 
 def _make_report(text: TextInput, expected: Expected) -> InputReport:
-    is_text = text.format.name == TEXT.name and not text.settings.paragraphs
+    has_lines = text.format.name == TEXT.name
+    is_text, has_columns = has_lines and not text.settings.paragraphs, text.format.has_columns
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(is_text, is_split_at_spaces and not text.format.has_tokens, expected)
-    sample.is_table = text.format.has_columns and text.tokenizer.splits_by is None
+    sample.is_table = has_columns
+    sample.is_whole = text.tokenizer.splits_by is None and (has_columns or has_lines)
     return InputReport(sample, text.format.number_unit)
 
 

@@ -33,6 +33,7 @@ from functools import lru_cache
 from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple
 
+from elmo_cli.errors import is_offered
 from elmo_cli.text.records import (
     ALL_COLUMNS,
     TOKENS_COLUMN,
@@ -241,7 +242,7 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        remedy = f"Choose one with {settings.text_option}."
+        remedy = f"Choose one with {settings.text_option}{or_word_column([*row], settings)}."
         error = f"expected a field {names}, found {_shown_fields(row)}. {remedy}"
     if name is None or error is not None:
         return Record("", [], identifier), error
@@ -265,6 +266,15 @@ def row_record(
     if settings.keep_columns == ALL_COLUMNS:
         columns = [each for each in row if each not in (name, settings.id_name)]
     return record._replace(columns={each: row.get(each) for each in columns}), None
+
+
+def or_word_column(names: Sequence[str], settings: TextSettings) -> str:
+    """Return advice for a table that has a column of words instead of texts, or an empty text."""
+    name = next((each for each in names if each.lower() in ("word", "words", "token")), None)
+    is_named = settings.text_column is not None or settings.word_column is not None
+    if name is None or is_named or not is_offered("--word-column"):
+        return ""
+    return f", or if each row is a word, use --word-column {name} and --id-column for its text"
 
 
 def _row_id(row: Mapping[str, Any], settings: TextSettings) -> tuple[str | None, str | None]:

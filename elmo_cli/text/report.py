@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from elmo_cli.errors import counted
+from elmo_cli.errors import counted, is_offered
 from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.sources import BYTE_ORDER_MARK
@@ -53,7 +53,8 @@ class Sample:
     lines: dict[int, str] = field(default_factory=dict)
     """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
-    is_table: bool = False  # True if each row has a text, which is not split into sentences
+    is_table: bool = False
+    is_whole: bool = True  # True if each line or text is one record, which may be a passage
 
     @property
     def texts(self) -> list[str]:
@@ -178,31 +179,33 @@ _PASSAGE: Final = (
     r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
 """Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
+_TOKENIZED_PASSAGE: Final = r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 
 
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
-    """Return the first texts of a table that match, if they are enough of them."""
+    """Return the first texts that match, if they are enough of them."""
     found = [text for text in map(str.strip, sample.texts) if re.fullmatch(pattern, text)]
-    is_read = sample.is_table or (sample.is_text and pattern == _SEQUENCE)
-    return found if is_read and len(found) >= max(least, share * len(sample.texts)) else []
+    return found if sample.is_whole and len(found) >= max(least, share * len(sample.texts)) else []
 
 
 def only_numbers(sample: Sample) -> str | None:
     """Return a warning if a column has numbers in place of texts."""
-    if not (numbers := _matching(sample, r"[-+]?\d[\d.,]*", least=1, share=1)):
+    numbers = _matching(sample, r"[-+]?\d[\d.,]*", least=1, share=1)
+    if not numbers or not sample.is_table:
         return None
     return f"the texts of the table are numbers ({numbers[0]}). Choose another with --text-column."
 
 
 def words_as_texts(sample: Sample) -> str | None:
     """Return a warning for rows that seem to be the words of running text."""
-    words = _matching(sample, r"\S+", least=10, share=0.95)
+    words = _matching(sample, r"\S+", least=10, share=0.95) if sample.is_table else []
     n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
     if not 0 < n_ends <= len(words) / 3:  # All answers such as `Yes.` end a sentence.
         return None
+    remedy = "use --word-column" if is_offered("--word-column") else "join them to sentences first"
     return (
         f"{len(words):,} of the first {len(sample.texts):,} texts are single words "
-        f"({' '.join(words[:3])}). If they are the words of a text, use --word-column."
+        f"({' '.join(words[:3])}). If they are the words of a text, {remedy}."
     )
 
 
@@ -228,11 +231,14 @@ def sequences_as_words(sample: Sample) -> str | None:
 
 
 def sentences_in_texts(sample: Sample) -> str | None:
-    """Return a warning if many texts of a table contain several sentences."""
-    if not (passages := _matching(sample, _PASSAGE, least=5, share=0.3)):
+    """Return a warning if many texts of a table, or lines of a text, contain several sentences."""
+    pattern = _PASSAGE if sample.is_table else f"{_PASSAGE}|{_TOKENIZED_PASSAGE}"
+    passages = _matching(sample, pattern, least=max(2, min(5, len(sample.texts))), share=0.3)
+    if not passages or hard_wrapping(sample) or not is_offered("--split-sentences"):
         return None
+    unit = "texts" if sample.is_table else "lines"
     return (
-        f"{len(passages):,} of the first {len(sample.texts):,} texts contain several sentences, "
+        f"{len(passages):,} of the first {len(sample.texts):,} {unit} contain several sentences, "
         "but the model was trained on single sentences. Use --split-sentences."
     )
 

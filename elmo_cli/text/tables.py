@@ -19,7 +19,7 @@ from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.parsers import Entry, row_record
+from elmo_cli.text.parsers import Entry, or_word_column, row_record
 from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
 from elmo_cli.text.tokenizers import Tokenizer
@@ -137,7 +137,8 @@ def choose_columns(
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
         option = "--word-column" if settings.word_column else settings.text_option
-        raise TableError(f"no column {text_names}. {listing} Choose one with {option}.")
+        remedy = f"Choose one with {option}{or_word_column(names, settings)}."
+        raise TableError(f"no column {text_names}. {listing} {remedy}")
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
         missing = f"no column {settings.id_column!r}. {listing}"

@@ -20,8 +20,11 @@ from typing import Any, Final
 
 from elmo_cli.errors import SettingsError, check_type, first_line, load_extra
 
+logger = logging.getLogger(__name__)
+
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
+_WITH_LETTERS: Final = ("cjk", "ja", "ko")  # languages whose letters Moses knows, without rules
 _SEGMENTERS: Final = (["char"], ["jieba"])  # segmenters of Chinese that may follow `spacy:zh:`
 _VERBATIM: Final = "verbatim"
 _FULL_WIDTH: Final = ("ja", "zh")  # languages that have some of `MARKS` as marks of their own
@@ -86,12 +89,12 @@ def make_tokenizer(
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS
     if kind not in TOKENIZERS or len(codes) > (kind in _WITH_LANGUAGE) + is_segmented:
         raise SettingsError(
-            f"--tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with moses or "
-            "spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
+            f"--tokenizer {name!r}: unknown. Use {', '.join(TOKENIZERS)}, or a language with moses "
+            "or spacy, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba."
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
-        raise SettingsError(f"--language {code!r}: expected its code in ISO 639, such as fr")
+        raise SettingsError(f"--language {code!r}: not a code of ISO 639. Use one such as fr.")
     if split_sentences:
         _load_sentencex()
     splits_by = code if split_sentences else None
@@ -148,7 +151,12 @@ def split_residues(sequence: str) -> list[str]:
 
 def _moses(language: str) -> Callable[[str], list[str]]:
     from sacremoses import MosesTokenizer
+    from sacremoses.corpus import NonbreakingPrefixes
 
+    if language not in (*NonbreakingPrefixes().available_langs, *_WITH_LETTERS):
+        problem = "Moses has no rules for this language, so those of English are used"
+        remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
+        logger.warning("Warning: tokenizer moses:%s: %s. %s", language, problem, remedy)
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
@@ -163,7 +171,10 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
         reason = first_line(error)
         if segmenter is not None and isinstance(error, ModuleNotFoundError):
             reason += f". Install it with `pip install {segmenter}`."
-        raise SettingsError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
+        problem = f"spaCy cannot make it: {reason}"
+        if "E048" in reason:
+            problem = "spaCy does not support this language. Check the code, or use moses."
+        raise SettingsError(f"tokenizer spacy:{language}: {problem}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
 

@@ -70,6 +70,7 @@ def test_the_old_name_of_jsonl_is_read() -> None:
 
 def test_formats_are_a_topic_of_help() -> None:
     topic = elmo("help", "formats").stdout
+    assert elmo("help", "tokenizers").stdout == elmo("help", "csv").stdout == topic
     for name, each in FORMATS.items():
         assert re.search(
             rf"^  {name} .*{re.escape(', '.join(each.suffixes))}$", topic, re.MULTILINE

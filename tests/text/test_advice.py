@@ -61,7 +61,7 @@ RESIDUES = (
     "residues, use --tokenizer residues."
 )
 SEVERAL = (
-    "6 of the first {} texts contain several sentences, but the model was trained on single "
+    "{} of the first {} {} contain several sentences, but the model was trained on single "
     "sentences. Use --split-sentences."
 )
 PUNCTUATION = (
@@ -104,9 +104,16 @@ WARNED: list[tuple[str, tuple[str | Expected, ...], str]] = [
     ),
     (table(*SEQUENCES), ("csv",), RESIDUES.format("texts")),
     ("\n".join(SEQUENCES), (), RESIDUES.format("texts")),
-    (table(*PASSAGES), ("csv",), SEVERAL.format(6)),
-    (table(*("She left. He ran.", "I like it. You do.") * 3), ("csv",), SEVERAL.format(6)),
-    (table(*PASSAGES, *["One sentence here."] * 14), ("csv",), SEVERAL.format(20)),
+    (table(*PASSAGES), ("csv",), SEVERAL.format(6, 6, "texts")),
+    (
+        table(*("She left. He ran.", "I like it. You do.") * 3),
+        ("csv",),
+        SEVERAL.format(6, 6, "texts"),
+    ),
+    (table(*PASSAGES, *["One sentence here."] * 14), ("csv",), SEVERAL.format(6, 20, "texts")),
+    ("He left. She ran.\n" * 6, ("text", UNKNOWN, "moses"), SEVERAL.format(6, 6, "lines")),
+    (f"{SENTENCE * 9} and\n" * 100, (), SEVERAL.format(100, 100, "lines")),
+    ("“ Go ! ” He left .\nHe ran .\n" * 6, ("text",), SEVERAL.format(6, 12, "lines")),
     (
         table("If If you you were were north, north,", "to to journey journey"),
         ("csv",),
@@ -188,7 +195,7 @@ GOOD: dict[str, tuple[str | Expected, ...]] = {
     f"{SENTENCE.strip()}\n" * 100: (),
     HEADLINES: (),
     "word\n" * 100: (),
-    f"{SENTENCE * 9} and\n" * 100: (),
+    "Mr. Poe left .\nHe met J . K . Lee .\nIt rained . She ran .\n" + 5 * "It did .\n": (),
     # Tokens and marks
     "We sat by the river .\n": (),
     "a b Mr. d\n" + 17 * "e " + "\n": (),

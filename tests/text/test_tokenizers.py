@@ -180,9 +180,19 @@ def test_a_language_that_spacy_does_not_know_is_an_error() -> None:
     require("spacy")
     with pytest.raises(InputError) as caught:
         make_tokenizer("spacy:zz")
-    message = "tokenizer spacy:zz: spaCy cannot make it: [E048] Can't import language zz"
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
+    problem = "tokenizer spacy:zz: spaCy does not support this language."
+    assert str(caught.value) == f"{problem} Check the code, or use moses."
+
+
+def test_a_language_without_rules_of_moses_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    require("moses")
+    assert tokenize("Dr. Lee left.", "moses:zz") == ["Dr.", "Lee", "left", "."]
+    remedy = "Check the code, or use spacy:zz if spaCy supports it."
+    problem = "Moses has no rules for this language, so those of English are used."
+    assert caplog.messages == [f"Warning: tokenizer moses:zz: {problem} {remedy}"]
+    caplog.clear()
+    assert all(tokenize("a", name) for name in ("moses:de", "moses:ja", "moses:ko"))
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,12 @@ def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.Monkey
 
 def test_train_reports_wrong_usage() -> None:
     assert_misused(elmo(*COMMAND), "give --preset, --options-file or --init-from")
-    for name, value, allowed in (("dropout", "1", "0<=x<1"), ("learning-rate", "0", "x>0")):
+    for name, value, allowed in (
+        ("dropout", "1", "of at least 0 and below 1"),
+        ("learning-rate", "0", "above 0"),
+    ):
         result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
-        message = f"Invalid value for '--{name}': {float(value)} is not in the range {allowed}."
+        message = f"Invalid value for '--{name}': expected a number {allowed}, found '{value}'"
         assert_misused(result, message)
 
 
