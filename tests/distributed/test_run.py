@@ -161,7 +161,8 @@ def test_a_line_that_is_not_utf8_fails_its_part() -> None:
     result = elmo(*RUN)
     assert result.exit_code == 1
     assert "text.txt, line 41, column 5: not valid UTF-8" in result.stderr
-    assert result.stderr.endswith("out: 1 part missing. Give the same command to try again.\n")
+    remedy = "Give the same command to try again, or repair the input for another folder."
+    assert result.stderr.endswith(f"out: 1 part missing. {remedy}\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr) == (1, "")
     assert status.stdout.startswith("out: 9 of 10 parts\n")

@@ -94,7 +94,7 @@ WITHOUT_MODEL = (
     ("content", "message"),
     [
         (archive({"text.doc": b""}), re.escape(WITHOUT_MODEL) + "$"),
-        (OPTIONS, ": expected a name, a folder or a zip file, found another"),
+        (OPTIONS, ": cannot unpack the zip file: File is not a zip file. Download it again, or"),
         (
             archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS))),
             ": cannot unpack the zip file: Bad CRC-32 .*$",
