@@ -185,4 +185,5 @@ def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     messages.say(f"Wrote {folder}: {done}, {speed}")
     if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
         missing = f"{counted(counts.n_parts - counts.n_done, 'part')} missing"
-        raise click.ClickException(f"{folder}: {missing}. Give the same command to try again.")
+        remedy = "Give the same command to try again, or repair the input for another folder."
+        raise click.ClickException(f"{folder}: {missing}. {remedy}")

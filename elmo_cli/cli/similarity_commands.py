@@ -317,7 +317,8 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise
-        problem = f"the model of {files.paths[0]}: {str(error).removesuffix('.')}"
+        reason = str(error).partition(". ")[0].removesuffix(".")  # --model is the only remedy.
+        problem = f"the model of {files.paths[0]}: {reason}"
         raise ModelError(f"{problem}. Give its new path with --model.") from None
 
 

@@ -25,7 +25,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
 _BELOW_ONE = click.FloatRange(0, 1, max_open=True)
 
-_file = partial(option, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_file = partial(option, type=click.Path(path_type=Path))
 
 
 def _training(name: str, **settings: Any) -> Decorator:

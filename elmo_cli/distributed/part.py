@@ -75,9 +75,9 @@ def embed_part(
     parts, there = Folder(folder), PartResult(part.number, worker_name())
     if _is_there(parts, key, part):
         return there
+    engine = load_for_worker(replace(settings.model, device=str(device)))
     try:
         column_types = read_column_types(parts, key.sha256)
-        engine = load_for_worker(replace(settings.model, device=str(device)))
         expected = key.attributes["model_sha256"]
         if engine.content_sha256 != expected:
             raise WeightsError(

@@ -64,9 +64,10 @@ def embed_on_ray(
 ) -> Iterator[PartResult | None]:
     """Embed parts by workers of Ray; see `workers.Workers`."""
     ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
+    name = "--address" if resources.address else "RAY_ADDRESS"
     # Ray prints which workers died. Its processes end with the thread that has started them.
     with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
-        _connect(ray, address, starter)
+        _connect(ray, name, address, starter)
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
             if address is None or resources.workers is None:  # Otherwise nodes may join later.
@@ -145,7 +146,7 @@ def load_ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
+def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> None:
     """Connect to a cluster, or start one here, in a thread without handlers of signals."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
@@ -154,14 +155,14 @@ def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
         try:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
         except Exception as error:
-            reason = errors.first_line(error)
+            reason = errors.first_line(error).removesuffix(".")
             if isinstance(error, TimeoutError):
                 reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
             elif isinstance(error, OSError):
                 reason = error.strerror or reason
             raise errors.ElmoError(
-                f"--address {address}: cannot connect to a Ray cluster: {reason}. Without "
-                "--address, the run starts its own."
+                f"{name} {address}: cannot connect to a Ray cluster: {reason}. Without "
+                f"{name}, the run starts its own."
             ) from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.

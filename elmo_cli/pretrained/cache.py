@@ -89,7 +89,7 @@ def download_file(
     for url in urls:
         host = urlsplit(url).netloc or url
         if errors:
-            logger.info("cannot download %s: %s", destination.name, errors[-1])
+            logger.info("%s", errors[-1])
         logger.info("Downloading %s from %s", destination.name, host)
         try:
             with renamed(destination, unfinished):
@@ -99,11 +99,16 @@ def download_file(
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise not_written(destination, error) from None
-            reason = str(error.reason) if type(error) is URLError else first_line(error)
-            reason = reason.removeprefix(f"{unfinished}: ").removesuffix(".")
-            errors.append(f"{reason.removeprefix(f'{destination.name}: ')} ({host})")
+            reason = _reason(error).removeprefix(f"{unfinished}: ").removesuffix(".")
+            reason = reason.removeprefix(f"{destination.name}: ")
+            errors.append(f"cannot download {destination.name} from {host}: {reason}")
     advice = advice or "If you can get the file elsewhere, give its path in place of the URL."
-    raise ModelError(f"cannot download {destination.name}: {errors[-1]}. {advice}")
+    raise ModelError(f"{errors[-1]}. {advice}")
+
+
+def _reason(error: Any) -> str:
+    cause = error.reason if type(error) is URLError else error
+    return getattr(cause, "strerror", None) or first_line(cause)
 
 
 def not_written(path: Path, error: OSError) -> ModelError:
@@ -155,7 +160,7 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
     scheme = url.lower().partition(":")[0]
     is_allowed = scheme == "http" and os.environ.get("ELMO_ALLOW_HTTP") == "1"
     if not (is_allowed or scheme == "https" or (scheme == "file" and allow_file)):
-        advice = "Set ELMO_ALLOW_HTTP=1 to allow http." if scheme == "http" else "Use https."
+        advice = "Set ELMO_ALLOW_HTTP=1 for http." if scheme == "http" else "Use https or a path."
         raise ModelError(f"{shown(url)}: not an https URL. {advice}")
 
 
@@ -323,9 +328,8 @@ def _get_from_mirror(
         role, url = role_of(name), f"{address}/{quote(model.name)}/{quote(name)}"
         if not (candidates(folder, role) if role else (folder / name).exists()):
             check = partial(check_file, role=role, expected_sha256=model.known_sha256(name))
-            advice = f"Make sure that {url} exists, or unset ELMO_MIRROR"
-            settings: dict[str, Any] = {"advice": advice, "max_bytes": _max_bytes(role, model)}
-            download_file([url], folder / name, check, allow_file=True, **settings)
+            advice, n = "Correct the mirror, or unset ELMO_MIRROR", _max_bytes(role, model)
+            download_file([url], folder / name, check, allow_file=True, advice=advice, max_bytes=n)
 
 
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
@@ -365,7 +369,9 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
         raise ModelError(f"{archive}: {problem}. {remedy}") from None
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
+        problem = f"cannot unpack the zip file: {first_line(error).removesuffix('.')}"
+        remedy = "Download it again, or unpack it yourself, and give the folder."
+        raise ModelError(f"{archive}: {problem}. {remedy}") from None
 
 
 def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
@@ -401,6 +407,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
     except Exception as error:  # The errors of the network differ between versions.
-        reason = first_line(error.__cause__ or error)
-        raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
+        reason = _reason(error.__cause__ or error).removesuffix(".")
+        problem = f"{name}: cannot download from the hub: {reason}"
+        raise ModelError(f"{problem}. If you have a copy, give its path.") from None
     return read_folder(Path(folder), name)

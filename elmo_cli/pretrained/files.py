@@ -159,12 +159,12 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(paths) > 1:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
-        kind = ModelError if all(by_role.values()) else MissingModelError
         found = " and ".join(errors)
         problem = f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
         for path in sorted(folder.glob("*")):
             check_kind(path, f"{problem}. {path.name} is")
-        raise kind(problem)
+        several = f"{problem}. Give the two files instead of the folder."
+        raise ModelError(several) if all(by_role.values()) else MissingModelError(problem)
     (options,), (weights,) = by_role.values()
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     paths = [options, weights, *filter(None, (vocabulary, softmax))]
@@ -206,18 +206,20 @@ def check_sha256(path: Path, expected: str | None) -> None:
     """Raise a `ModelError` if a file has another SHA-256 than the expected one; None fits all."""
     if expected is not None and (digest := sha256(path)) != expected:
         name = path.name.removeprefix(".partial.")
-        raise ModelError(f"{name}: wrong content: the SHA-256 must be {expected}, not {digest}.")
+        problem = f"wrong content: the SHA-256 must be {expected}, not {digest}"
+        raise ModelError(f"{name}: {problem}. Download it again.")
 
 
 def check_file(path: Path, role: str | None, expected_sha256: str | None = None) -> None:
     """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
     check_sha256(path, expected_sha256)
+    if path.suffix != ".pkl":
+        check_kind(path)
     if role == "options":
         model_options.read_options(path)
     elif role == "vocabulary":
         read_vocabulary(path)
     elif role is not None and path.suffix != ".pkl":
-        check_kind(path)
         from elmo_cli.model.weights import open_tensors
 
         with open_tensors(path):

@@ -9,7 +9,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import ElmoError, MissingModelError, ModelError, SettingsError, check_type
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
 logger = logging.getLogger(__name__)
+_HUB_NAME: Final = re.compile(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)")
 
 
 def choose_model(
@@ -192,11 +193,10 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     check_kind(path)
     if not os.path.isfile(path):
         raise no_such_model(name, source)
-    if not zipfile.is_zipfile(path):
-        raise ModelError(
-            f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
-            "that has the options.json and the weights of the model."
-        )
+    if path.suffix != ".zip" and not zipfile.is_zipfile(path):
+        problem = "expected a name, a folder or a zip file, found another file"
+        remedy = "Give the folder that has the options.json and the weights of the model."
+        raise ModelError(f"{path}: {problem}. {remedy}")
     return read_folder(cache.unpacked(path), str(name))
 
 
@@ -204,7 +204,7 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
     check_type("name", name, (str, os.PathLike), "a name or a path")
     is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
-    if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
+    if not is_known and _HUB_NAME.match(str(name)):
         in_hub = cache.HUB_PREFIX + str(name).removeprefix(cache.HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
     if revision is not None:
@@ -216,7 +216,7 @@ def known_model(name: str) -> PublishedModel:
     """Return the published model with a name; raise a `ModelError` for an unknown name."""
     model = published_model(name)
     if model is None:
-        raise no_such_model(name)
+        raise no_such_model(name, takes_path=False)
     return model
 
 
@@ -235,7 +235,7 @@ def remove_model(name: str) -> tuple[Path, int]:
     return folder, n_bytes
 
 
-def no_such_model(name: str | Path, source: str = "") -> ModelError:
+def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True) -> ModelError:
     """Return the error for an unknown name. Its message begins with `source`."""
     text = str(name)
     looks_like_path = (
@@ -245,13 +245,18 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
         or bool(os.path.splitdrive(text)[0])
         or text.endswith((".zip", ".hdf5", ".safetensors", ".json"))
     )
-    if looks_like_path:
-        return MissingModelError(f"{source}{text}: no such model folder or zip file")
+    if takes_path and "://" in text:
+        remedy = "Use --options-file and --weight-file with the URLs of the two files."
+        return MissingModelError(f"{source}{text}: a URL is not a model. {remedy}")
+    if takes_path and looks_like_path:
+        remedy = f". If it is in the hub, use hf:{text}." if _HUB_NAME.match(text) else ""
+        return MissingModelError(f"{source}{text}: no such model folder or zip file{remedy}")
     names = [model.name for model in MODELS]
     similar = difflib.get_close_matches(text.lower(), names, n=1)
     question = f" Did you mean {similar[0]}?" if similar else ""
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder"
+    choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`)"
+    choices += ", or give the path of a folder" if takes_path else ""
     return MissingModelError(f"{source}{text}: no such model.{question} Choose one of {choices}.")
 
 

@@ -86,9 +86,8 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         problem = "models of ELMoForManyLangs cannot be saved as safetensors"
-        raise ModelError(
-            f"{files.name}: {problem}. Copy the folder {files.weights.parent} instead."
-        )
+        remedy = f"Copy the folder {files.weights.parent} instead."
+        raise ModelError(f"{files.name}: {problem}. {remedy}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("config.json", _README):

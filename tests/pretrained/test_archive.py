@@ -97,7 +97,7 @@ WITHOUT_MODEL = (
     [
         (archive({"text.doc": b""}), re.escape(WITHOUT_MODEL) + "$"),
         (NUMPY.getvalue(), ": expected options.json and a .hdf5 file, found a.npy"),
-        (OPTIONS, ": expected a name, a folder or a zip file, found another"),
+        (OPTIONS, ": cannot unpack the zip file: File is not a zip file. Download it again, or"),
         (
             archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS))),
             ": cannot unpack the zip file: Bad CRC-32 .*$",

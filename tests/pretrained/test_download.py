@@ -81,11 +81,11 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     with pytest.raises(ModelError) as caught:
         download_file([first, second], destination, read_options)
     assert str(caught.value) == (
-        "cannot download weights.hdf5: expected JSON, found an error: Expecting value: line 1 "
-        f"column 1 (char 0) ({host}). If you can get the file elsewhere, give its path in place of "
-        "the URL."
+        f"cannot download weights.hdf5 from {host}: expected JSON, found an error: Expecting "
+        "value: line 1 column 1 (char 0). If you can get the file elsewhere, give its path in "
+        "place of the URL."
     )
-    first_error = f"cannot download weights.hdf5: HTTP Error 403: Forbidden ({host})"
+    first_error = f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden"
     assert first_error in caplog.messages
 
 
@@ -124,7 +124,7 @@ def test_each_step_of_a_redirect_is_checked(
         site.put("/first", b"", redirects(step))
         site.put("/http", b"", redirects(f"{https}/target"))
         site.requests.clear()
-        with pytest.raises(ModelError, match=r"^cannot download weights.hdf5: "):
+        with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from "):
             download_file([f"{https}/first"], destination, no_check)
         assert [path for path, _ in site.requests] == ["/first"]
         assert_nothing_left(destination)
@@ -176,7 +176,7 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     monkeypatch.setattr("elmo_cli.pretrained.cache._TIMEOUT_SECONDS", 0.3)
     weights = weights_file(destination.parent.with_name("weights")).read_bytes()
     bad, good = site.put("/bad", weights, answer, answer), site.put("/good", weights)
-    with pytest.raises(ModelError, match=rf"^cannot download weights.hdf5: ({problem})"):
+    with pytest.raises(ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"):
         download_file([bad], destination, open_weights, max_bytes=10_000_000)
     assert_nothing_left(destination)
     site.requests.clear()
@@ -195,7 +195,7 @@ def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
-    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5: [^<>\n]*$"):
+    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from [^<>\n]*$"):
         download_file([url], destination, no_check)
 
 

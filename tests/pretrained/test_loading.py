@@ -169,7 +169,7 @@ def test_single_files_are_tried_after_the_archive(
     urls = {"archive": [site.url + "/gone.zip"], **published.urls}
     publish(replace(published, name="both", urls=urls), monkeypatch)
     site.answers["/weights.hdf5"] = [status(404)]
-    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5: HTTP Error 404"):
+    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from .*: HTTP Error 404"):
         find_model("both")
     assert find_model("both").weights.name == "weights.hdf5"
 
