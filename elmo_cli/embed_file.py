@@ -283,6 +283,7 @@ class _Run:
         ):
             for embedded in embedded_records:
                 self._write(embedded)
+                del embedded  # It would keep its batch in memory during the next window.
             if is_first:
                 self._log_size()
                 is_first = False

@@ -144,6 +144,7 @@ def _write(
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
+        del embedded  # It would keep its batch in memory during the next window.
     if records.error or records.progress.n_records != part.n_records:
         raise records.error or changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)

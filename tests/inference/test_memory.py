@@ -1,5 +1,6 @@
 """Batches that memory does not suffice for."""
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from runs import limit_memory
 from strategies import make_language_model, small_architecture
 
-from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
+from elmo_cli import BiLm, ElmoEmbedder, LanguageModel, engine
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
 from elmo_cli.inference.encoder import SentenceEncoder
@@ -170,3 +171,24 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
         assert_allclose(one, other, rtol=1e-6, atol=1e-6)
     with pytest.raises(ComputationError, match=r"^out of memory"):
         list(model.score([["cat"] * 10]))
+
+
+def test_embed_file_frees_a_window_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays: list[weakref.ref[Array]] = []
+    n_alive: list[int] = []
+    compute = engine.Engine.compute
+
+    def count_alive(*args: Any) -> Any:
+        n_alive.append(sum(array() is not None for array in arrays))
+        results = compute(*args)
+        arrays.extend(map(weakref.ref, results))
+        return results
+
+    monkeypatch.setattr(engine.Engine, "compute", count_alive)
+    (tmp_path / "text.txt").write_text("a b c\nd e f\ng\n" * 9)
+    embedder = ElmoEmbedder(model=TINY, batch_tokens=4)
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "out.hdf5")
+    assert len(n_alive) > 3
+    assert set(n_alive) == {0}
