@@ -119,9 +119,9 @@ class RowWriter:
             raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
-            self.like_missing.update(
-                value for value in row if isinstance(value, str) and value in LIKE_MISSING
-            )
+            texts = [value for value in row if isinstance(value, str)]
+            if not LIKE_MISSING.isdisjoint(texts):
+                self.like_missing.update(text for text in texts if text in LIKE_MISSING)
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 
@@ -140,19 +140,21 @@ def cell(value: object) -> str:
 
 def _exact(value: object) -> str:
     """Return a value as a cell, from which it can be read back."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, int):  # also a bool
         return str(int(value))
     if isinstance(value, (list, tuple, dict)):
         return _quoted(json_text(value))
-    return _quoted(str(value))
+    return "" if value is None else _quoted(str(value))
 
 
 def _quoted(text: str) -> str:
     """Return a text as a cell of CSV and TSV, in quotes if it needs them."""
+    if _QUOTED.search(text) is None:
+        return text
     doubled = text.replace('"', '""')
-    return f'"{doubled}"' if _QUOTED.search(text) else text
+    return f'"{doubled}"'
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:

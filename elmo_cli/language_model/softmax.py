@@ -38,7 +38,7 @@ BIAS: Final = "softmax/b"
 ROWS: Final = 8192  # number of words that are read together: 16 MiB of vectors of 512 values
 PREDICTIONS: Final = 1024  # number of predictions that are computed together: 32 MiB of logits
 LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
-HELD_BYTES: Final = 512 * 2**20  # maximum size that is read once; a larger softmax, per batch
+HELD_BYTES: Final = 2**30  # maximum size that is read once; a larger softmax, per batch
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""

@@ -15,7 +15,7 @@ frequency, from `frequencies`. Minus this is the surprisal of the word without a
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from typing import Final, Literal, NamedTuple
 
@@ -36,6 +36,7 @@ UnitKind = Literal["token", "word", "region"]
 SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
 """Directions of `LanguageModel.score_batch` by their name."""
 _REGION_MARK: Final = "|"
+MOST_UNITS: Final = 2**16  # whose frequencies are remembered
 
 
 class Unit(NamedTuple):
@@ -280,43 +281,53 @@ class SurprisalTable:
         )
         given = self.frequencies
         frequencies = estimate_frequencies(model.vocabulary) if given is None else given
+        frequency = lru_cache(MOST_UNITS)(partial(self._frequency, frequencies))
         for scored in score_records(records, measure):
             surprisals = _joined(scored.result)
             try:
                 units = units_of(self.unit, scored.record, with_regions=self.with_regions)
             except InputError as error:
                 raise InputError(f"record {scored.names[-1]}: {error}") from None
-            result = [self._add(unit, surprisals, frequencies) for unit in units]
+            # NumPy would take ten times as long for the few tokens of each unit.
+            tokens, *arrays = surprisals
+            lists = [[] if array is None else array.tolist() for array in arrays]
+            result = [self._add(unit, frequency, tuple(tokens), *lists) for unit in units]
             yield ScoredRecord(scored.names, scored.record, result)
 
     def _add(
-        self, unit: Unit, surprisals: Surprisals, frequencies: Mapping[str, float]
+        self,
+        unit: Unit,
+        frequency: Callable[[str, tuple[str, ...]], float | None],
+        words: tuple[str, ...],
+        known: list[bool],
+        surprisal: list[list[float]],
+        entropy: list[list[float]],
     ) -> UnitSurprisal:
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
-            nothing: list[float | None] = [None] * len(SLOTS[self.direction])
-            entropy = [] if surprisals.entropy is None else nothing
-            return UnitSurprisal(unit.number, unit.text, 0, 0, nothing, entropy, None)
+            nothing: list[float | None] = [None] * len(surprisal)
+            return UnitSurprisal(
+                unit.number, unit.text, 0, 0, nothing, nothing[: len(entropy)], None
+            )
         # The backward direction meets the last token of the unit first.
         begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
-        entropies = () if surprisals.entropy is None else surprisals.entropy
         return UnitSurprisal(
             unit.number,
             unit.text,
             n_tokens,
-            int((~surprisals.known[tokens]).sum()),
-            surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
-            [float(row[begin]) for row, begin in zip(entropies, begins, strict=False)],
-            self._frequency(unit.text, surprisals.tokens[tokens], frequencies),
+            n_tokens - sum(known[tokens]),
+            [sum(values[tokens]) for values in surprisal],
+            [values[begin] for values, begin in zip(entropy, begins, strict=False)],
+            frequency(unit.text, words[tokens]),
             unit.region,
         )
 
     def _frequency(
-        self, text: str, tokens: Sentence, frequencies: Mapping[str, float]
+        self, frequencies: Mapping[str, float], text: str, tokens: tuple[str, ...]
     ) -> float | None:
         if self.unit != "region":
             return sum_frequencies([(text, tokens)], frequencies)
-        words = find_units("word", text, tokens)
+        words = find_units("word", text, list(tokens))
         return sum_frequencies([(each.text, tokens[each.tokens]) for each in words], frequencies)
 
 
