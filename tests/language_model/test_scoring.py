@@ -130,7 +130,7 @@ def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
     assert read < 20
 
 
-def test_perplexity_is_that_of_the_scores_of_all_and_of_known_words(model_folder: Path) -> None:
+def test_perplexity_is_that_of_all_and_of_known_words(model_folder: Path) -> None:
     model = LanguageModel(model=model_folder)
     scores = [score for score in model.score(SENTENCES) if score.tokens]
     perplexity = measure_perplexity(model, SENTENCES)

@@ -55,7 +55,7 @@ del DEFAULTS["char_cnn"]["n_highway"], DEFAULTS["lstm"]["n_layers"]
     ids=["no softmax", "no projections", "bilm-tf's defaults", "words"],
 )
 def test_fine_tuning_keeps_the_weights_of_any_model(
-    content: dict[str, Any], projects: dict[str, bool]
+    content: dict[str, Any], projects: dict[str, Any]
 ) -> None:
     Path("old").mkdir()
     files = make_model(content, 0, Path("old"), **projects)
@@ -85,6 +85,7 @@ def test_fine_tuning_from_a_file_of_weights() -> None:
 def test_unusable_training_section_counts_as_missing() -> None:
     shutil.copytree(GOLDEN / "relu", "model")
     path = Path("model/options.json")
-    for training in (None, [], "carry", {}, {"state": []}):
+    sections: list[Any] = [None, [], "carry", {}, {"state": []}]
+    for training in sections:
         path.write_text(json.dumps({**json.loads(path.read_text()), "training": training}))
         assert ElmoEmbedder(model="model").state == "zero"

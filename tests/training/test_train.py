@@ -181,7 +181,7 @@ def test_train_reports_wrong_usage() -> None:
         assert_misused(result, message)
 
 
-def test_examples_of_the_training_page_run_and_print_what_it_shows() -> None:
+def test_training_page_runs_and_prints_what_it_shows() -> None:
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
     Path("tiny.json").write_text(blocks["tiny.json"])

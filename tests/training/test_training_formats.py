@@ -90,7 +90,7 @@ def test_resume_skips_records_without_their_tokens() -> None:
 
 
 @pytest.mark.parametrize("name", ["text.jsonl", "table.csv"])
-def test_validation_share_of_records_is_measured_with_their_tokens(name: str) -> None:
+def test_validation_share_keeps_the_tokens_of_records(name: str) -> None:
     write_table("table.csv")
     lines = [json.dumps({"tokens": ["a b", f"{n}"]}) for n in range(60)]
     Path("text.jsonl").write_text("\n".join(lines))
