@@ -213,8 +213,9 @@ def test_a_vector_is_the_mean_over_the_occurrences(layers: str | None, rows: lis
     counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
     for batch_tokens, at_most, min_count in ((1, 99, 1), (100, 99, 1), (100, 2, 2)):
         embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
-        limits = {"min_count": min_count, "at_most": at_most}
-        averages = average_vectors(embedder, iter(SENTENCES), layers=layers, **limits)
+        averages = average_vectors(
+            embedder, iter(SENTENCES), layers=layers, min_count=min_count, at_most=at_most
+        )
         # The most frequent words are first, then they are in the order of the text.
         words = [word for word, count in counts.items() if count >= min_count]
         assert (averages.words, averages.counts) == (words, [counts[word] for word in words])

@@ -98,7 +98,7 @@ def test_a_shard_without_rows_has_the_columns_of_the_others(
     options += "" if "pooling" in options else f" --rows {rows}"
     options += " --keep-columns all" if name not in ("in.conllu", "text") else ""
     for number in (1, 3):
-        shard = ["--shard", f"{number}/3", *options.split(), "--model", TINY]
+        shard = ["--shard", f"{number}/3", *options.split(), "--model", str(TINY)]
         assert elmo("embed", name, f"{number}.parquet", *shard).exit_code == 0
     first, last = (parquet.read_table(f"{number}.parquet") for number in (1, 3))
     assert last.num_rows == 0 < first.num_rows

@@ -198,6 +198,7 @@ def embed_in_python(table: str) -> None:
 
 def test_the_default_tokenizer_goes_by_the_input() -> None:
     text = "Don't go, ..."
+    rows: list[tuple[dict[str, Any], list[str]]]
     rows = [({"text": text}, tokenize(text)), ({"tokens": text}, text.split())]
     lists = [({"tokens": ["go,", "a b"]}, ["go,", "a b"]), ({"text": ["a b"]}, ["a b"])]
     cases = [(f"t.{name}", row, tokens) for name in NAMES for row, tokens in rows]
