@@ -201,7 +201,11 @@ def test_files_of_the_output_folder_are_left_out(
         ("a.txt", b"a\nb\nc\xff\n", ", line 3, column 2: not valid UTF-8 (byte 0xff)"),
         ("a.jsonl", b'{"text": "a"}\n\n[]\n', ", line 3: expected a JSON object, found []"),
         ("a.txt.gz", b"\x1f\x8bno gzip", ", line 1: reading failed: Compressed file ended"),
-        ("a.parquet", b"no", ": cannot read the Parquet file: Parquet magic bytes not found"),
+        (
+            "a.parquet",
+            b"no parquet",
+            ": cannot read the Parquet file: Parquet magic bytes not found",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_reported_with_its_line(
