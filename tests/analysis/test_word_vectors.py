@@ -293,7 +293,7 @@ def test_rare_words_are_skipped_and_frequent_words_limited() -> None:
     averages = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
     assert (averages.words, averages.counts) == (["the", "cat", "dog"], [3, 2, 2])
     assert_allclose(averages.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
-    with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\) or more, found 1$"):
+    with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\) or more, found"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 
