@@ -107,7 +107,7 @@ def download_file(
 
 
 def _reason(error: Any) -> str:
-    cause = error.reason if type(error) is URLError else error
+    cause: Any = error.reason if type(error) is URLError else error
     return getattr(cause, "strerror", None) or first_line(cause)
 
 

@@ -76,7 +76,7 @@ def test_the_environment_names_another_default(
         ("", "the name of the model is empty. Give a name, a folder or a zip file."),
         ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
         *(
-            (name, f"{name}: no such model folder or zip file")
+            (name, rf"{name}: no such model folder or zip file(\. If it is in the hub, use hf:.*)?")
             for name in ("./small", "models/small", "~/small", "209.zip", "w.hdf5", Path("small"))
         ),
     ],
