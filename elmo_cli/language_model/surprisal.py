@@ -36,7 +36,7 @@ UnitKind = Literal["token", "word", "region"]
 SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
 """Directions of `LanguageModel.score_batch` by their name."""
 _REGION_MARK: Final = "|"
-MOST_UNITS: Final = 2**16  # whose frequencies are remembered
+MOST_UNITS: Final = 2**16  # number of units with remembered log frequencies
 
 
 class Unit(NamedTuple):
@@ -289,9 +289,10 @@ class SurprisalTable:
             except InputError as error:
                 raise InputError(f"record {scored.names[-1]}: {error}") from None
             # NumPy would take ten times as long for the few tokens of each unit.
-            tokens, *arrays = surprisals
-            lists = [[] if array is None else array.tolist() for array in arrays]
-            result = [self._add(unit, frequency, tuple(tokens), *lists) for unit in units]
+            words, known = tuple(surprisals.tokens), surprisals.known.tolist()
+            lists = surprisals.surprisal, surprisals.entropy
+            values = [[] if array is None else array.tolist() for array in lists]
+            result = [self._add(unit, frequency, words, known, *values) for unit in units]
             yield ScoredRecord(scored.names, scored.record, result)
 
     def _add(
