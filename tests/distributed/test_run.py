@@ -270,7 +270,8 @@ def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:
     problem = "text.txt, line 41, column 5: not valid UTF-8"
     result = elmo(*RUN)
     assert (result.exit_code, problem in result.stderr) == (1, True)
-    assert result.stderr.endswith(" missing. Give the same command to try again.\n")
+    remedy = "Give the same command to try again, or repair the input for another folder."
+    assert result.stderr.endswith(f" missing. {remedy}\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr, problem in status.stdout) == (1, "", True)
     result = elmo(*RUN[:2], "skipped", *RUN[3:], "--skip-errors")
