@@ -18,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    settings = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
-    settings |= {"validation_share": 0.2}
+    settings: dict[str, Any] = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
+    settings["validation_share"] = 0.2
     expected = train("model", **settings)
     assert not Path("model/checkpoint.pt").exists()
     before = content("model")
