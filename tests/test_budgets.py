@@ -25,7 +25,7 @@ BUDGETS = {
     "pretrained": 1_260,
     "text": 2_700,
     "training": 1_985,
-    "": 2_280,
+    "": 2_290,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
 MAX_LINES = 23_500

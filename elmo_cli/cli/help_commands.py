@@ -41,21 +41,11 @@ def help(ctx: click.Context, topic: str | None) -> None:
         assert isinstance(parent.command, click.Group)
         found = parent.command.get_command(parent, topic)
         if found is None:
-            raise click.UsageError(_no_topic(parent, parent.command, topic.lower()), parent)
+            topics = [*parent.command.commands, "formats"]
+            problem = f"{topic}: no such topic.{did_you_mean(topic, topics)}"
+            raise click.UsageError(f"{problem} Choose one of {', '.join(topics)}.", parent)
         parent = found.make_context(topic, [], parent, resilient_parsing=True)
     click.echo(parent.get_help())
-
-
-def _no_topic(ctx: click.Context, group: click.Group, topic: str) -> str:
-    """Return the error for a topic without a help. It may be the name of an option."""
-    name, topics = f"--{topic.lstrip('-').replace('gpu', 'device')}", [*group.commands, "formats"]
-    commands = filter(None, (group.get_command(ctx, each) for each in group.commands))
-    having = [str(each.name) for each in commands if any(name in of.opts for of in each.params)]
-    if having:
-        see = f"{', '.join(having)}: see `elmo help {having[0]}`."
-        return f"{topic}: not a command. {name} is an option of {see}"
-    question, choices = did_you_mean(topic, topics), ", ".join(topics)
-    return f"{topic}: no such topic.{question} Choose one of {choices}."
 
 
 @command()
