@@ -222,7 +222,7 @@ def test_a_vector_is_the_mean_over_the_occurrences(layers: str | None, rows: lis
         assert averages.vectors.dtype == np.float32
         expected = [mean_by_hand(word, rows, at_most) for word in words]
         assert_allclose(averages.vectors, expected, atol=1e-6)
-    with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\) or more, found 1$"):
+    with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\)"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 

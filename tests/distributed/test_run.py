@@ -322,3 +322,13 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
 def test_an_error_is_told_to_the_letter(case: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     case.check()
+
+
+def test_the_same_command_does_only_what_is_missing() -> None:
+    Path("out/_elmo/work").mkdir(parents=True)  # left by a run killed before it had a plan
+    assert elmo(*RUN).exit_code == 0
+    before = parts_there()
+    lost = min(before)
+    Path("out", lost).unlink()
+    assert elmo(*RUN).exit_code == 0
+    assert [name for name, at in parts_there().items() if before[name] != at] == [lost]

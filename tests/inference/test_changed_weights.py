@@ -198,3 +198,14 @@ def test_changes_of_a_frozen_module_take_effect(change: Callable[[BiLm], None]) 
     assert_allclose(elmo(ids, words)["elmo_representations"][0][0].detach(), expected, atol=1e-5)
     expected = expected_layers(hub.bilm).mean(axis=0)
     assert_allclose(hub([SENTENCE])["elmo"][0].detach(), expected, atol=1e-5)
+
+
+def test_training_renews_the_copy_of_a_module() -> None:
+    elmo, ids = Elmo(model=TINY, dropout=0.0), batch_to_ids([SENTENCE])
+    elmo(ids)
+    elmo.bilm.requires_grad_(True)
+    elmo(ids)["elmo_representations"][0].sum().backward()
+    torch.optim.SGD(elmo.bilm.parameters(), lr=0.1, fused=True).step()
+    elmo.bilm.requires_grad_(False)
+    expected = expected_layers(elmo.bilm).mean(axis=0)
+    assert_allclose(elmo(ids)["elmo_representations"][0][0].detach(), expected, atol=1e-5)

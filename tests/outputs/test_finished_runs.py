@@ -1,5 +1,6 @@
 """Commands that are repeated after a run has finished, also with other inputs."""
 
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -126,3 +127,28 @@ def test_a_model_is_known_by_its_content(text: Path, tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "tanh-clip", tmp_path / "one", dirs_exist_ok=True)
     with pytest.raises(OutputError, match="other options: weights of the model"):
         ElmoEmbedder(model=tmp_path / "one").embed_file(text, tmp_path / "out")
+
+
+def test_a_run_killed_before_renaming_its_file_is_complete(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, replace = text.parent / "out", os.replace
+
+    def kill(source: Path, target: Path) -> None:
+        if target == output:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    for overwrite in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", kill)
+            with pytest.raises(KeyboardInterrupt):
+                embed(text, output, overwrite=overwrite)
+        text.write_text(LINES + "more\n")
+        if overwrite:
+            assert embed(text, output, overwrite=True).n_sentences == 6
+        else:
+            with pytest.raises(OutputError, match="out already exists, but contains only"):
+                embed(text, output)
+            text.write_text(LINES)
+            assert embed(text, output).was_complete

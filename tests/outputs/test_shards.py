@@ -162,3 +162,13 @@ def test_recipe_of_the_docs_copies_shards_to_one_file() -> None:
         for values, expected in zip(copied, whole, strict=True):
             np.testing.assert_allclose(values, expected, atol=1e-6)
         assert copied.number_of("a bank") in (2, 4, 7)  # One of the equal sentences.
+
+
+def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
+    for layout in ("allennlp", "packed"):
+        embed("text", layout, shard="2/3", layout=layout)
+        with open_activations(layout) as activations:
+            assert [activations[n].shape[1] for n in range(len(activations))] == [0, 2, 2]
+            assert activations.number_of("a bank") == 2
+    with h5py.File("allennlp") as file:
+        assert set(file) == {"1", "4", "7", "sentence_to_index"}
