@@ -183,7 +183,7 @@ def test_embed_file_frees_a_window_before_the_next(
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))
         results = compute(*args)
-        arrays.extend(map(weakref.ref, results))
+        arrays.extend(weakref.ref(array) for array in results)
         return results
 
     monkeypatch.setattr(engine.Engine, "compute", count_alive)

@@ -153,7 +153,7 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
     assert rows[1]["activations"] == [[], []]
 
 
-def test_parquet_has_groups_of_fixed_width_columns_and_attributes(
+def test_parquet_has_groups_of_fixed_width_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyarrow import parquet
