@@ -176,7 +176,7 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_before_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays: list[weakref.ref[Array]] = []
+    arrays: list[weakref.ref[Any]] = []
     n_alive: list[int] = []
     compute = engine.Engine.compute
 
