@@ -105,7 +105,7 @@ def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
         (None, {}, "^texts: expected a list, found None. Make a list.$"),
         (b"The cat", {}, "^texts: expected a list, found bytes. Put it into a list.$"),
         (Table(), {}, "^texts: expected a list, found a value of type Table. Choose one of"),
-        (TEXTS, {"tokenizer": "words"}, "--tokenizer 'words': expected whitespace"),
+        (TEXTS, {"tokenizer": "words"}, "--tokenizer 'words': unknown. Use whitespace"),
         (TEXTS, {"layers": "middle"}, "--layers 'middle': expected all"),
         (TEXTS, {"pooling": "sum"}, "pooling 'sum': unknown. Use mean"),
     ]

@@ -133,7 +133,7 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},
-            "--tokenizer 'words': expected whitespace, moses, spacy, residues, or",
+            "--tokenizer 'words': unknown. Use whitespace, moses, spacy, residues, or",
         ),
         ({"gamma": 2.0}, "--gamma requires --mix"),
     ],
