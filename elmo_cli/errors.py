@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOENT
 from importlib import import_module
+from numbers import Integral
 from typing import Any, Final
 
 _FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "use-sentence-keys")
@@ -146,7 +147,8 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
-    """Raise a `SettingsError` for a number that is too small."""
+    """Raise a `SettingsError` for a number that is too small, or for another value."""
+    check_type(name, value, Integral, "a whole number")
     if value < least:
         raise SettingsError(f"{name} {value}: expected {least} or more")
 

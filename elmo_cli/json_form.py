@@ -9,7 +9,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin
 
@@ -56,7 +56,7 @@ def _builder(form: Any) -> Callable[[Any], Any]:
     """Return the function that checks a value of JSON and builds the form from it."""
     origin, arguments = get_origin(form), get_args(form)
     if form in (int, float):
-        return _integer if form is int else _number
+        return partial(_number, form)
     if form in _NAMES:
         # Lists of tokens come through here: a call per token would take as long as all the rest.
         return lambda value: value if type(value) is form else _checked(value, (), _NAMES[form])
@@ -72,16 +72,11 @@ def _builder(form: Any) -> Callable[[Any], Any]:
     }
 
 
-def _integer(value: Any) -> Any:
-    """Check a whole number: positions and lengths have 64 bits."""
-    fits = type(value) is int and abs(value) < 2**63
-    return value if fits else _checked(value, (), _NAMES[int])
-
-
-def _number(value: Any) -> Any:
+def _number(form: type, value: Any) -> Any:
     """Check a number. JSON may write 1.0 as 1; Python also reads NaN and infinity there."""
-    is_number = type(value) in (int, float) and abs(value) <= sys.float_info.max
-    return _checked(value, (int, float) if is_number else (), _NAMES[float])
+    kinds, most = ((int,), 2**63 - 1) if form is int else ((int, float), sys.float_info.max)
+    is_number = type(value) in kinds and abs(value) <= most
+    return _checked(value, kinds if is_number else (), _NAMES[form])
 
 
 def _object_builder(form: Any) -> Callable[[Any], Any]:

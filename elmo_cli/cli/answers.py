@@ -251,6 +251,7 @@ def read_pair_table(
             return columns, error
 
     settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
+    settings = replace(settings, text_option="--text-column NAME1,NAME2")
     yield from _parsed_rows(path, settings, tokenizer, parse)
 
 

@@ -7,6 +7,7 @@ bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -35,6 +36,8 @@ def choose_device(device: Device) -> torch.device:
     chosen = _SYNONYMS.get(name, name)
     if chosen == "cpu":  # To count GPUs starts CUDA, which a process that forks must not do.
         return torch.device(chosen)
+    if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
+        raise SettingsError(f"--device {name!r}: unknown. Use auto, cpu, cuda, cuda:N or mps.")
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
         return torch.device("cuda:0" if n_gpus else "cpu")
@@ -47,8 +50,6 @@ def choose_device(device: Device) -> torch.device:
 def _explain_missing(name: str, n_gpus: int) -> str:
     if name == "mps":
         return "torch finds no Apple GPU. Use --device cpu."
-    if not name.removeprefix("cuda:").isdecimal():
-        return "unknown. Use auto, cpu, cuda, cuda:N or mps."
     if n_gpus:
         return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
     if torch.version.cuda is None and torch.version.hip is None:

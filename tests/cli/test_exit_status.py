@@ -75,6 +75,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     # What fails in a run
     "--model nothing": (1, "nothing: no such model"),
     "--device cuda:77": (1, "device 'cuda:77'"),
+    "--device tpu": (2, "device 'tpu'"),
     "--words nothing": (1, "nothing"),
     "--frequencies nothing": (1, "nothing"),
 }
