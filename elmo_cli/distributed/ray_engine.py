@@ -149,21 +149,22 @@ def load_ray() -> Any:
 def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> None:
     """Connect to a cluster, or start one here, in a thread without handlers of signals."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})
-    else:
-        try:
+    try:
+        if address is None:
+            starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})
+        else:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
-        except Exception as error:
-            reason = errors.first_line(error).removesuffix(".")
-            if isinstance(error, TimeoutError):
-                reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
-            elif isinstance(error, OSError):
-                reason = error.strerror or reason
-            raise errors.ElmoError(
-                f"{name} {address}: cannot connect to a Ray cluster: {reason}. Without "
-                f"{name}, the run starts its own."
-            ) from None
+    except Exception as error:
+        reason = errors.first_line(error).removesuffix(".")
+        if address is None:
+            remedy = "Give the same command again, or use --engine none."
+            raise errors.ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
+        if isinstance(error, TimeoutError):
+            reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
+        elif isinstance(error, OSError):
+            reason = error.strerror or reason
+        problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
+        raise errors.ElmoError(f"{problem}. Without {name}, the run starts its own.") from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
