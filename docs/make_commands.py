@@ -27,7 +27,8 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 OPTION = re.compile(
-    r"(?<![\w-])(--?[a-z][\w-]*(?: (?:carry|conllu|jsonl|none|packed|parquet|tokens)\b)?)"
+    r"(?<![\w-])(--?[a-z][\w-]*"
+    r"(?: (?:all|average|carry|conllu|jsonl|none|packed|parquet|tokens|top)\b)?)"
 )
 """Option in a help text, with a value that may follow."""
 NOTE = re.compile(r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))")
@@ -143,7 +144,8 @@ def _prose(text: str) -> str:
     if not notes:
         return "".join(parts)
     note = _escaped("; ".join(notes[::2]).replace("x>=", "at least ").replace("x>", "above "))
-    return f"{''.join(parts)} *{note[0].upper()}{note[1:]}.*"
+    note = OPTION.sub(r"`\1`", note[0].upper() + note[1:])
+    return f"{''.join(parts)} *{note}.*"
 
 
 def _escaped(text: str) -> str:

@@ -54,7 +54,7 @@ Array = NDArray[np.float32]
 
 
 class ElmoEmbedder:
-    """Turns sentences into activations, as AllenNLP's class of that name did.
+    """Embedder of sentences with one model, with the methods of AllenNLP's `ElmoEmbedder`.
 
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
@@ -111,7 +111,7 @@ class ElmoEmbedder:
     def from_pretrained(
         cls, name: str | Path, revision: str | None = None, **options: Any
     ) -> "ElmoEmbedder":
-        """Load a model by its name here, on this disk or on the Hugging Face hub.
+        """Load a model by its name, from a folder or zip file, or from the Hugging Face hub.
 
         Args:
             name: Name of a model of `elmo models`, a folder or a zip file, else `OWNER/NAME` on
@@ -390,13 +390,13 @@ class ElmoEmbedder:
         on_progress: "Callable[[Summary], object] | None" = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> "Summary":
-        """Embed a text file, one sentence per line, or FASTA into HDF5 or another format.
+        """Embed a text, a table or FASTA into HDF5 or another format.
 
         A run that was interrupted resumes from its last checkpoint when it is called again. A
         finished output of the same input and options is left unchanged.
 
         Args:
-            input_file: Path (`-` is standard input, `.gz` is decompressed) or an open text file.
+            input_file: Path, also of a compressed file, or an open text file. `-`: standard input.
             output_file_path: The file appears when it is complete; `-` is standard output.
             output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
                 `normalize` are as in `embed_sentences`.
@@ -420,7 +420,7 @@ class ElmoEmbedder:
 
         Args: Columns of a table
             text_column: Column of a table, or field of its rows, with the text or a list of
-                tokens. None is `tokens` or `text`.
+                tokens. None is `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`. Consecutive rows
                 with the same id are one text.
             id_column: Column or field with the ids. None is `id`, if there is one.

@@ -23,7 +23,7 @@ BUDGETS = {
     "model": 1_800,
     "outputs": 2_560,
     "pretrained": 1_260,
-    "text": 2_700,
+    "text": 2_705,
     "training": 1_985,
     "": 2_290,
 }

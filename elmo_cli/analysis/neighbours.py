@@ -36,11 +36,11 @@ class Similarity:
 
 
 def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
-    """Compare pairs of occurrences, from `find_occurrence`.
+    """Return the cosines of pairs of occurrences: one `Similarity` per pair.
 
     Args:
         embedder: Model. It embeds all sentences together.
-        pairs: Two occurrences each.
+        pairs: Two occurrences each, from `find_occurrence`.
     """
     embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
     results = []
@@ -107,7 +107,7 @@ def neighbours(
     device: Device = "cpu",
     is_excluded: Callable[[int, Neighbour], bool] | None = None,
 ) -> Neighbours:
-    """Find the tokens whose vectors have the largest cosines with query vectors.
+    """Return the tokens whose vectors have the largest cosines with query vectors.
 
     All tokens are compared. Each file is read once, some MB at a time.
 
@@ -200,7 +200,7 @@ def word_neighbours(
     layers: Layers | None = None,
     other_words: bool = False,
 ) -> Neighbours:
-    """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
+    """Return the neighbours of words in their sentences; or of sentences, where tokens are pooled.
 
     Args:
         embedder: Model of the files, from the same initial state.

@@ -62,7 +62,7 @@ class EmbeddedOccurrence(Occurrence):
 def find_occurrence(
     sentence: Sentence | str, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word in a sentence.
+    """Return the occurrence of a word in a sentence.
 
     Args:
         sentence: List of tokens, or a raw English sentence; see `tokenize` for other languages.

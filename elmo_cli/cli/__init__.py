@@ -24,7 +24,7 @@ from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {
-        "embed": ("embed_commands", "Embed a text or FASTA file."),
+        "embed": ("embed_commands", "Embed a text, a table or a FASTA file."),
         "distribute": ("distribute_command", "Embed a large corpus with many workers."),
     },
     "Analysis": {
@@ -210,6 +210,6 @@ Environment:
 def main() -> None:
     """Contextual word vectors from ELMo.
 
-    Every command works at once and offline, with a bundled English model. To use
-    another model, give --model.
+    A bundled English model works at once and offline. To use another model, give
+    --model.
     """

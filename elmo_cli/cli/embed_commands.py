@@ -76,7 +76,7 @@ def embed(
     $ elmo embed sentences.txt vectors.hdf5
     $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
-    $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
+    $ elmo embed corpus.txt.gz vectors.hdf5 --layers average --device cuda
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
@@ -162,7 +162,7 @@ def usages(
     \b
     $ elmo usages corpus.txt usages.parquet --words targets.txt
     $ elmo usages corpus.txt usages.npz --words targets.txt --tokenizer moses
-    $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --cuda 0
+    $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --device cuda
     $ zcat corpus.gz | elmo usages - - --words targets.txt --format jsonl | jq .word
     """
     from elmo_cli.analysis.targets import read_targets

@@ -147,10 +147,10 @@ def train(
     """Train a model on text, one sentence per line, or resume a run.
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
-    tokens are separated by white space. To use the model, give FOLDER to --model. It contains
-    options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes the
-    training. To resume after Ctrl-C or a crash, give the same command again. The perplexity
-    of the validation text is printed as JSON.
+    white space separates the tokens of a text file, and moses tokenizes tables. To use the
+    model, give FOLDER to --model. It contains options.json, weights.hdf5, vocab.txt,
+    softmax.hdf5, and card.md, which describes the training. To resume after Ctrl-C or a
+    crash, give the same command again. The validation perplexity is printed as JSON.
 
     \b
     $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output my-model

@@ -79,7 +79,7 @@ def predict_words(
     backward: bool = False,
     with_unknown: bool = False,
 ) -> list[Prediction]:
-    """Find the most probable words after each text, or in its gap.
+    """Return the most probable words after each text, or in its gap: one `Prediction` per text.
 
     After a text (before it, if `backward`), the softmax gives the probabilities, with `</S>`
     (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule from both

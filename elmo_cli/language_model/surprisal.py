@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, check_choice
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
@@ -36,7 +36,6 @@ UnitKind = Literal["token", "word", "region"]
 SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
 """Directions of `LanguageModel.score_batch` by their name."""
 _REGION_MARK: Final = "|"
-MOST_UNITS: Final = 2**16  # number of units with remembered log frequencies
 
 
 class Unit(NamedTuple):
@@ -281,7 +280,7 @@ class SurprisalTable:
         )
         given = self.frequencies
         frequencies = estimate_frequencies(model.vocabulary) if given is None else given
-        frequency = lru_cache(MOST_UNITS)(partial(self._frequency, frequencies))
+        frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
         for scored in score_records(records, measure):
             surprisals = _joined(scored.result)
             try:
@@ -306,10 +305,8 @@ class SurprisalTable:
     ) -> UnitSurprisal:
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
-            nothing: list[float | None] = [None] * len(surprisal)
-            return UnitSurprisal(
-                unit.number, unit.text, 0, 0, nothing, nothing[: len(entropy)], None
-            )
+            none: list[float | None] = [None] * len(surprisal)
+            return UnitSurprisal(unit.number, unit.text, 0, 0, none, none[: len(entropy)], None)
         # The backward direction meets the last token of the unit first.
         begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
         return UnitSurprisal(
@@ -382,6 +379,8 @@ def measure_units(
     Returns:
         One list of units per text, in its order.
     """
+    check_choice("by", by, ("token", "word", "region"))
+    check_choice("direction", direction, tuple(SLOTS))
     settings = TextSettings(
         tokenizer=tokenizer or model.files.tokenizer,
         language=language,

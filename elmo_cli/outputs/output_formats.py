@@ -34,7 +34,7 @@ FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
 """Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
+_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 KEYS: Final = "keys"  # attribute of an output with ids, where the input format does not decide

@@ -299,8 +299,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not matching:
-        names = " ".join(map(str, paths)) or "paths"
-        raise errors.MissingInputError(f"{names}: no such file of activations")
+        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
     return matching
 
 

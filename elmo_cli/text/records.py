@@ -19,7 +19,7 @@ _Item = TypeVar("_Item")
 
 _READS: Final = ("__iter__", "__getitem__")
 _REMEDIES: Final = {
-    str: " Split it first, for example by .split().",
+    str: " Tokenize it first, for example with elmo_cli.tokenize().",
     bytes: " Decode them first, for example by .decode().",
 }
 

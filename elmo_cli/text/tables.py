@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
-from elmo_cli.errors import InputError, first_line, load_extra
+from elmo_cli.errors import InputError, did_you_mean, first_line, load_extra
 from elmo_cli.text.parsers import Entry, or_word_column, row_record
 from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
@@ -139,16 +139,20 @@ def choose_columns(
         option = "--word-column" if settings.word_column else settings.text_option
         remedy = f"Choose one with {option}{or_word_column(names, settings)}."
         raise TableError(f"no column {text_names}. {listing} {remedy}")
+
+    def missing(name: str, option: str) -> TableError:
+        problem = f"no column {name!r}. {listing}{did_you_mean(name, names)}"
+        return TableError(f"{problem} Choose one with {option}.")
+
     id_name = settings.id_name if settings.id_name in names else None
     if settings.id_column and id_name is None:
-        missing = f"no column {settings.id_column!r}. {listing}"
-        raise TableError(f"{missing} Choose one with --id-column.")
+        raise missing(settings.id_column, "--id-column")
     kept_columns = settings.keep_columns
     if kept_columns == ALL_COLUMNS:
         kept_columns = tuple(name for name in names if name not in (text, id_name))
     for name in (text, *([] if id_name is None else [id_name]), *kept_columns):
         if name not in names:
-            raise TableError(f"no column {name!r}. {listing}")
+            raise missing(name, "--keep-columns")
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {listing} Rename all but one of them.")
     id_column = NO_ID if id_name is None else settings.id_column

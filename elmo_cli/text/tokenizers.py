@@ -128,7 +128,7 @@ def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:
 
 
 def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:
-    """Tokenize a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
+    """Return the tokens of a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
 
     `moses` and `spacy` make typographic quotes, dashes and the ellipsis plain first.
 
@@ -171,9 +171,8 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
         reason = first_line(error)
         if segmenter is not None and isinstance(error, ModuleNotFoundError):
             reason += f". Install it with `pip install {segmenter}`."
-        problem = f"spaCy cannot make it: {reason}"
-        if "E048" in reason:
-            problem = "spaCy does not support this language. Check the code, or use moses."
+        unknown = "spaCy does not support this language. Check the code, or use moses."
+        problem = unknown if "E048" in reason else f"spaCy cannot make it: {reason}"
         raise SettingsError(f"tokenizer spacy:{language}: {problem}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 

@@ -152,7 +152,7 @@ def test_the_remedy_of_a_message_works(
 
 
 @pytest.mark.parametrize("transcript", read_transcripts(FOLDER / "errors.txt"), ids=str)
-def test_an_error_is_told_to_the_letter(
+def test_an_error_has_this_text(
     transcript: Transcript, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--split-sentences" in transcript.command:

@@ -141,7 +141,7 @@ def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) ->
         ("cosine cat - --tokenizer whitespace", 1),
     ],
 )
-def test_a_text_is_answered_while_the_next_one_is_not_there(
+def test_each_text_is_answered_before_the_next_arrives(
     command: str, n_lines: int, tmp_path: Path
 ) -> None:
     make_language_model(small_architecture(), 1, tmp_path)

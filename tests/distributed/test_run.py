@@ -319,7 +319,7 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("case", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str)
-def test_an_error_is_told_to_the_letter(case: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_has_this_text(case: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     case.check()
 

@@ -195,7 +195,7 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(
 
 
 @pytest.mark.parametrize("case", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str)
-def test_an_error_is_told_to_the_letter(
+def test_an_error_has_this_text(
     case: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))

@@ -97,7 +97,7 @@ def test_fasta_that_is_written_is_read(
 @pytest.mark.parametrize(
     "transcript", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str
 )
-def test_an_error_is_told_to_the_letter(
+def test_an_error_has_this_text(
     transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
@@ -118,7 +118,7 @@ def test_an_error_is_told_to_the_letter(
         ),
     ],
 )
-def test_a_very_long_entry_is_told_of_in_short(name: str, text: str, message: str) -> None:
+def test_a_very_long_entry_is_shortened_in_its_error(name: str, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read(name, text)
     assert str(caught.value) == f"file, {message}"

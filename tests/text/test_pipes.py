@@ -85,7 +85,7 @@ def test_the_end_that_a_terminal_tells_of_once_is_kept() -> None:
     os.close(keyboard)
 
 
-def test_a_terminal_is_told_how_a_text_ends(
+def test_a_terminal_shows_how_a_text_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     keyboard, terminal = os.openpty()
