@@ -44,6 +44,9 @@ _PAGE: Final = """\
 </html>
 """
 _STYLE: Final[Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
     "font.size": 9,
     "pdf.fonttype": 42,  # text that can be selected
     "svg.fonttype": "none",
@@ -274,5 +277,4 @@ def _draw_sentence(
     axes.set_ylabel("bits")
     title = str(sentence.record.id or sentence.names[-1])
     title = title if sentence.record.id is not None else f"sentence {title}"
-    axes.set_title(printable(title), loc="left", fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(printable(title), fontsize=8)
