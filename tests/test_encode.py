@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from runs import assert_same_values
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import DeviceError, InputError
+from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import BATCH_TOKENS
 
 TEXTS = ["The bank, I'd say.", "", "A bank."]
@@ -112,7 +112,7 @@ def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
     for texts, options, message in wrong:
         with pytest.raises(InputError, match=message):
             embedder.encode(texts, **options)
-    with pytest.raises(DeviceError, match="unknown"):
+    with pytest.raises(InputError, match="'tpu': unknown"):
         embedder.encode(TEXTS, device="tpu")
 
 

@@ -44,8 +44,7 @@ _PAGE: Final = """\
 </html>
 """
 _STYLE: Final[Any] = {
-    "axes.spines.right": False,
-    "axes.spines.top": False,
+    **dict.fromkeys(("axes.spines.right", "axes.spines.top"), False),
     "axes.titlelocation": "left",
     "font.size": 9,
     "pdf.fonttype": 42,  # text that can be selected

@@ -119,9 +119,8 @@ class RowWriter:
             raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
-            texts = [value for value in row if isinstance(value, str)]
-            if not LIKE_MISSING.isdisjoint(texts):
-                self.like_missing.update(text for text in texts if text in LIKE_MISSING)
+            texts = [value for value in row if isinstance(value, str) and value in LIKE_MISSING]
+            self.like_missing.update(texts)
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 

@@ -62,7 +62,7 @@ def records_of(path: str) -> list[dict[str, Any]]:
     ("split", "sentences", "tokens"),
     [((), LINES, MOSES), (("--split-sentences",), SENTENCES, OF_SENTENCES)],
 )
-def test_the_tokens_that_are_embedded_are_stored_next_to_the_sentence(
+def test_the_embedded_tokens_are_stored_next_to_the_sentence(
     output: tuple[str, ...], split: tuple[str, ...], sentences: list[str], tokens: list[list[str]]
 ) -> None:
     pytest.importorskip("sentencex")
