@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import multiprocessing
+import os
 import random
 import signal
 import time
@@ -237,6 +238,12 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     server = Site()
     yield server
     server.close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return the number of workers of `-n auto`: one more than cores, because some tests wait."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
 
 
 def pytest_report_header() -> str:
