@@ -36,7 +36,7 @@ _HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type
 _LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
-_PIPE_WORDS: Final = ". Give the name of a file. Or pipe a text: `echo TEXT | elmo ... -`."
+_PIPE_WORDS: Final = ". Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
 
 
 class Pipe(io.FileIO):
