@@ -4,7 +4,6 @@ The fields of a named tuple or dataclass become a section `Attributes` of its do
 they are one list in place of a heading per field.
 """
 
-import re
 from typing import Any
 
 import griffe
@@ -64,19 +63,6 @@ ALIASES = {
 """Names of types in signatures that a reader cannot look up."""
 DEFAULTS = {"DEFAULT_BATCH_SIZE": "64", "DEFAULT_LAYERS": "'top'"}
 """Values of constants in signatures."""
-ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n|\n(?=    ))+)\n*", re.M)
-"""Section of a docstring with the arguments."""
-
-GROUPS = {
-    "Input": "input_file input_format text_column word_column id_column delimiter quotes",
-    "Sentences and tokens": "tokenizer language split_sentences paragraphs shard skip_errors",
-    "Vectors": "output_format batch_size mix gamma pooling normalize dtype",
-    "Output": (
-        "output_file_path file_format layout compression rows keep_columns forget_sentences"
-        " use_sentence_keys overwrite"
-    ),
-}
-"""Groups of parameters of `embed_file`. All others are the last group."""
 
 
 class Fields(griffe.Extension):
@@ -104,19 +90,6 @@ class Fields(griffe.Extension):
             replace_aliases(parameter.annotation)
             parameter.default = DEFAULTS.get(str(parameter.default), parameter.default)
         replace_aliases(func.returns)
-        if func.name == "embed_file" and func.docstring is not None:
-            func.docstring.value = ARGUMENTS.sub(grouped, func.docstring.value)
-
-
-def grouped(section: re.Match[str]) -> str:
-    """Return a section of arguments as a section for each group."""
-    rows: dict[str, list[str]] = {}
-    for row in re.split(r"\n(?=    \w)", section[1].rstrip()):
-        name = re.split(r"\W", row.strip())[0]
-        group = next((g for g, names in GROUPS.items() if name in names.split()), "Run")
-        rows.setdefault(group, []).append(row)
-    titles = [title for title in (*GROUPS, "Run") if title in rows]
-    return "".join(f"Args: {title}:\n" + "\n".join(rows[title]) + "\n\n" for title in titles)
 
 
 def replace_aliases(expression: Any) -> None:
