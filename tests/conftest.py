@@ -243,7 +243,10 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """Return the number of workers of `-n auto`: one more than cores, because some tests wait."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    has_mask = hasattr(os, "sched_getaffinity")
+    return 1 + (len(os.sched_getaffinity(0)) if has_mask else os.cpu_count() or 1)
 
 
 def pytest_report_header() -> str:
