@@ -67,8 +67,8 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 
 def assert_same_file(path: str | Path, expected: str | Path) -> None:
-    """Assert equal bytes if there are kernels, else equal contents."""
-    if find_kernel("step_float32"):
+    """Assert equal bytes if there are kernels or no file resumed, else equal contents."""
+    if find_kernel("step_float32") or not h5py.is_hdf5(expected):
         assert Path(path).read_bytes() == Path(expected).read_bytes()
     else:
         assert_equal(path, expected)
