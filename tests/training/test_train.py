@@ -8,20 +8,19 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 import torch
 from click.testing import Result
-from commands import assert_fails, assert_misused, elmo
+from commands import assert_fails, elmo
 from conftest import GOLDEN
 from strategies import small_architecture
 from training_runs import assert_same_weights, log_entries, train
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError, OptionsError, install_command
+from elmo_cli.errors import ModelError, OptionsError, install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -170,17 +169,6 @@ def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.Monkey
     assert not Path("new").exists()
 
 
-def test_train_reports_wrong_usage() -> None:
-    assert_misused(elmo(*COMMAND), "give --preset, --options-file or --init-from")
-    for name, value, allowed in (
-        ("dropout", "1", "of at least 0 and below 1"),
-        ("learning-rate", "0", "above 0"),
-    ):
-        result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
-        message = f"Invalid value for '--{name}': expected a number {allowed}, found '{value}'"
-        assert_misused(result, message)
-
-
 def test_training_page_runs_and_prints_what_it_shows() -> None:
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
@@ -210,46 +198,3 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
         OptionsError, match=r"^--batch-size 3: must be a multiple of the number of processes"
     ):
         train("new", state="carry", batch_size=3)
-
-
-SPECIAL = "<S>\n</S>\n<UNK>\n"
-MOSES = {"files": ("text.txt", "text.conllu"), "tokenizer": make_tokenizer("moses")}
-
-
-@pytest.mark.parametrize(
-    ("odd", "settings", "message"),
-    [
-        ("", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
-        ("\n \n", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
-        ("a b\n\xff\n", {"validation_file": "odd.txt"}, "odd.txt, line 2, column 1"),
-        (
-            "",
-            {"validation_file": None, "validation_share": 1e-6},
-            "--validation-share 1e-06: no line chosen among",
-        ),
-        ("", MOSES, "--tokenizer has no effect with conllu"),
-        (
-            f"{SPECIAL}a\t9\nb\t8\nc\t7\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            r"odd.txt, line 4: expected .* found 'a\\t9'. .*print \$1}",
-        ),
-        (
-            f"{SPECIAL}9 a\n8 b\n7 c\n6 d\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            r"odd.txt, line 4: expected .* found '9 a'. .*print \$2}",
-        ),
-        (
-            f"{SPECIAL}a,9\nb,8\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            "odd.txt: none of the first 420 tokens of text.txt is in this vocabulary",
-        ),
-    ],
-)
-def test_what_stops_the_start_leaves_no_folder(
-    odd: str, settings: dict[str, Any], message: str
-) -> None:
-    Path("text.conllu").write_text("1\ta\n")
-    Path("odd.txt").write_bytes(odd.encode("latin-1"))
-    with pytest.raises(InputError, match=f"^{message}"):
-        train("new/model", **settings)
-    assert not Path("new").exists()
