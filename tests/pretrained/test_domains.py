@@ -33,10 +33,7 @@ def report_on(records: list[Record], model: str) -> None:
 def test_another_domain_logs_one_warning(
     model: str, tokens: Sentence, expected: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = [Record("", tokens)] * 3
-    if len(tokens) < 8:
-        records = records[:1]
-    report_on(records, model)
+    report_on([Record("", tokens)] * (3 if len(tokens) > 7 else 1), model)
     assert len(caplog.messages) == (expected is not None)
     assert all(expected in message for message in caplog.messages if expected)
 

@@ -1,6 +1,5 @@
 """Mirrors, and models that were downloaded by other means."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -14,6 +13,7 @@ from website import OPTIONS, Site, folder_with, weights_file, zip_with
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import mirror_address
+from elmo_cli.pretrained.files import sha256
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
@@ -24,16 +24,12 @@ GONE = "https://127.0.0.1:1/gone"
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-def sum_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
     """Publish a model named `tiny` at addresses that all fail."""
     model = PublishedModel(
         name="tiny",
-        weights_sha256=sum_of(TINY / "weights.hdf5"),
+        weights_sha256=sha256(TINY / "weights.hdf5"),
         urls={"options": [f"{GONE}/options.json"], "weights": [f"{GONE}/weights.hdf5"]},
     )
     monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
@@ -43,8 +39,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
     """Create a mirror with `tiny`, as a copy of a cache folder."""
-    folder = tmp_path / "mirror" / "tiny"
-    folder.mkdir(parents=True)
+    folder = folder_with(tmp_path / "mirror" / "tiny")
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, folder)
     return folder.parent
@@ -59,9 +54,8 @@ def test_mirror_is_tried_before_published_addresses(
     for address in (str(mirror), mirror.as_uri(), f"{mirror.as_uri()}/"):
         monkeypatch.setenv("ELMO_MIRROR", address)
         assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
-        assert {path.name for path in (cache / "tiny").iterdir()} == {
-            *("options.json", "weights.hdf5")
-        }
+        names = {path.name for path in (cache / "tiny").iterdir()}
+        assert names == {"options.json", "weights.hdf5"}
         shutil.rmtree(cache / "tiny")
 
 
@@ -125,7 +119,7 @@ def test_a_mirror_has_all_files_of_many_langs(
 ) -> None:
     source = GOLDEN / "many-langs" / "both"
     names = ("config.json", "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")
-    folder = folder_with(tmp_path / "mirror" / "many-langs-la", *names)
+    folder = folder_with(tmp_path / "mirror" / "many-langs-la")
     for name in names[1:]:
         shutil.copy(source / name, folder)
     # The package has the architecture of the published models.
@@ -155,13 +149,9 @@ def test_download_from_a_folder_a_zip_and_files(
     published: PublishedModel, cache: Path, tmp_path: Path
 ) -> None:
     files = {name: (TINY / name).read_bytes() for name in ("options.json", "weights.hdf5")}
-    elsewhere = tmp_path / "elmo_2x16_weights.hdf5"
-    shutil.copy(TINY / "weights.hdf5", elsewhere)
-    for sources in (
-        [TINY],
-        [zip_with(tmp_path / "tiny.zip", files)],
-        [elsewhere, TINY / "options.json"],
-    ):
+    zip_file = zip_with(tmp_path / "tiny.zip", files)
+    elsewhere = shutil.copy(TINY / "weights.hdf5", tmp_path / "elmo_2x16_weights.hdf5")
+    for sources in ([TINY], [zip_file], [elsewhere, TINY / "options.json"]):
         arguments = [argument for source in sources for argument in ("--from", source)]
         result = elmo("download", "tiny", *arguments)
         assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
@@ -172,27 +162,20 @@ def test_download_from_a_folder_a_zip_and_files(
 def test_download_from_refuses_other_and_incomplete_models(
     published: PublishedModel, cache: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
+    other = folder_with(tmp_path / "other")
     (other / "options.json").write_bytes(OPTIONS)
     weights_file(other / "weights.hdf5")
     for source, message in (
         (other, "the SHA-256 must be"),
-        (
-            TINY / "options.json",
-            "expected weights.hdf5 too, found none. Give it with another --from.",
-        ),
-        (
-            TINY / "weights.hdf5",
-            "expected options.json too, found none. Give it with another --from.",
-        ),
+        (TINY / "options.json", "expected weights.hdf5 too, found none. Give it with another"),
+        (TINY / "weights.hdf5", "expected options.json too, found none. Give it with another"),
         (TINY / "sentences.json", "unknown kind of file"),
         (tmp_path / "missing", "no such file or folder"),
     ):
         result = elmo("download", "tiny", "--from", source)
         assert result.exit_code == 1
         assert message in result.stderr
-        assert find_files(cache) == []
+        assert not [*cache.rglob("[!.]*.*")]
     assert_fails(
         elmo("download", "mini", "--from", TINY),
         "mini: the model is bundled with elmo-cli. Import is unnecessary.",
@@ -204,9 +187,3 @@ def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
     source = GOLDEN / "many-langs" / "both"
     assert import_model("many-langs-la", [source]) == cache / "many-langs-la"
     assert find_model("many-langs-la").weights.name == "encoder.pkl"
-
-
-def find_files(folder: Path) -> list[str]:
-    """Return the names of all visible files below a folder."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted(path.name for path in files if not path.name.startswith("."))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import (
     Piece,
-    Row,
     TextProgress,
     TrainingText,
     count_predictions,
@@ -33,20 +32,6 @@ def text(tmp_path: Path) -> TrainingText:
     lines = ["a b c", "b", "c c c c c c c", "a a", "", "c b a b", "b b"]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     return TrainingText((tmp_path / "text.txt",))
-
-
-def one_pass(text: TrainingText, options: TrainingOptions) -> Iterator[list[Row]]:
-    for rows, progress in read_batches(text, options, TextProgress()):
-        yield rows
-        if progress.epoch:
-            return
-
-
-def read(row: Row) -> list[str]:
-    """Return the tokens that the forward direction reads in a row."""
-    return [
-        token for sentence, start, stop in row for token in ["<S>", *sentence, "</S>"][start:stop]
-    ]
 
 
 # A batch.
@@ -73,14 +58,13 @@ def test_batch_has_tokens_read_and_predicted() -> None:
 
 
 def test_pass_has_every_prediction_once(text: TrainingText) -> None:
-    batches = list(one_pass(text, ZERO))
-    assert all(count_predictions(rows) <= 9 for rows in batches)
-    pieces = [piece for rows in batches for row in rows for piece in row]
-    steps = Counter(
-        (" ".join(sentence), step)
-        for sentence, start, stop in pieces
-        for step in range(start, stop)
-    )
+    steps: Counter[tuple[str, int]] = Counter()
+    for rows, progress in read_batches(text, ZERO, TextProgress()):
+        assert count_predictions(rows) <= 9
+        for sentence, start, stop in (piece for row in rows for piece in row):
+            steps.update((" ".join(sentence), step) for step in range(start, stop))
+        if progress.epoch:
+            break
     expected = ["a b c", "b", "c c c c c c c", "a a", "c b a b", "b b"]
     assert steps == {(s, n): 1 for s in expected for n in range(len(s.split()) + 1)}
 
@@ -113,7 +97,10 @@ def test_blocks_equal_bilm_tfs(sentences: list[list[str]], n_streams: int, unrol
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)
     for rows, _ in islice(split_into_blocks(taken, options, TextProgress()), 3):
-        assert [read(row) for row in rows] == list(islice(expected, n_streams))
+        read = [
+            [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]] for row in rows
+        ]
+        assert read == list(islice(expected, n_streams))
 
 
 # Resuming.

@@ -15,12 +15,9 @@ from elmo_cli.training.start import count_text
 
 
 def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> tuple[Path, ...]:
-    paths = []
-    for number, text in enumerate(texts):
-        path = folder / (f"{number}.txt.gz" if compressed else f"{number}.txt")
-        content = text.encode()
-        path.write_bytes(gzip.compress(content) if compressed else content)
-        paths.append(path)
+    paths = [folder / f"{n}.txt{'.gz' * compressed}" for n in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
     return tuple(paths)
 
 
@@ -33,12 +30,7 @@ def some_windows(
 lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6)
 
 
-@given(
-    st.lists(lines, min_size=1, max_size=3),
-    st.booleans(),
-    st.integers(0, 3),
-    st.integers(1, 8),
-)
+@given(st.lists(lines, min_size=1, max_size=3), st.booleans(), st.integers(0, 3), st.integers(1, 8))
 def test_passes_have_every_sentence_once_and_resume_anywhere(
     tmp_path_factory: pytest.TempPathFactory,
     texts: list[list[str]],
@@ -105,11 +97,8 @@ def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
     assert find_text_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
 
 
-@pytest.mark.parametrize("content", ["", "\n \n"])
-def test_text_without_a_sentence_is_an_error(tmp_path: Path, content: str) -> None:
-    text = TrainingText(write_files(tmp_path, [content]))
-    with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
-        count_text(text, tmp_path, 9)
+def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, [""]))
     with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
         some_windows(text, TextProgress(), 1)
 

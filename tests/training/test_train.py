@@ -27,8 +27,7 @@ from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_run import Processes
 
 ROOT = Path(__file__).parents[2]
-WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
-
+WRITTEN = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md"}
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -36,10 +35,11 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_trained_folder_is_a_model(state: str) -> None:
     perplexity = train("model", state=state)
-    assert {name for name in WRITTEN if (Path("model") / name).exists()} == set(WRITTEN)
-    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
-    assert ElmoEmbedder(model="model").state == {"zero": "zero", "carry": "warm"}[state]
-    assert LanguageModel(model="model").state == ElmoEmbedder(model="model").state
+    assert {path.name for path in Path("model").iterdir()} >= WRITTEN
+    embedder = ElmoEmbedder(model="model")
+    assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    assert embedder.state == {"zero": "zero", "carry": "warm"}[state]
+    assert LanguageModel(model="model").state == embedder.state
     assert ElmoEmbedder(model="model", state="zero").state == "zero"
     options = json.loads(Path("model/options.json").read_text())
     assert options["training"] == {"state": state}
@@ -49,9 +49,8 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert words[:3] == ["<S>", "</S>", "<UNK>"]
     assert len(words) == 29
     assert f"average {perplexity['average']:.2f}" in Path("model/card.md").read_text()
-    entries = log_entries("model")
-    assert entries[-1] == {"step": entries[-1]["step"], "validation": perplexity}
-    assert [entry["step"] for entry in entries[:2]] == [10, 20]
+    first, second, *_, last = log_entries("model")
+    assert (first["step"], second["step"], last["validation"]) == (10, 20, perplexity)
 
 
 def test_training_learns_a_repeated_text() -> None:
@@ -68,9 +67,7 @@ def test_training_learns_a_repeated_text() -> None:
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
     tokenizer = make_tokenizer("moses")
-    lines = [
-        "".join(f"{token} " for token in tokenizer.tokenize(line)) for line in raw.splitlines()
-    ]
+    tokenized = "\n".join(" ".join(tokenizer.tokenize(line)) for line in raw.splitlines())
     Path("validation.txt").write_text(raw)
     Path("text.txt").write_text(raw)
     perplexity = train("raw", tokenizer=tokenizer, steps=5)
@@ -80,7 +77,7 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
         train("raw", steps=5)
     assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
-        Path(name).write_text("\n".join(lines))
+        Path(name).write_text(tokenized)
     assert train("tokenized", steps=5) == perplexity
     assert_same_weights("raw", "tokenized")
 
@@ -120,15 +117,11 @@ def test_training_returns_the_perplexity_of_its_model(
 ) -> None:
     monkeypatch.setattr("elmo_cli.training.train.EVALUATION_TOKENS", 4)
     perplexity = train("model", state=state, steps=3, eval_steps=2)
-    expected = measure_perplexity(
-        LanguageModel(model="model"), [["a", "b", "c", "d"], ["e", "f", "?"]]
-    )
-    directions = {name: perplexity[name] for name in ("forward", "backward", "average")}
-    assert directions == asdict(expected.all_words)
-    assert (perplexity["tokens"], perplexity["unknown"]) == (expected.tokens, expected.unknown)
-    entries = log_entries("model")
+    measured = measure_perplexity(LanguageModel(model="model"), [list("abcd"), list("ef?")])
+    expected = {"tokens": measured.tokens, "unknown": measured.unknown}
+    assert perplexity == asdict(measured.all_words) | expected
     # During training only the first sentences of the validation text are read.
-    assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
+    assert [entry["validation"]["tokens"] for entry in log_entries("model")] == [4, 7]
 
 
 def test_training_in_bfloat16() -> None:
@@ -160,12 +153,10 @@ def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture
 
 def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    assert_fails(
-        elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
-        "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with "
-        + install_command("tensorboard")
-        + ".",
-    )
+    command = f"Install it with {install_command('tensorboard')}"
+    message = f"torch.utils.tensorboard, which is not installed. {command}."
+    result = elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard")
+    assert_fails(result, f"TensorBoard needs {message}")
     assert not Path("new").exists()
 
 
