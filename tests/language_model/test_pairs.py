@@ -108,9 +108,3 @@ def test_the_accuracy_is_that_of_each_group() -> None:
         "kind a: correct forward 1 of 2 (50.0%), backward 2 of 2 (100.0%), both 1 of 2 (50.0%)",
         "kind b: correct forward 0.5 of 1 (50.0%), backward 1 of 1 (100.0%), both 1 of 1 (100.0%)",
     ]
-
-
-def test_a_pair_has_two_columns() -> None:
-    for columns in (("label",), ("a", "b", "c")):
-        with pytest.raises(InputError, match=f"^--pairs {','.join(columns)}: name two columns"):
-            PairTable(columns, TextSettings())

@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,10 @@ def expected_scores(
     state = None
     scores: list[tuple[list[float], list[float]]] = []
     for sentence in sentences:
-        if not sentence:
-            scores.append(([], []))
-            continue
-        values, ended = reference.model_scores(model_folder, sentence, WORDS, state)
-        state = ended if carry else None
+        values: tuple[list[float], list[float]] = ([], [])
+        if sentence:
+            values, ended = reference.model_scores(model_folder, sentence, WORDS, state)
+            state = ended if carry else None
         scores.append(values)
     return scores
 
@@ -144,21 +144,13 @@ def test_perplexity_is_that_of_all_and_of_known_words(model_folder: Path) -> Non
         (perplexity.all_words, ahead, behind),
         (perplexity.known_words, ahead[known], behind[before]),
     ):
-        assert figures.forward == pytest.approx(np.exp(-forward.mean()))
-        assert figures.backward == pytest.approx(np.exp(-backward.mean()))
-        both = np.concatenate([forward, backward])
-        assert figures.average == pytest.approx(np.exp(-both.mean()))
-
-
-# What goes wrong.
+        all_log_p = (forward, backward, np.concatenate([forward, backward]))
+        assert astuple(figures) == pytest.approx([np.exp(-log_p.mean()) for log_p in all_log_p])
 
 
 def test_a_text_without_tokens_has_no_perplexity(model_folder: Path) -> None:
-    model = LanguageModel(model=model_folder)
-    empty: list[list[list[str]]] = [[], [[], []]]
-    for sentences in empty:
-        with pytest.raises(InputError, match=r"^the text has no tokens"):
-            measure_perplexity(model, sentences)
+    with pytest.raises(InputError, match=r"^the text has no tokens"):
+        measure_perplexity(LanguageModel(model=model_folder), [[], []])
 
 
 def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path: Path) -> None:

@@ -45,12 +45,9 @@ def test_it_is_the_reference_however_it_is_cut(
     path = tmp_path_factory.mktemp("softmax") / "softmax.hdf5"
     weight, bias, contexts = arrays(seed, scale)
     write_softmax(path, weight, bias)
-    expected = np.array(
-        [
-            reference.log_probabilities(context, weight.astype(float), bias.astype(float))
-            for context in contexts.numpy().astype(float)
-        ]
-    )
+    wide = weight.astype(float), bias.astype(float)
+    rows = [reference.log_probabilities(row, *wide) for row in contexts.double().numpy()]
+    expected = np.array(rows)
     targets = torch.from_numpy(np.random.default_rng(seed).integers(N_WORDS, size=9))
     entropies = -(np.exp(expected) * expected).sum(axis=1)
     at_once = {"ROWS": n_rows, "HELD_BYTES": held, "PREDICTIONS": n, "LOGITS": n * N_WORDS}
@@ -71,11 +68,11 @@ def test_only_a_large_softmax_is_read_again_per_batch(
     weight, bias, contexts = arrays(1)
     path = tmp_path / "softmax.hdf5"
     write_softmax(path, weight, bias)
-    softmaxes = {}
+    softmaxes = []
     for held_bytes in (4 * N_WORDS * DIM, 4 * N_WORDS * DIM - 1):
         monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
-        softmaxes[held_bytes] = FullSoftmax(path, N_WORDS, DIM, CPU)
-    held, read = softmaxes.values()
+        softmaxes.append(FullSoftmax(path, N_WORDS, DIM, CPU))
+    held, read = softmaxes
     before = next(held.of_words(contexts))
     write_softmax(path, -weight, bias)
     assert torch.equal(next(held.of_words(contexts)), before)
@@ -87,31 +84,16 @@ def test_a_gpu_gives_equal_results(tmp_path: Path, gpu: str) -> None:
     write_softmax(tmp_path / "softmax.hdf5", weight, bias)
     there = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, torch.device(gpu))
     here = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU)
-    targets = torch.arange(9)
-    for actual, expected in zip(
-        there.of_words(contexts.to(gpu)), here.of_words(contexts), strict=True
-    ):
+    targets, on_gpu = torch.arange(9), contexts.to(gpu)
+    for actual, expected in zip(there.of_words(on_gpu), here.of_words(contexts), strict=True):
         assert_allclose(actual, expected, atol=1e-5)
-    assert_allclose(
-        there.of_targets(contexts.to(gpu), targets, with_entropy=True),
-        here.of_targets(contexts, targets, with_entropy=True),
-        atol=1e-5,
-    )
-
-
-# The file.
+    actual = there.of_targets(on_gpu, targets, with_entropy=True)
+    assert_allclose(actual, here.of_targets(contexts, targets, with_entropy=True), atol=1e-5)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "softmax.hdf5"
-
-
-def message_of(path: Path, n_words: int = 7, dim: int = 3) -> str:
-    with pytest.raises(WeightsError) as caught:
-        check_softmax(path, n_words, dim)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value).removeprefix(str(path))
 
 
 @pytest.mark.parametrize("name", ["softmax.hdf5", "softmax.safetensors"])
@@ -131,40 +113,45 @@ def test_what_is_written_is_read_back_however_many_rows_at_once(
 
 def test_the_layout_equals_the_published_file(path: Path) -> None:
     write_softmax(path, WEIGHT, BIAS)
-    with h5py.File(path, "r") as file:
-        assert list(file) == ["softmax"]
-        np.testing.assert_array_equal(file["softmax"]["W"][:], WEIGHT)
-        np.testing.assert_array_equal(file["softmax"]["b"][:], BIAS)
+    np.testing.assert_equal(reference.read_arrays(path), {"softmax/W": WEIGHT, "softmax/b": BIAS})
 
 
-def test_every_mismatch_is_reported(path: Path) -> None:
-    write_softmax(path, WEIGHT, BIAS)
-    assert message_of(path, 8, 4) == (
-        " does not fit a vocabulary of 8 words and a projection_dim of 4: "
-        "softmax/W: expected (8, 4), found (7, 3); softmax/b: expected (8,), found (7,)"
-    )
+MISFIT = " does not fit a vocabulary of 7 words and a projection_dim of 3: softmax"
 
 
-def test_other_files_are_reported(path: Path) -> None:
+def read(path: Path) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+    check_softmax(path, 7, 3)
+    return list(read_rows(path, 3))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"char_embed": WEIGHT}, ": expected a softmax, found the weights of a biLM"),
+        ({"softmax/W": WEIGHT}, f"{MISFIT}/b: expected (7,), found no tensor"),
+        (
+            {"softmax/W": np.ones((8, 4)), "softmax/b": np.ones(8)},
+            f"{MISFIT}/W: expected (7, 3), found (8, 4); softmax/b: expected (7,), found (8,)",
+        ),
+        (
+            {"softmax/W": WEIGHT.astype(int), "softmax/b": BIAS},
+            ": softmax/W: expected floats, found int64",
+        ),
+        *(
+            (
+                {"softmax/W": WEIGHT, "softmax/b": np.where(np.arange(7) == 4, value, BIAS)},
+                ": values that are not finite (NaN or infinity) in the rows 3 to 5",
+            )
+            for value in (np.nan, np.inf)
+        ),
+    ],
+)
+def test_a_file_with_a_fault_is_reported(
+    path: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
     with h5py.File(path, "w") as file:
-        file["char_embed"] = WEIGHT
-    assert message_of(path) == ": expected a softmax, found the weights of a biLM"
-    with h5py.File(path, "w") as file:
-        file["softmax/W"] = WEIGHT
-    assert message_of(path).endswith(": softmax/b: expected (7,), found no tensor")
-
-
-def test_values_that_are_no_floats_are_refused(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file["softmax/W"], file["softmax/b"] = WEIGHT.astype(int), BIAS
-    with pytest.raises(WeightsError, match=r"softmax/W: expected floats, found int64$"):
-        list(read_rows(path, 3))
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(path: Path, value: float) -> None:
-    weight = WEIGHT.copy()
-    weight[4, 1] = value
-    write_softmax(path, weight, BIAS)
-    with pytest.raises(WeightsError, match=r"not finite \(NaN or infinity\) in the rows 3 to 5$"):
-        list(read_rows(path, 3))
+        for name, values in arrays.items():
+            file[name] = values
+    with pytest.raises(WeightsError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}{message}"

@@ -26,20 +26,16 @@ def run(
 ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
     """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
-    assert output.mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in sentences]
-    layers = [
-        output.layers[:, i, : len(sentence) + 2].numpy() for i, sentence in enumerate(sentences)
-    ]
-    return layers, output.state
+    lengths = [len(sentence) + 2 for sentence in sentences]
+    assert output.mask.sum(dim=1).tolist() == lengths
+    return [output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)], output.state
 
 
 def reference_state(state: BiLmState, row: int) -> reference.State:
     """Return the state of one sentence in the form of the reference."""
 
     def cell_state(direction: LstmState) -> reference.CellState:
-        return reference.CellState(
-            direction.hidden[row].double().numpy(), direction.cell[row].double().numpy()
-        )
+        return reference.CellState(*(values[row].double().numpy() for values in direction))
 
     return [(cell_state(layer.forward), cell_state(layer.backward)) for layer in state]
 
@@ -49,9 +45,6 @@ def assert_states_equal(state: reference.State, expected: reference.State) -> No
         for cell, expected_cell in zip(layer, expected_layer, strict=True):
             assert_allclose(cell.hidden, expected_cell.hidden, atol=1e-9)
             assert_allclose(cell.cell, expected_cell.cell, atol=1e-9)
-
-
-# Golden figures
 
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
@@ -70,9 +63,6 @@ def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
             assert_allclose(activations, expected, atol=golden.tolerance(i))
 
 
-# The reference itself, so that what it says of other architectures counts
-
-
 def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
     arrays = reference.read_arrays(golden.files.weights)
     for i in (0, 2, 5):
@@ -83,9 +73,6 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
         layers, state = reference.bilm(golden.sentences[i], golden.options, arrays, state=state)
         expected = golden.expected[f"stateful/{number}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
-
-
-# Other architectures
 
 
 @given(model=models(), sentences=batches())
@@ -103,9 +90,6 @@ def test_any_model_agrees_with_the_reference(
         expected, state = reference.bilm(sentence, content, arrays, WORDS, state=before)
         assert_allclose(activations, expected, atol=1e-9)
         assert_states_equal(reference_state(ended, i), state)
-
-
-# Construction
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:

@@ -7,10 +7,6 @@ from elmo_cli import batch_to_ids
 from elmo_cli.model.vocabulary import character_ids
 
 
-def test_a_token_is_its_bytes_between_marks_all_raised_by_one() -> None:
-    assert character_ids(["é"])[0, :5].tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260, 261]
-
-
 @given(token=odd_tokens)
 @example("")
 @example("</S>")

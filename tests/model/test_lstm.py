@@ -6,15 +6,6 @@ from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.model_options import LstmOptions
 
 
-def test_sequences_without_steps_end_where_they_start() -> None:
-    lstm = Lstm(LstmOptions(4, 3, 1), projects=True)
-    states = LstmState(torch.randn(2, 3), torch.randn(2, 4))
-    outputs, ended = lstm(torch.zeros(0, 3), [], states)
-    assert outputs.shape == (0, 3)
-    assert torch.equal(ended.hidden, states.hidden)
-    assert torch.equal(ended.cell, states.cell)
-
-
 def test_the_given_state_is_not_changed() -> None:
     lstm = Lstm(LstmOptions(4, 3, 1, cell_clip=0.1), projects=True).requires_grad_(False)
     states = LstmState(torch.randn(2, 3), torch.randn(2, 4))
@@ -24,23 +15,14 @@ def test_the_given_state_is_not_changed() -> None:
     assert torch.equal(states.cell, before.cell)
 
 
-# How sentences of different lengths lie packed
-
-
 @given(lengths=st.lists(st.integers(0, 7), max_size=8))
 def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
     order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
-    rows = [
-        (sentence, step)
-        for step in range(max(lengths, default=0))
-        for sentence in order
-        if step < lengths[sentence]
-    ]
+    steps = [[(s, step) for s in order if step < lengths[s]] for step in range(max([0, *lengths]))]
+    rows = [row for step in steps for row in step]
     packing = pack(lengths)
     assert packing.order.tolist() == order
     assert list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True)) == rows
-    assert packing.sizes == [
-        sum(length > step for length in lengths) for step in range(max(lengths, default=0))
-    ]
+    assert packing.sizes == [len(step) for step in steps]
     turned = [rows[i] for i in packing.reversal]
     assert turned == [(sentence, lengths[sentence] - 1 - step) for sentence, step in rows]

@@ -14,11 +14,11 @@ from elmo_cli.model.model_options import CharacterOptions, LstmOptions, parse_op
 def replaced(name: str, value: Any) -> dict[str, Any]:
     """Return a valid architecture with the value under a dotted name replaced."""
     content = small_architecture()
-    *sections, key = name.split(".")
-    section = content
-    for part in sections:
-        section = section[part]
-    section[key] = value
+    section, _, key = name.partition(".")
+    if key:
+        content[section][key] = value
+    else:
+        content[section] = value
     return content
 
 
@@ -40,19 +40,16 @@ def test_every_key_of_a_golden_file_is_read() -> None:
 @pytest.mark.parametrize("is_null", [True, False])
 def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
     content = small_architecture()
-    for section, key in (
-        ("lstm", "n_layers"),
-        ("lstm", "use_skip_connections"),
-        ("char_cnn", "n_highway"),
-        ("char_cnn", "max_characters_per_token"),
-    ):
-        content[section].pop(key, None)
-        if is_null:
-            content[section][key] = None
+    lstm = {"n_layers": 1, "use_skip_connections": False}
+    char_cnn = {"n_highway": 0, "max_characters_per_token": 50}
+    for section, defaults in (("lstm", lstm), ("char_cnn", char_cnn)):
+        for key in defaults:
+            content[section].pop(key, None)
+        content[section] |= dict.fromkeys(defaults) if is_null else {}
     options = parse_options(content)
-    assert (options.lstm.n_layers, options.lstm.use_skip_connections) == (1, False)
     assert options.char_cnn is not None
-    assert (options.char_cnn.n_highway, options.char_cnn.max_characters_per_token) == (0, 50)
+    assert vars(options.lstm).items() >= lstm.items()
+    assert vars(options.char_cnn).items() >= char_cnn.items()
     assert parse_options({"lstm": content["lstm"]}).char_cnn is None
 
 
@@ -105,12 +102,9 @@ def test_all_errors_are_reported_together() -> None:
     [
         (
             b'{\n "lstm": }',
-            "expected JSON, found an error: Expecting value: line 2 column 10 (char 11)",
+            "expected JSON, found an error: Expecting value: line 2 column 10 (char",
         ),
-        (
-            b"\x89HDF\r\n\x1a\n",
-            "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in",
-        ),
+        (b"\x89HDF\r\n", "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in"),
         (b"[]", "expected a JSON object, found []"),
         (None, "cannot read the options: No such file or"),
         (json.dumps(replaced("lstm.dim", 0)).encode(), "lstm.dim: expected a whole number"),

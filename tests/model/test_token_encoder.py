@@ -48,9 +48,7 @@ def test_any_encoder_agrees_with_the_reference(model: RandomModel, tokens: list[
 
 @pytest.mark.parametrize("width", [1, 4, 50])
 @pytest.mark.parametrize("like_tokens", [1, 2, 128])
-@pytest.mark.parametrize(
-    "tokens", [[], ["a"], [""], ["x" * 48, "a", "", "ab"], ["x" * 48], ["x" * 46, "ab"]]
-)
+@pytest.mark.parametrize("tokens", [[], [""], ["x" * 48, "a", "", "ab"], ["x" * 46, "ab"]])
 def test_leaving_out_padding_changes_nothing(
     width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,10 +44,10 @@ def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None
     with pytest.raises(InputError, match=f"^{path}: cannot read the vocabulary: No such file or"):
         read_vocabulary(path)
     path.write_text("the\n</S>\n", encoding="utf-8")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(
+        InputError, match=f"^{path}: the vocabulary lacks the words <S>, <UNK>. Add"
+    ):
         read_vocabulary(path)
-    expected = f"{path}: the vocabulary lacks the words <S>, <UNK>. Add each on its own line."
-    assert str(caught.value) == expected
 
 
 def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:

@@ -56,9 +56,6 @@ def datasets(path: Path) -> dict[str, tuple[Any, bytes]]:
     return found
 
 
-# There and back.
-
-
 def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(tmp_path: Path) -> None:
     files = make_language_model(small_architecture(), 0, tmp_path)
     there, back = tmp_path / "there.safetensors", tmp_path / "back.h5"
@@ -80,9 +77,6 @@ def test_the_file_records_its_source(tmp_path: Path, converted: Path) -> None:
     with h5py.File(tmp_path / "half.hdf5") as hdf5:
         attributes = dict(hdf5.attrs)
     assert attributes == {**expected, "source_sha256": sha256(converted), "dtype": "float16"}
-
-
-# Half precision.
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
@@ -123,9 +117,6 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     assert datasets(target) == {"char_embed": (np.float32, np.ones(3, np.float32).tobytes())}
 
 
-# Wherever weights are taken.
-
-
 @pytest.mark.parametrize("name", ["weights.safetensors", "model.safetensors", "elmo.safetensors"])
 def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, name: str) -> None:
     folder = tmp_path / "model"
@@ -139,9 +130,6 @@ def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, n
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
     assert find_model(folder).weights.suffix == ".hdf5"  # HDF5 needs no other package.
-
-
-# Files that cannot be read.
 
 
 def test_a_missing_package_is_an_error_with_its_installation(
@@ -167,9 +155,6 @@ def test_a_damaged_file_is_reported(converted: Path, damage: Callable[[bytes], b
     message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         read_weights(converted, read_options(OPTIONS))
-
-
-# The command.
 
 
 def test_the_command_logs_one_line(tmp_path: Path) -> None:

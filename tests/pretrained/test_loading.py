@@ -43,9 +43,6 @@ def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
 
 
-# Names.
-
-
 def test_the_default_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
@@ -77,9 +74,6 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     Path("mini").mkdir()
     find_model("mini")
     assert caplog.messages == ["Warning: mini is the published model. The folder is ./mini."]
-
-
-# Downloads.
 
 
 def test_a_published_model_is_downloaded_once(published: PublishedModel, site: Site) -> None:
@@ -151,9 +145,6 @@ def test_single_files_are_tried_after_the_archive(
     assert find_model("both").weights.name == "weights.hdf5"
 
 
-# Files and URLs.
-
-
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
     files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
@@ -180,9 +171,6 @@ def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cac
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"
     assert files == find_model("tiny")
-
-
-# The cache folder.
 
 
 @pytest.mark.parametrize(

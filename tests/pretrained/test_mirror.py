@@ -45,9 +45,6 @@ def mirror(tmp_path: Path) -> Path:
     return folder.parent
 
 
-# Mirrors.
-
-
 def test_mirror_is_tried_before_published_addresses(
     published: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,9 +137,6 @@ def test_mirror_address_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ELMO_MIRROR", text)
         assert mirror_address() == url
-
-
-# Import.
 
 
 def test_download_from_a_folder_a_zip_and_files(

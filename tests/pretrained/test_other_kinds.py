@@ -64,9 +64,6 @@ def test_other_files_are_no_other_kind() -> None:
             check_kind(path)
 
 
-# Remedies, followed.
-
-
 def test_remedies_lead_to_a_model(folder: Path) -> None:
     """Follow the remedies of the messages above, as far as no other program is needed."""
     expected = ElmoEmbedder(MODEL / "options.json", MODEL / "weights.hdf5").embed_sentence(["a"])

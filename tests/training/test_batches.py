@@ -34,9 +34,6 @@ def text(tmp_path: Path) -> TrainingText:
     return TrainingText((tmp_path / "text.txt",))
 
 
-# A batch.
-
-
 def test_batch_has_tokens_read_and_predicted() -> None:
     rows = [[Piece(["a", "b", "x"], 0, 4)], [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)]]
     batch = make_batch(rows, VOCABULARY)
@@ -54,9 +51,6 @@ def test_batch_has_tokens_read_and_predicted() -> None:
     assert (count_predictions(rows), count_tokens(rows)) == (7, 5)
 
 
-# The zero state.
-
-
 def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     steps: Counter[tuple[str, int]] = Counter()
     for rows, progress in read_batches(text, ZERO, TextProgress()):
@@ -67,9 +61,6 @@ def test_pass_has_every_prediction_once(text: TrainingText) -> None:
             break
     expected = ["a b c", "b", "c c c c c c c", "a a", "c b a b", "b b"]
     assert steps == {(s, n): 1 for s in expected for n in range(len(s.split()) + 1)}
-
-
-# The carried state.
 
 
 def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> Iterator[list[str]]:
@@ -101,9 +92,6 @@ def test_blocks_equal_bilm_tfs(sentences: list[list[str]], n_streams: int, unrol
             [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]] for row in rows
         ]
         assert read == list(islice(expected, n_streams))
-
-
-# Resuming.
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)

@@ -102,9 +102,6 @@ def test_empty_row_keeps_its_state_without_a_loss() -> None:
     assert state is first
 
 
-# The sampled softmax.
-
-
 def test_samples_are_distinct_and_repeatable() -> None:
     draws = [draw_words(50, 20, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     for words, n_draws in draws:
@@ -170,9 +167,6 @@ def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
     assert loss.item() == 0
     assert context.grad is not None
     assert context.grad.isfinite().all()
-
-
-# The optimizers.
 
 
 def test_adagrad_steps_equal_tensorflows() -> None:
