@@ -17,9 +17,10 @@ from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, s
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors import InputError
 from elmo_cli.language_model.frequencies import estimate_frequencies
-from elmo_cli.language_model.surprisal import SurprisalTable, UnitKind
+from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import normalize
 
 
 def expected_bits(folder: Path, sentence: Sequence[str]) -> NDArray[np.float64]:
@@ -89,35 +90,25 @@ def test_sums_of_words_are_those_of_the_reference(
     model_folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, model_folder)
     unit, mark = kind
-    record = record_of(words, mark)
-    columns, rows = measure_rows(model_folder, [record], unit=unit, direction="both")
+    settings = {"unit": unit, "direction": "both", "with_entropy": True}
+    columns, rows = measure_rows(model_folder, [record_of(words, mark)], **settings)
     assert columns == [
         *(f"{unit}_number", unit, "tokens"),
         *("surprisal_forward", "surprisal_backward", "surprisal_average"),
-        *("log_frequency_by_rank", "length", "known"),
+        *("entropy_forward", "entropy_backward", "log_frequency_by_rank", "length", "known"),
     ]
     sentence = [token for tokens in words for token in tokens]
-    expected = expected_bits(model_folder, sentence)[:, 0]
+    expected, entropies = expected_bits(model_folder, sentence).swapaxes(0, 1)
     ends = np.cumsum([len(tokens) for tokens in words])
     for row, tokens, end in zip(rows, words, ends, strict=True):
         sums = [sum(bits[end - len(tokens) : end]) for bits in expected]
         assert row[2:4] == ["".join(tokens), len(tokens)]
         assert_allclose(row[4:7], [*sums, sum(sums) / 2], atol=2e-4)
+        # Each direction has the entropy of the prediction that meets the word first.
+        first = [entropies[0][end - len(tokens)], entropies[1][end - 1]]
+        assert_allclose(row[7:9], first, atol=5e-5)
         assert row[-1] == all(token in WORDS and token != "<UNK>" for token in tokens)
     assert [row[1] for row in rows] == list(range(1, 1 + len(words)))
-
-
-def test_words_of_a_text_add_up_to_its_tokens(model_folder: Path) -> None:
-    text = "The cat didn't see the party."
-    record = Record(text, tokenize(text), None)
-    settings = {"direction": "both", "with_entropy": True}
-    _, tokens = measure_rows(model_folder, [record], **settings)
-    columns, words = measure_rows(model_folder, [record], unit="word", **settings)
-    assert columns[6:8] == ["entropy_forward", "entropy_backward"]
-    assert [row[:4] for row in words[2:4]] == [[1, 3, "didn't", 2], [1, 4, "see", 1]]
-    assert_allclose(words[2][4:6], np.sum([row[3:5] for row in tokens[2:4]], axis=0))
-    # Each direction has the entropy of the prediction that meets the word first.
-    assert words[2][7:9] == [tokens[2][6], tokens[3][7]]
 
 
 def test_a_token_has_its_position_length_and_frequency(model_folder: Path) -> None:
@@ -164,3 +155,71 @@ def test_records_without_ids_have_numbers_from_one(model_folder: Path) -> None:
 def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) -> None:
     with pytest.raises(InputError, match=r"^record s7: word 1, 'the': the word "):
         measure_rows(model_folder, [Record("the cat", ["thecat"], "s7")], unit="word")
+
+
+def units_of(kind: UnitKind, text: str) -> list[tuple[str, list[str]]]:
+    tokens = tokenize(text.replace("|", " ") if kind == "region" else text)
+    return [(unit.text, tokens[unit.tokens]) for unit in find_units(kind, text, tokens)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
+        (
+            "word",
+            "He isn’t here — “never”…",
+            'He: He; isn’t: isn \'t; here: here; —: -; “never”…: " never " ...',
+        ),
+        (
+            "region",
+            "The horse | raced past|fell.",
+            "The horse: The horse; raced past: raced past; fell.: fell .",
+        ),
+    ],
+)
+def test_units_have_their_texts_and_tokens(kind: UnitKind, text: str, expected: str) -> None:
+    units = [f"{unit}: {' '.join(tokens)}" for unit, tokens in units_of(kind, text)]
+    assert "; ".join(units) == expected
+
+
+def test_units_have_numbers_and_tokens_positions() -> None:
+    a, b = Unit(0, "a", slice(0, 1)), Unit(1, "b", slice(1, 2))
+    assert find_units("token", "a b", ["a", "b"]) == [a, b]
+    # An empty region keeps its number.
+    regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
+    assert regions == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
+    # Tokens may have typographic marks too.
+    words = ["isn’t", "here—“never”…"]
+    assert [unit.text for unit in find_units("word", " ".join(words), words)] == words
+
+
+@given(st.lists(st.text("ab'.,\"-$%0é東‘’“„—…", min_size=1), max_size=8))
+def test_words_partition_the_tokens_of_moses(words: list[str]) -> None:
+    text = " ".join(words)
+    tokens = tokenize(text)
+    try:
+        units = find_units("word", text, tokens)
+    except InputError:
+        visible = "".join(normalize(text).split())
+        assert "".join(tokens) != visible  # Moses changes some texts of signs.
+        return
+    assert [token for unit in units for token in tokens[unit.tokens]] == tokens
+    assert [unit.text for unit in units] == words
+    for unit in units:
+        assert "".join(tokens[unit.tokens]) == "".join(normalize(unit.text).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "message"),
+    [
+        ("a b", ["ab"], "word 1, 'a': the word differs from the token 'ab'"),
+        ("a b", ["a", "c"], "word 2, 'b': the word differs from the token 'c'"),
+        ("a b", ["a"], "word 2, 'b': the word has no tokens"),
+        ("a", ["a", "b"], "the end of the text: the word differs from the token 'b'"),
+    ],
+)
+def test_tokens_that_are_not_those_of_words(text: str, tokens: list[str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        find_units("word", text, tokens)
+    assert str(error.value).startswith(message)

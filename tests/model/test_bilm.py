@@ -1,3 +1,5 @@
+"""The readable biLM and its scalar mix."""
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +13,8 @@ from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
 from strategies import WORDS, RandomModel, batches, models, small_architecture
 
-from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
+from elmo_cli.errors import ElmoError
+from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, ScalarMix, map_state
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.model_options import parse_options
 from elmo_cli.pretrained.find import load_bilm
@@ -116,3 +119,21 @@ def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.
         assert output[is_kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
     torch.manual_seed(0)
     assert torch.equal(Dropout(share)(values), output)
+
+
+def test_layer_norm_of_padding_alone_is_finite() -> None:
+    mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
+    assert mixed.isfinite().all()
+
+
+def test_layer_norm_works_in_half_precision() -> None:
+    layer = 200 * torch.randn(4, 50, 16)
+    mix = ScalarMix(1, do_layer_norm=True)
+    assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
+
+
+def test_wrong_numbers_of_layers_are_refused() -> None:
+    with pytest.raises(ElmoError, match=r"^mix parameters: expected 3, found 2$"):
+        ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
+    with pytest.raises(ElmoError, match=r"^layers to mix: expected 3, found 2$"):
+        ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)

@@ -1,7 +1,6 @@
 """Training from the weights of a model."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from conftest import GOLDEN
 from strategies import make_model, small_architecture
 from training_runs import train, tune, weights
 
-from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.model.vocabulary import read_vocabulary
 
@@ -76,12 +74,3 @@ def test_fine_tuning_keeps_the_weights_of_any_model(
 def test_fine_tuning_from_a_file_of_weights() -> None:
     weight_file = GOLDEN / "relu" / "weights.hdf5"
     train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, steps=1)
-
-
-def test_unusable_training_section_counts_as_missing() -> None:
-    shutil.copytree(GOLDEN / "relu", "model")
-    path = Path("model/options.json")
-    sections: list[Any] = [None, [], "carry", {}, {"state": []}]
-    for training in sections:
-        path.write_text(json.dumps({**json.loads(path.read_text()), "training": training}))
-        assert ElmoEmbedder(model="model").state == "zero"
