@@ -115,12 +115,6 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
     assert probabilities(everything)[2] == pytest.approx(more.unknown)
 
 
-def test_a_warm_start_predicts_otherwise(model_folder: Path, model: LanguageModel) -> None:
-    [zero] = predict_words(model, [["the"]])
-    [warm] = predict_words(LanguageModel(model=model_folder, state="warm"), [["the"]])
-    assert not np.allclose(probabilities(zero), probabilities(warm), atol=1e-4)
-
-
 @pytest.mark.parametrize(("backward", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.5)])
 def test_samples_are_as_frequent_as_probable(
     model_folder: Path, model: LanguageModel, backward: bool, temperature: float

@@ -16,9 +16,7 @@ from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, s
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.frequencies import estimate_frequencies
 from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units
-from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import normalize
 
@@ -109,47 +107,6 @@ def test_sums_of_words_are_those_of_the_reference(
         assert_allclose(row[7:9], first, atol=5e-5)
         assert row[-1] == all(token in WORDS and token != "<UNK>" for token in tokens)
     assert [row[1] for row in rows] == list(range(1, 1 + len(words)))
-
-
-def test_a_token_has_its_position_length_and_frequency(model_folder: Path) -> None:
-    columns, rows = measure_rows(model_folder, [Record("", ["the", "doggy", "東京"])])
-    names = ["position", "token", "surprisal", "log_frequency_by_rank", "length", "known"]
-    assert columns == names
-    frequencies = estimate_frequencies(LanguageModel(model=model_folder).vocabulary)
-    assert [row[:3] + row[4:] for row in rows] == [
-        [1, 0, "the", frequencies["the"], 3, True],
-        [1, 1, "doggy", None, 5, False],
-        [1, 2, "東京", frequencies["東京"], 2, True],
-    ]
-    counts = {"doggy": -3.0}
-    columns, rows = measure_rows(model_folder, [Record("", ["the", "doggy"])], frequencies=counts)
-    assert columns[3] == "log_frequency"
-    assert [row[4] for row in rows] == [None, -3]
-
-
-@pytest.mark.parametrize(
-    ("unit", "text", "expected"),
-    [
-        ("token", "the cat’s.", [-1, -2, -3, None]),
-        ("word", "The cat, sat. “The”", [-1, -2, None, -1]),
-        ("region", "The cat, | — | the cat’s, | cat sat", [-3, None, -6, None]),
-    ],
-)
-def test_punctuation_does_not_change_a_frequency(
-    model_folder: Path, unit: UnitKind, text: str, expected: list[float | None]
-) -> None:
-    counts = {"the": -1.0, "cat": -2.0, "'s": -3.0}
-    record = Record(text, tokenize(text.replace("|", " ")))
-    columns, rows = measure_rows(model_folder, [record], unit=unit, frequencies=counts)
-    place = columns.index("log_frequency") + 1
-    assert [row[place] for row in rows] == expected
-
-
-def test_records_without_ids_have_numbers_from_one(model_folder: Path) -> None:
-    records = [Record("cat", ["cat"]), Record("", []), Record("sat", ["sat"])]
-    assert [row[0] for row in measure_rows(model_folder, records)[1]] == [1, 3]
-    split = [Record("cat", ["cat"], attributes={LINE: "4"})]
-    assert measure_rows(model_folder, split)[1][0][:3] == [5, 1, 0]
 
 
 def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) -> None:

@@ -109,11 +109,9 @@ def test_the_ids_of_a_token() -> None:
 def test_a_zip_of_the_repository(tmp_path: Path) -> None:
     paths = (MANY_LANGS / "both").iterdir()
     members = {path.name: path.read_bytes() for path in paths if path.suffix != ".hdf5"}
-    path = zip_with(tmp_path / "144.zip", members | {"README": b"text"})
-    files = find_model(path)
-    assert {file.name for file in files.weights.parent.iterdir()} == {*members}
-    values = ElmoEmbedder(model=path).embed_sentence(SENTENCES[0])
-    assert_allclose(values, embedder("both").embed_sentence(SENTENCES[0]))
+    files = find_model(zip_with(tmp_path / "144.zip", members | {"README": b"text"}))
+    unpacked = {path.name: path.read_bytes() for path in files.weights.parent.iterdir()}
+    assert unpacked == members
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:

@@ -25,17 +25,11 @@ pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 
 
 @pytest.fixture
-def mapped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the tensors that were mapped."""
-    tensors: list[Any] = []
-    memmap: Any = np.memmap
-
-    def noted(*arguments: Any) -> Any:
-        tensors.append(memmap(*arguments))
-        return tensors[-1]
-
-    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", noted)
-    return tensors
+def memmap(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Count the tensors that are mapped."""
+    memmap = Mock(wraps=np.memmap)
+    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", memmap)
+    return memmap
 
 
 @pytest.fixture
@@ -64,16 +58,16 @@ def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Pat
     return path
 
 
-def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, mapped: list[Any]) -> None:
+def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, memmap: Mock) -> None:
     assert_agrees_with_reference(files)
     n_tensors = len(reference.read_arrays(files.weights))
-    assert len(mapped) == n_tensors
+    assert memmap.call_count == n_tensors
     pytest.importorskip("safetensors")
     path = files.weights.with_suffix(".safetensors")
     write_weights(path, load_bilm(files))
-    mapped.clear()
+    memmap.reset_mock()
     assert_agrees_with_reference(files, path)
-    assert len(mapped) == n_tensors
+    assert memmap.call_count == n_tensors
 
 
 @pytest.mark.parametrize(
@@ -87,11 +81,11 @@ def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, mapped: list[A
     ],
 )
 def test_tensors_stored_otherwise_are_read(
-    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], mapped: list[Any]
+    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], memmap: Mock
 ) -> None:
     path = written_again(files, file, **tensor)
     assert_agrees_with_reference(files, path, atol=0.02 if "float16" in tensor.values() else 1e-5)
-    n_mapped = len(mapped)
+    n_mapped = memmap.call_count
     assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
     assert (n_mapped > 0) == (not tensor)
 
@@ -105,11 +99,11 @@ def test_files_are_read_if_the_file_system_cannot_map(
 
 
 def test_small_tensors_are_read(
-    files: ModelFiles, mapped: list[Any], monkeypatch: pytest.MonkeyPatch
+    files: ModelFiles, memmap: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 4 * 261 * 2)
     assert_agrees_with_reference(files)
-    assert [values.shape for values in mapped] == [(261, 2)]
+    assert memmap.call_count == 1
 
 
 def test_changes_of_mapped_weights_are_private(files: ModelFiles) -> None:
