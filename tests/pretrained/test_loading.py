@@ -98,9 +98,8 @@ def test_an_interrupted_download_leaves_no_file(
     published: PublishedModel, site: Site, cache: Path, weights: bytes
 ) -> None:
     site.answers["/weights.hdf5"] = [breaks_off(100)]
-    with pytest.raises(
-        ModelError, match=r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
-    ):
+    message = r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
+    with pytest.raises(ModelError, match=message):
         find_model("tiny")
     assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
     assert find_model("tiny").weights.read_bytes() == weights
@@ -190,8 +189,6 @@ def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 TINY = GOLDEN / "relu"
 GONE = "https://127.0.0.1:1/gone"
 
-pytestmark = pytest.mark.usefixtures("cache")
-
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
@@ -206,18 +203,20 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    """Create a mirror with `tiny`, as a copy of a cache folder."""
+def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
     folder = folder_with(tmp_path / "mirror" / "tiny")
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, folder)
-    return folder.parent
+    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
+    return folder
 
 
 def test_mirror_is_tried_before_published_addresses(
-    offline: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for address in (str(mirror), mirror.as_uri(), f"{mirror.as_uri()}/"):
+    uri = mirror.parent.as_uri()
+    for address in (str(mirror.parent), uri, f"{uri}/"):
         monkeypatch.setenv("ELMO_MIRROR", address)
         assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
         names = {path.name for path in (cache / "tiny").iterdir()}
@@ -226,11 +225,11 @@ def test_mirror_is_tried_before_published_addresses(
 
 
 def test_mirror_on_the_web_gives_the_softmax_on_demand(
-    offline: PublishedModel, mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+    mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights_file(mirror / "tiny" / "softmax.hdf5")
-    (mirror / "tiny" / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
-    for path in (mirror / "tiny").iterdir():
+    weights_file(mirror / "softmax.hdf5")
+    (mirror / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    for path in mirror.iterdir():
         site.put(f"/models/tiny/{path.name}", path.read_bytes())
     monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
     assert find_model("tiny").softmax is None
@@ -238,23 +237,14 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
-    [(b"changed", ""), (None, "weights.hdf5: wrong content: the SHA-256 must be")],
+    "problem", ["", "weights.hdf5: wrong content: the SHA-256 must be"], ids=["cut", "other"]
 )
 def test_a_damaged_mirror_is_reported_and_leaves_no_file(
-    content: bytes | None,
-    problem: str,
-    offline: PublishedModel,
-    mirror: Path,
-    cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    problem: str, mirror: Path, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = weights_file(mirror / "tiny" / "weights.hdf5")
-    path.write_bytes(path.read_bytes() if content is None else content)
-    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
-    message = r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
-    with pytest.raises(ModelError, match=message):
+    path = weights_file(mirror / "weights.hdf5")
+    path.write_bytes(path.read_bytes() if problem else b"changed")
+    with pytest.raises(ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"):
         find_model("tiny")
     assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
     assert problem in caplog.text
@@ -266,13 +256,11 @@ def test_known_weights_are_not_replaced_in_another_format(
     offline: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     pytest.importorskip("safetensors")
-    convert_weights(TINY / "weights.hdf5", mirror / "tiny" / "weights.safetensors")
-    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
+    convert_weights(TINY / "weights.hdf5", mirror / "weights.safetensors")
+    source = (mirror / "weights.safetensors").rename(mirror / name)
     publish(replace(offline, files=("options.json", name)), monkeypatch)
-    (mirror / "tiny" / "weights.safetensors").rename(mirror / "tiny" / name)
     with pytest.raises(ModelError, match=r"cannot download weights\.hdf5"):
         find_model("tiny")
-    source = mirror / "tiny" / name
     result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
     assert result.exit_code == 1
     assert "the SHA-256 must be" in result.stderr or "no token_embedder" in result.stderr
@@ -326,10 +314,8 @@ def test_download_from_refuses_other_and_incomplete_models(
         assert result.exit_code == 1
         assert message in result.stderr
         assert not [*cache.rglob("[!.]*.*")]
-    assert_fails(
-        elmo("download", "mini", "--from", TINY),
-        "mini: the model is bundled with elmo-cli. Import is unnecessary.",
-    )
+    message = "mini: the model is bundled with elmo-cli. Import is unnecessary."
+    assert_fails(elmo("download", "mini", "--from", TINY), message)
     assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
