@@ -42,14 +42,6 @@ def test_model_of_an_older_version_keeps_typographic_marks() -> None:
     assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == ["isn", "’", "t"]
 
 
-def test_typographic_marks_do_not_resume_a_run_without_them() -> None:
-    Path("text.txt").write_text("the cat’s “hat”\n" * 8)
-    common = ("train", "text.txt", "--init-from", "model", "--output", "tuned", "--steps")
-    assert elmo(*common, "1", "--tokenizer", "moses:verbatim").exit_code == 0
-    result = elmo(*common, "2", "--tokenizer", "moses")
-    assert "normalization not given (now moses)" in result.stderr
-
-
 @pytest.mark.parametrize(
     "command",
     [

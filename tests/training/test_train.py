@@ -1,26 +1,29 @@
-"""Trained folders, and the command `elmo train`."""
+"""Trained and fine-tuned folders, the record of a run, and the command `elmo train`."""
 
 import json
 import re
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import reference
 import torch
 from click.testing import Result
 from commands import assert_fails, elmo
 from conftest import GOLDEN
-from strategies import small_architecture
-from training_runs import assert_same_weights, log_entries, train
+from runs import stop_after
+from strategies import make_model, small_architecture
+from training_runs import assert_same_weights, content, log_entries, train, tune, weights
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import ModelError, OptionsError, install_command
+from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -129,8 +132,6 @@ def test_training_in_bfloat16() -> None:
     assert perplexity["average"] < 40
 
 
-# The command.
-
 COMMAND = ("train", "text.txt", "--output", "model")
 
 
@@ -189,3 +190,131 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
         OptionsError, match=r"^--batch-size 3: must be a multiple of the number of processes"
     ):
         train("new", state="carry", batch_size=3)
+
+
+def test_fine_tuning_keeps_weights_and_softmax() -> None:
+    train("first", steps=3)
+    words = read_vocabulary("first/vocab.txt").words
+    Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
+    tune("second", "first")
+    tune("third", "first", vocabulary_file="words.txt")
+    old, new, other = weights("first"), weights("second"), weights("third")
+    assert_close(old, new)
+    assert Path("first/vocab.txt").read_text() == Path("second/vocab.txt").read_text()
+    kept, rows = old["softmax/W"], other["softmax/W"]
+    np.testing.assert_allclose(rows[[0, 1, 2, 4]], kept[[0, 1, 2, 5]], atol=1e-6)
+
+
+def assert_close(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert old.keys() <= new.keys()
+    for name, values in old.items():
+        np.testing.assert_allclose(new[name], values, atol=1e-6, err_msg=name)
+
+
+DEFAULTS = small_architecture(projection_dim=6)
+del DEFAULTS["char_cnn"]["n_highway"], DEFAULTS["lstm"]["n_layers"]
+
+
+@pytest.mark.parametrize(
+    ("content", "projects"),
+    [
+        (small_architecture(), {}),
+        (small_architecture(dim=3, projection_dim=3), {"projects": False}),
+        (DEFAULTS, {"projects_features": False}),
+        ({"lstm": small_architecture()["lstm"]}, {}),
+    ],
+    ids=["no softmax", "no projections", "bilm-tf's defaults", "words"],
+)
+def test_fine_tuning_keeps_the_weights_of_any_model(
+    content: dict[str, Any], projects: dict[str, Any]
+) -> None:
+    Path("old").mkdir()
+    files = make_model(content, 0, Path("old"), **projects)
+    tune("new", "old", negative_samples=0)
+    old, new = reference.read_arrays(files.weights), weights("new")
+    assert_close(old, new)
+    assert new.keys() - old.keys() == {"softmax/W", "softmax/b"}
+    words = read_vocabulary("new/vocab.txt").words
+    if "char_cnn" in content:
+        assert len(words) == 29
+        char_cnn = json.loads(Path("new/options.json").read_text())["char_cnn"]
+        assert char_cnn["n_highway"] == content["char_cnn"].get("n_highway", 0)
+        return
+    assert words == read_vocabulary("old/vocab.txt").words
+    Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
+    with pytest.raises(InputError, match=r"^old: a word-level model keeps its own vocabulary"):
+        tune("other", "old", vocabulary_file="other.txt")
+
+
+def test_fine_tuning_from_a_file_of_weights() -> None:
+    weight_file = GOLDEN / "relu" / "weights.hdf5"
+    train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, steps=1)
+
+
+def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    settings: dict[str, Any] = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
+    settings["validation_share"] = 0.2
+    expected = train("model", **settings)
+    assert not Path("model/checkpoint.pt").exists()
+    before = content("model")
+    assert train("model", **settings) == expected
+    assert "model: training is finished, and nothing is left to train" in caplog.messages
+    for other, message in (
+        ({"steps": 4}, "training is finished, and its checkpoint was removed. To train"),
+        ({"dropout": 0.2}, "the run in this folder has dropout 0.1 (now 0.2). Repeat"),
+        ({"vocabulary_size": 9}, "the run in this folder has vocabulary_size 40 (now 9). "),
+    ):
+        with pytest.raises(ModelError, match=f"^{re.escape('model: ' + message)}"):
+            train("model", **{**settings, **other})
+    assert content("model") == before
+    for record in (None, "", "{", "[]", '{"finished": true, "signature": {}}'):
+        path = Path("model/training.json")
+        path.unlink() if record is None else path.write_text(record)
+        before = content("model")
+        with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
+            train("model", **settings)
+        assert content("model") == before
+
+
+def test_stopped_training_leaves_a_model_that_says_so() -> None:
+    with pytest.raises(StoppedError, match=r"^Stopped after step 4, 40\.0% of the run\. model has"):
+        train("model", should_stop=stop_after(4), steps=10)
+    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    record = json.loads(Path("model/training.json").read_text())
+    assert (record["finished"], record["step"], record["perplexity"]) == (False, 4, None)
+    card = Path("model/card.md").read_text()
+    assert "**Training is not finished**: this is the model after step 4, 40.0% of the run" in card
+    assert "The perplexity of this model was not measured." in card
+    train("model", steps=10)
+    assert "not finished" not in Path("model/card.md").read_text()
+    assert json.loads(Path("model/training.json").read_text())["finished"] is True
+
+
+def test_record_has_the_options_that_had_an_effect() -> None:
+    runs: dict[str, dict[str, Any]] = {
+        "steps": {"steps": 10, "warmup_steps": 200},
+        "resumed": {"steps": 10, "warmup_steps": 200, "should_stop": stop_after(1)},
+        "epochs": {"epochs": 1, "negative_samples": 500, "state": "carry", "optimizer": "adagrad"},
+    }
+    for name, settings in runs.items():
+        with suppress(StoppedError):
+            train(name, **settings)
+        train(name, **{**settings, "should_stop": lambda: False})
+        options = json.loads(Path(name, "training.json").read_text())["options"]
+        if name == "epochs":
+            assert options["negative_samples"] == 0  # All 29 words are in the softmax.
+            assert options["warmup_steps"] == 0
+            assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & options.keys()
+        else:
+            assert options["warmup_steps"] == 1  # A tenth of the run.
+            assert not {"epochs", "batch_size", "unroll"} & options.keys()
+
+
+def test_resume_restores_missing_validation_lines() -> None:
+    settings: dict[str, Any] = {"validation_file": None, "validation_share": 0.2}
+    train("model", steps=2, **settings)
+    lines = Path("model/validation.txt").read_text()
+    Path("model/validation.txt").unlink()
+    train("model", steps=3, **settings)
+    assert Path("model/validation.txt").read_text() == lines

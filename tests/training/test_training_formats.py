@@ -63,13 +63,6 @@ def test_formats_resume_to_the_weights_of_equal_text(name: str, whole: tuple[str
     assert ("| text column | `said` |" in Path("parts/card.md").read_text()) == is_table
 
 
-def test_the_command_trains_on_a_column() -> None:
-    options = ("--options-file", "options.json", "--input-format", "csv", "--text-column", "said")
-    Path("table.csv").rename("table.dat")
-    result = elmo("train", "table.dat", *options, "--steps", "1", "--output", "model")
-    assert result.exit_code == 0, result.output
-
-
 def test_resume_skips_records_without_their_tokens() -> None:
     Path("raw.jsonl").write_text("".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9)))
     texts: list[str] = []
