@@ -1,4 +1,4 @@
-"""What people give as a model that is none: one line with a remedy for each (`errors.txt`)."""
+"""Files of other programs in place of a model: one line with a remedy each (`errors.txt`)."""
 
 import gzip
 import io
@@ -58,7 +58,7 @@ def test_what_is_no_model_is_one_line(
 
 
 def test_other_files_are_no_other_kind() -> None:
-    check_kind(Path("model.ckpt-11"))  # no such file
+    check_kind(Path("model.ckpt-11"))  # a missing file
     for path in (MODEL, *MODEL.iterdir(), *(GOLDEN / "many-langs" / "both").iterdir()):
         if path.suffix != ".pkl":
             check_kind(path)
