@@ -66,4 +66,5 @@ def read_transcripts(path: Path) -> list[Transcript]:
 def write_inputs(inputs: dict[str, str | bytes]) -> None:
     """Write inputs to the current folder."""
     for name, content in inputs.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content.encode() if isinstance(content, str) else content)

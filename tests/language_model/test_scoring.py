@@ -1,3 +1,5 @@
+"""Scores of sentences, perplexity, and minimal pairs, compared with the slow reference."""
+
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +16,13 @@ from strategies import WORDS, architectures, batches, make_language_model, seeds
 
 from elmo_cli import ElmoEmbedder, LanguageModel
 from elmo_cli.errors import InputError, WeightsError
-from elmo_cli.language_model.scoring import SentenceScore, measure_perplexity
+from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
+from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore, measure_perplexity
 from elmo_cli.pretrained.find import describe_model
 from elmo_cli.pretrained.manage import convert_weights
+from elmo_cli.settings import TextSettings
+from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import WHITESPACE
 
 SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
@@ -35,11 +41,10 @@ def expected_scores(
     state = None
     scores: list[tuple[list[float], list[float]]] = []
     for sentence in sentences:
-        if not sentence:
-            scores.append(([], []))
-            continue
-        values, ended = reference.model_scores(model_folder, sentence, WORDS, state)
-        state = ended if carry else None
+        values: tuple[list[float], list[float]] = ([], [])
+        if sentence:
+            values, ended = reference.model_scores(model_folder, sentence, WORDS, state)
+            state = ended if carry else None
         scores.append(values)
     return scores
 
@@ -68,26 +73,22 @@ def test_one_file_may_hold_weights_and_softmax(
     model_folder: Path, tmp_path: Path, name: str
 ) -> None:
     expected = list(LanguageModel(model=model_folder).score(SENTENCES))
+    arrays = reference.read_arrays(model_folder / "weights.hdf5")
+    arrays |= reference.read_arrays(model_folder / "softmax.hdf5")
     with h5py.File(tmp_path / "both.hdf5", "w") as both:
-        for path in (model_folder / "weights.hdf5", model_folder / "softmax.hdf5"):
-            with h5py.File(path) as file:
-                for group in file:
-                    file.copy(group, both)
+        for tensor, values in arrays.items():
+            both[tensor] = values
     model = tmp_path / "model"
-    model.mkdir()
+    shutil.copytree(model_folder, model, ignore=lambda *_: ["weights.hdf5", "softmax.hdf5"])
     convert_weights(tmp_path / "both.hdf5", model / name)
-    for other in ("options.json", "vocab.txt"):
-        shutil.copy(model_folder / other, model / other)
-    assert_same(list(LanguageModel(model=model).score(SENTENCES)), expected)
-    by_paths = LanguageModel(model / "options.json", model / name)
-    assert_same(list(by_paths.score(SENTENCES)), expected)
-    assert np.array_equal(
-        ElmoEmbedder(model=model).embed_sentence(["the"]),
-        ElmoEmbedder(model=model_folder).embed_sentence(["the"]),
-    )
     assert describe_model(str(model))["files"]["softmax"]["path"] == str(model / name)
     ElmoEmbedder(model=model).save_pretrained(tmp_path / "saved")
-    assert_same(list(LanguageModel(model=tmp_path / "saved").score(SENTENCES)), expected)
+    for language_model in (
+        LanguageModel(model=model),
+        LanguageModel(model / "options.json", model / name),
+        LanguageModel(model=tmp_path / "saved"),
+    ):
+        assert_same(list(language_model.score(SENTENCES)), expected)
 
 
 def test_carried_state_equals_the_reference(model_folder: Path) -> None:
@@ -130,35 +131,9 @@ def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
     assert read < 20
 
 
-def test_perplexity_is_that_of_all_and_of_known_words(model_folder: Path) -> None:
-    model = LanguageModel(model=model_folder)
-    scores = [score for score in model.score(SENTENCES) if score.tokens]
-    perplexity = measure_perplexity(model, SENTENCES)
-    assert (perplexity.sentences, perplexity.tokens, perplexity.predictions) == (4, 18, 18 + 4)
-    assert perplexity.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
-    ahead = np.concatenate([score.forward for score in scores])
-    behind = np.concatenate([score.backward for score in scores])
-    known = np.concatenate([[*score.known, True] for score in scores])
-    before = np.concatenate([[True, *score.known] for score in scores])
-    for figures, forward, backward in (
-        (perplexity.all_words, ahead, behind),
-        (perplexity.known_words, ahead[known], behind[before]),
-    ):
-        assert figures.forward == pytest.approx(np.exp(-forward.mean()))
-        assert figures.backward == pytest.approx(np.exp(-backward.mean()))
-        both = np.concatenate([forward, backward])
-        assert figures.average == pytest.approx(np.exp(-both.mean()))
-
-
-# What goes wrong.
-
-
 def test_a_text_without_tokens_has_no_perplexity(model_folder: Path) -> None:
-    model = LanguageModel(model=model_folder)
-    empty: list[list[list[str]]] = [[], [[], []]]
-    for sentences in empty:
-        with pytest.raises(InputError, match=r"^the text has no tokens"):
-            measure_perplexity(model, sentences)
+    with pytest.raises(InputError, match=r"^the text has no tokens"):
+        measure_perplexity(LanguageModel(model=model_folder), [[], []])
 
 
 def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path: Path) -> None:
@@ -166,3 +141,44 @@ def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):
         LanguageModel(model=model_folder, vocabulary_file=words)
+
+
+def measure(model_folder: Path, good: str, bad: str) -> ScoredRecord[Pair]:
+    record = Record(good, good.split(), "p1", columns={"bad": bad})
+    table = PairTable(("good", "bad"), TextSettings())
+    model = LanguageModel(model=model_folder)
+    [scored] = table.measure(model, [record], WHITESPACE, direction="both")
+    return scored
+
+
+def expected_bits(model_folder: Path, tokens: list[str]) -> list[float]:
+    """Return the reference's surprisals of a sentence with its boundary, forward and backward."""
+    scores, _ = reference.model_scores(model_folder, tokens, WORDS)
+    return [-sum(values) / np.log(2) for values in scores]
+
+
+texts = st.lists(st.sampled_from(["the", "cat", "sat", "dog", "東京"]), min_size=1, max_size=5)
+
+
+@given(texts, texts)
+def test_pairs_are_measured_as_by_the_reference(
+    model_folder: Path, good: list[str], bad: list[str]
+) -> None:
+    scored = measure(model_folder, " ".join(good), " ".join(bad))
+    assert scored.names == ("p1",)
+    pair = scored.result
+    expected = expected_bits(model_folder, good), expected_bits(model_folder, bad)
+    assert_allclose([pair.good, pair.bad], expected, atol=2e-4)
+    assert (pair.n_unknown_good, pair.n_unknown_bad) == (good.count("dog"), bad.count("dog"))
+    if good == bad:
+        assert pair.correct == [0.5] * 3
+    else:
+        sums = [[*values, sum(values)] for values in expected]
+        assert pair.correct == [float(one < other) for one, other in zip(*sums, strict=True)]
+    assert len(pair_columns("both")) == len(pair.row)
+
+
+@pytest.mark.parametrize(("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")])
+def test_an_empty_sentence_is_an_error(model_folder: Path, good: str, bad: str, kind: str) -> None:
+    with pytest.raises(InputError, match=rf"^pair p1: the {kind} sentence is empty$"):
+        measure(model_folder, good, bad)

@@ -1,3 +1,7 @@
+"""The softmax: values, in C and without, its file, and where it is used."""
+
+import math
+import pickle
 from pathlib import Path
 
 import h5py
@@ -5,15 +9,27 @@ import numpy as np
 import pytest
 import reference
 import torch
-from cell_formulas import WAYS, processor
+from cell_formulas import PROCESSORS, WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import seeds
+from strategies import random_tensor, seeds
+from torch import Tensor
 
+from elmo_cli.compiled import kernels
+from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
-from elmo_cli.language_model.softmax import FullSoftmax, check_softmax, read_rows, write_softmax
+from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.softmax import (
+    FullSoftmax,
+    check_softmax,
+    log_probabilities,
+    read_rows,
+    write_softmax,
+)
+from elmo_cli.language_model.surprisal import measure_surprisal
+from elmo_cli.settings import Precision
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4
@@ -22,12 +38,38 @@ WEIGHT = RANDOM.normal(size=(7, 3)).astype(np.float32)
 BIAS = RANDOM.normal(size=7).astype(np.float32)
 
 
-def arrays(seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
-    random = np.random.default_rng(seed)
-    weight = (scale * random.normal(size=(N_WORDS, DIM))).astype(np.float32)
-    bias = (scale * random.normal(size=N_WORDS)).astype(np.float32)
-    contexts = torch.from_numpy(random.normal(size=(9, DIM)).astype(np.float32))
-    return weight, bias, contexts
+class Case:
+    """A softmax of random values, and predictions."""
+
+    def __init__(self, n: int, n_words: int, dim: int, seed: int, scale: float = 1.0) -> None:
+        self.weight = scale * random_tensor(n_words, dim, seed=seed) / dim**0.5
+        self.bias = scale * random_tensor(n_words, seed=seed + 1)
+        self.contexts = random_tensor(n, dim, seed=seed + 2)
+        targets = np.random.default_rng(seed).integers(n_words, size=n)
+        self.targets = torch.from_numpy(targets)
+
+    def write(self, path: Path) -> None:
+        write_softmax(path, self.weight.numpy(), self.bias.numpy())
+
+    def compute(self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192) -> Tensor:
+        """Compute the log probabilities and entropies of some rows, adding `n_words` at a time."""
+        parts = [slice(first, first + n_words) for first in range(0, len(self.bias), n_words)]
+        words = [
+            (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
+            for part in parts
+        ]
+        inputs = self.contexts[rows], self.targets[rows]
+        return log_probabilities(words, *inputs, dtype, with_entropy=True)
+
+    def expected(self, dtype: torch.dtype) -> Tensor:
+        """Compute them in float64, after the same rounding of the factors."""
+        contexts = self.contexts.double()
+        if dtype == torch.bfloat16:
+            contexts = (self.contexts * BITS).to(dtype).double() / BITS
+        logits = contexts @ self.weight.to(dtype).double().t() + self.bias
+        log_p = logits.log_softmax(dim=1)
+        of_targets = log_p.gather(1, self.targets[:, None])[:, 0]
+        return torch.stack([of_targets, -(log_p.exp() * log_p).sum(dim=1)])
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -43,75 +85,53 @@ def test_it_is_the_reference_however_it_is_cut(
     scale: float,
 ) -> None:
     path = tmp_path_factory.mktemp("softmax") / "softmax.hdf5"
-    weight, bias, contexts = arrays(seed, scale)
-    write_softmax(path, weight, bias)
-    expected = np.array(
-        [
-            reference.log_probabilities(context, weight.astype(float), bias.astype(float))
-            for context in contexts.numpy().astype(float)
-        ]
-    )
-    targets = torch.from_numpy(np.random.default_rng(seed).integers(N_WORDS, size=9))
+    case = Case(9, N_WORDS, DIM, seed, scale)
+    case.write(path)
+    weight, bias, contexts = (x.double().numpy() for x in (case.weight, case.bias, case.contexts))
+    expected = np.array([reference.log_probabilities(row, weight, bias) for row in contexts])
     entropies = -(np.exp(expected) * expected).sum(axis=1)
     at_once = {"ROWS": n_rows, "HELD_BYTES": held, "PREDICTIONS": n, "LOGITS": n * N_WORDS}
     with pytest.MonkeyPatch.context() as patch, processor(name):
         for constant, number in at_once.items():
             patch.setattr(full_softmax, constant, number)
         softmax = FullSoftmax(path, N_WORDS, DIM, CPU)
-        log_p = torch.stack(list(softmax.of_words(contexts))).numpy()
-        scores = softmax.of_targets(contexts, targets, with_entropy=True)
+        log_p = torch.stack(list(softmax.of_words(case.contexts))).numpy()
+        scores = softmax.of_targets(case.contexts, case.targets, with_entropy=True)
     assert_allclose(log_p, expected, atol=1e-5 * max(1, scale))
     assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
-    assert_allclose(scores, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
+    assert_allclose(
+        scores, [expected[range(9), case.targets], entropies], atol=1e-5 * max(1, scale)
+    )
 
 
 def test_only_a_large_softmax_is_read_again_per_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weight, bias, contexts = arrays(1)
-    path = tmp_path / "softmax.hdf5"
-    write_softmax(path, weight, bias)
-    softmaxes = {}
+    case, path = Case(9, N_WORDS, DIM, 1), tmp_path / "softmax.hdf5"
+    case.write(path)
+    softmaxes = []
     for held_bytes in (4 * N_WORDS * DIM, 4 * N_WORDS * DIM - 1):
         monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
-        softmaxes[held_bytes] = FullSoftmax(path, N_WORDS, DIM, CPU)
-    held, read = softmaxes.values()
-    before = next(held.of_words(contexts))
-    write_softmax(path, -weight, bias)
-    assert torch.equal(next(held.of_words(contexts)), before)
-    assert not torch.equal(next(read.of_words(contexts)), before)
+        softmaxes.append(FullSoftmax(path, N_WORDS, DIM, CPU))
+    held, read = softmaxes
+    before = next(held.of_words(case.contexts))
+    case.weight *= -1
+    case.write(path)
+    assert torch.equal(next(held.of_words(case.contexts)), before)
+    assert not torch.equal(next(read.of_words(case.contexts)), before)
 
 
 def test_a_gpu_gives_equal_results(tmp_path: Path, gpu: str) -> None:
-    weight, bias, contexts = arrays(1)
-    write_softmax(tmp_path / "softmax.hdf5", weight, bias)
+    case = Case(9, N_WORDS, DIM, 1)
+    case.write(tmp_path / "softmax.hdf5")
     there = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, torch.device(gpu))
     here = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU)
-    targets = torch.arange(9)
-    for actual, expected in zip(
-        there.of_words(contexts.to(gpu)), here.of_words(contexts), strict=True
-    ):
+    on_gpu = case.contexts.to(gpu)
+    for actual, expected in zip(there.of_words(on_gpu), here.of_words(case.contexts), strict=True):
         assert_allclose(actual, expected, atol=1e-5)
-    assert_allclose(
-        there.of_targets(contexts.to(gpu), targets, with_entropy=True),
-        here.of_targets(contexts, targets, with_entropy=True),
-        atol=1e-5,
-    )
-
-
-# The file.
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "softmax.hdf5"
-
-
-def message_of(path: Path, n_words: int = 7, dim: int = 3) -> str:
-    with pytest.raises(WeightsError) as caught:
-        check_softmax(path, n_words, dim)
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value).removeprefix(str(path))
+    scores = there.of_targets(on_gpu, case.targets, with_entropy=True)
+    expected = here.of_targets(case.contexts, case.targets, with_entropy=True)
+    assert_allclose(scores, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["softmax.hdf5", "softmax.safetensors"])
@@ -129,42 +149,193 @@ def test_what_is_written_is_read_back_however_many_rows_at_once(
     np.testing.assert_array_equal(np.concatenate(biases), BIAS.astype(dtype))
 
 
-def test_the_layout_equals_the_published_file(path: Path) -> None:
-    write_softmax(path, WEIGHT, BIAS)
-    with h5py.File(path, "r") as file:
-        assert list(file) == ["softmax"]
-        np.testing.assert_array_equal(file["softmax"]["W"][:], WEIGHT)
-        np.testing.assert_array_equal(file["softmax"]["b"][:], BIAS)
-
-
-def test_every_mismatch_is_reported(path: Path) -> None:
-    write_softmax(path, WEIGHT, BIAS)
-    assert message_of(path, 8, 4) == (
-        " does not fit a vocabulary of 8 words and a projection_dim of 4: "
-        "softmax/W: expected (8, 4), found (7, 3); softmax/b: expected (8,), found (7,)"
+def test_the_layout_equals_the_published_file(tmp_path: Path) -> None:
+    write_softmax(tmp_path / "softmax.hdf5", WEIGHT, BIAS)
+    np.testing.assert_equal(
+        reference.read_arrays(tmp_path / "softmax.hdf5"), {"softmax/W": WEIGHT, "softmax/b": BIAS}
     )
 
 
-def test_other_files_are_reported(path: Path) -> None:
+MISFIT = " does not fit a vocabulary of 7 words and a projection_dim of 3: softmax"
+
+
+def read(path: Path) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+    check_softmax(path, 7, 3)
+    return list(read_rows(path, 3))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"char_embed": WEIGHT}, ": expected a softmax, found the weights of a biLM"),
+        ({"softmax/W": WEIGHT}, f"{MISFIT}/b: expected (7,), found no tensor"),
+        (
+            {"softmax/W": np.ones((8, 4)), "softmax/b": np.ones(8)},
+            f"{MISFIT}/W: expected (7, 3), found (8, 4); softmax/b: expected (7,), found (8,)",
+        ),
+        (
+            {"softmax/W": WEIGHT.astype(int), "softmax/b": BIAS},
+            ": softmax/W: expected floats, found int64",
+        ),
+        *(
+            (
+                {"softmax/W": WEIGHT, "softmax/b": np.where(np.arange(7) == 4, value, BIAS)},
+                ": values that are not finite (NaN or infinity) in the rows 3 to 5",
+            )
+            for value in (np.nan, np.inf)
+        ),
+    ],
+)
+def test_a_file_with_a_fault_is_reported(
+    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    path = tmp_path / "softmax.hdf5"
     with h5py.File(path, "w") as file:
-        file["char_embed"] = WEIGHT
-    assert message_of(path) == ": expected a softmax, found the weights of a biLM"
-    with h5py.File(path, "w") as file:
-        file["softmax/W"] = WEIGHT
-    assert message_of(path).endswith(": softmax/b: expected (7,), found no tensor")
+        for name, values in arrays.items():
+            file[name] = values
+    with pytest.raises(WeightsError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}{message}"
 
 
-def test_values_that_are_no_floats_are_refused(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file["softmax/W"], file["softmax/b"] = WEIGHT.astype(int), BIAS
-    with pytest.raises(WeightsError, match=r"softmax/W: expected floats, found int64$"):
-        list(read_rows(path, 3))
+CPU = torch.device("cpu")
+KINDS = [(name, torch.float32) for name in PROCESSORS]
+KINDS += [("AVX512", torch.bfloat16)] * has_tiles()
+needs_kernels = pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler")
+needs_tiles = pytest.mark.skipif(not has_tiles(), reason="needs AMX and a C compiler")
+BITS = math.log2(math.e)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(path: Path, value: float) -> None:
-    weight = WEIGHT.copy()
-    weight[4, 1] = value
-    write_softmax(path, weight, BIAS)
-    with pytest.raises(WeightsError, match=r"not finite \(NaN or infinity\) in the rows 3 to 5$"):
-        list(read_rows(path, 3))
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@given(
+    n=st.integers(0, 40) | st.integers(500, 1100),
+    n_words=st.integers(1, 150) | st.integers(2040, 2060) | st.integers(4000, 6000),
+    dim=st.integers(1, 70) | st.integers(250, 260),
+    seed=seeds,
+    scale=st.sampled_from([0.1, 1, 30]),
+)
+def test_log_probabilities_in_c_equal_float64(
+    name: str, dtype: torch.dtype, n: int, n_words: int, dim: int, seed: int, scale: float
+) -> None:
+    case = Case(n, n_words, dim, seed, scale)
+    with processor(name):
+        scores = case.compute(dtype)
+        # A prediction has the same bits alone, and however the words are added.
+        rows = slice(n // 2, n // 2 + 3)
+        assert torch.equal(case.compute(dtype, rows), scores[:, rows])
+        assert torch.equal(case.compute(dtype, n_words=2048), scores)
+    assert_allclose(scores, case.expected(dtype), atol=1e-5 * max(1, scale))
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@pytest.mark.parametrize("n", [1, 7, 50, 600])
+def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) -> None:
+    case, n_threads = Case(n, 5000, 48, 1), torch.get_num_threads()
+    results = []
+    with processor(name):
+        try:
+            for number in (1, 2, 3, 8):
+                torch.set_num_threads(number)
+                results.append(case.compute(dtype))
+        finally:
+            torch.set_num_threads(n_threads)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_infinite_context_spoils_only_its_prediction(
+    name: str, dtype: torch.dtype, value: float
+) -> None:
+    case = Case(40, 3000, 16, 1)
+    with processor(name):
+        expected = case.compute(dtype)
+        case.contexts[17] = value
+        scores = case.compute(dtype)
+    others = torch.arange(40) != 17
+    assert scores[:, 17].isnan().all()
+    assert torch.equal(scores[:, others], expected[:, others])
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+def test_very_unequal_logits_keep_their_sum(name: str, dtype: torch.dtype) -> None:
+    """Check logits that rise by 2,000 from word to word, so that each changes the reference."""
+    case = Case(3, 200, 8, 1)
+    case.bias[:] = torch.arange(200) * 2000.0
+    with processor(name):
+        scores = case.compute(dtype)
+        case.bias[:] = case.bias.flip(0)
+        case.weight, case.targets = case.weight.flip(0), 199 - case.targets
+        flipped = case.compute(dtype)
+    assert_allclose(scores, case.expected(dtype), rtol=1e-6, atol=0.1)
+    assert_allclose(flipped, scores, rtol=1e-6, atol=0.1)
+
+
+CASE = Case(20, 5000, 32, 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    CASE.write(tmp_path / "softmax.hdf5")
+    return tmp_path / "softmax.hdf5"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_softmax_that_is_read_per_batch_has_equal_bits(
+    path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_softmax, "ROWS", 2048)
+    scores = []
+    for held_bytes in (2**30, 0):
+        monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
+        softmax = FullSoftmax(path, 5000, 32, CPU, precision)
+        scores.append(softmax.of_targets(CASE.contexts, CASE.targets, with_entropy=True))
+        alone = softmax.of_targets(CASE.contexts, CASE.targets)
+        assert_allclose(alone[0], scores[-1][0], atol=1e-9)
+        words = torch.stack(list(softmax.of_words(CASE.contexts)))
+        assert_allclose(words[range(20), CASE.targets], alone[0], atol=1e-5)
+    assert torch.equal(*scores)
+
+
+def test_bfloat16_without_amx_is_float32(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: False)
+    inputs = CASE.contexts, CASE.targets
+    precisions: list[Precision] = ["bfloat16", "int8"]
+    expected = FullSoftmax(path, 5000, 32, CPU).of_targets(*inputs)
+    for precision in precisions:
+        scores = FullSoftmax(path, 5000, 32, CPU, precision).of_targets(*inputs)
+        assert torch.equal(scores, expected)
+
+
+@needs_tiles
+def test_a_softmax_in_bfloat16_is_unpickled_without_amx(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    softmax = FullSoftmax(path, 5000, 32, CPU, "bfloat16")
+    content, scores = pickle.dumps(softmax), softmax.of_targets(CASE.contexts, CASE.targets)
+    path.unlink()
+    again = pickle.loads(content)
+    assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: False)
+    other = pickle.loads(content)
+    assert_allclose(other.of_targets(CASE.contexts, CASE.targets), scores, atol=0.05)
+    words = torch.stack(list(other.of_words(CASE.contexts)))
+    assert_allclose(words[range(20), CASE.targets], scores[0], atol=0.05)
+
+
+@needs_tiles
+def test_surprisal_in_bfloat16_is_near_float32() -> None:
+    text = Path(__file__).parents[2] / "examples" / "alice.txt"
+    lines = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]
+    bits = []
+    precisions: list[Precision] = ["float32", "bfloat16"]
+    for precision in precisions:
+        measured = measure_surprisal(LanguageModel(precision=precision), lines, with_entropy=True)
+        bits.append(np.concatenate([[row.surprisal, row.entropy] for row in measured], axis=1))
+    errors = np.abs(bits[1] - bits[0])
+    assert errors.mean() < 0.03
+    assert errors.max() < 0.3

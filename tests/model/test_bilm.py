@@ -1,3 +1,6 @@
+"""The readable biLM, its encoder of tokens, and the scalar mix."""
+
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,11 +12,14 @@ from conftest import Golden
 from hypothesis import given
 from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
-from strategies import WORDS, RandomModel, batches, models, small_architecture
+from strategies import WORDS, RandomModel, batches, models, sentences, small_architecture
 
-from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
+from elmo_cli.errors import ElmoError
+from elmo_cli.model import token_encoder
+from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, ScalarMix, map_state
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.model_options import parse_options
+from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.find import load_bilm
 
 Sentences = Sequence[Sequence[str]]
@@ -26,20 +32,16 @@ def run(
 ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
     """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
-    assert output.mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in sentences]
-    layers = [
-        output.layers[:, i, : len(sentence) + 2].numpy() for i, sentence in enumerate(sentences)
-    ]
-    return layers, output.state
+    lengths = [len(sentence) + 2 for sentence in sentences]
+    assert output.mask.sum(dim=1).tolist() == lengths
+    return [output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)], output.state
 
 
 def reference_state(state: BiLmState, row: int) -> reference.State:
     """Return the state of one sentence in the form of the reference."""
 
     def cell_state(direction: LstmState) -> reference.CellState:
-        return reference.CellState(
-            direction.hidden[row].double().numpy(), direction.cell[row].double().numpy()
-        )
+        return reference.CellState(*(values[row].double().numpy() for values in direction))
 
     return [(cell_state(layer.forward), cell_state(layer.backward)) for layer in state]
 
@@ -49,9 +51,6 @@ def assert_states_equal(state: reference.State, expected: reference.State) -> No
         for cell, expected_cell in zip(layer, expected_layer, strict=True):
             assert_allclose(cell.hidden, expected_cell.hidden, atol=1e-9)
             assert_allclose(cell.cell, expected_cell.cell, atol=1e-9)
-
-
-# Golden figures
 
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
@@ -70,9 +69,6 @@ def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
             assert_allclose(activations, expected, atol=golden.tolerance(i))
 
 
-# The reference itself, so that what it says of other architectures counts
-
-
 def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
     arrays = reference.read_arrays(golden.files.weights)
     for i in (0, 2, 5):
@@ -83,9 +79,6 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
         layers, state = reference.bilm(golden.sentences[i], golden.options, arrays, state=state)
         expected = golden.expected[f"stateful/{number}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
-
-
-# Other architectures
 
 
 @given(model=models(), sentences=batches())
@@ -103,9 +96,6 @@ def test_any_model_agrees_with_the_reference(
         expected, state = reference.bilm(sentence, content, arrays, WORDS, state=before)
         assert_allclose(activations, expected, atol=1e-9)
         assert_states_equal(reference_state(ended, i), state)
-
-
-# Construction
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:
@@ -132,3 +122,87 @@ def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.
         assert output[is_kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
     torch.manual_seed(0)
     assert torch.equal(Dropout(share)(values), output)
+
+
+def test_layer_norm_of_padding_alone_is_finite() -> None:
+    mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
+    assert mixed.isfinite().all()
+
+
+def test_layer_norm_works_in_half_precision() -> None:
+    layer = 200 * torch.randn(4, 50, 16)
+    mix = ScalarMix(1, do_layer_norm=True)
+    assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
+
+
+def test_wrong_numbers_of_layers_are_refused() -> None:
+    with pytest.raises(ElmoError, match=r"^mix parameters: expected 3, found 2$"):
+        ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
+    with pytest.raises(ElmoError, match=r"^layers to mix: expected 3, found 2$"):
+        ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)
+
+
+def small_encoder(filters: list[list[int]], activation: str = "relu") -> CharacterEncoder:
+    content = small_architecture()
+    content["char_cnn"].update(filters=filters, activation=activation)
+    options = parse_options(content).char_cnn
+    assert options is not None
+    torch.manual_seed(0)
+    return CharacterEncoder(options, 3).requires_grad_(False)
+
+
+def test_token_vectors_are_allennlps(golden: Golden) -> None:
+    expected = golden.expected["token_vectors"]
+    tokens = json.loads(expected.attrs["tokens"])
+    encoder = golden.bilm.token_encoder
+    vectors = encoder(encoder.token_ids(tokens))
+    # AllenNLP's table of cached vectors keeps its row 0 for padding, whatever its token.
+    assert not expected[0].any()
+    assert_allclose(vectors[1:], expected[1:], atol=1e-5)
+    end = golden.sentences[0].index(tokens[0])
+    in_a_sentence = golden.expected["stateless/0"][0, end, : vectors.shape[1]]
+    assert_allclose(vectors[0], in_a_sentence, atol=1e-5)
+
+
+@given(model=models(), tokens=sentences(min_size=1))
+def test_any_encoder_agrees_with_the_reference(model: RandomModel, tokens: list[str]) -> None:
+    files, content = model
+    encoder = load_bilm(files).token_encoder
+    arrays = reference.read_arrays(files.weights)
+    expected = [reference.token_vector(token, content, arrays, WORDS) for token in tokens]
+    assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 4, 50])
+@pytest.mark.parametrize("like_tokens", [1, 2, 128])
+@pytest.mark.parametrize("tokens", [[], [""], ["x" * 48, "a", "", "ab"], ["x" * 46, "ab"]])
+def test_leaving_out_padding_changes_nothing(
+    width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", like_tokens)
+    encoder = small_encoder([[width, 3], [1, 2]])
+    ids = encoder.token_ids(tokens)
+    every_position = encoder.convolve(encoder.char_embedding(ids))
+    (highway,) = encoder.highways
+    assert encoder.projection is not None
+    assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
+
+
+def test_tokens_of_similar_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", 2)
+    encoder = small_encoder([[3, 2]])
+    shapes: list[tuple[int, ...]] = []
+    encoder.convolutions[0].register_forward_pre_hook(
+        lambda _, inputs: shapes.append(tuple(inputs[0].shape[:2]))
+    )
+    encoder(encoder.token_ids(["x" * 20, "ab", "x" * 19, "a", "x" * 18]))
+    # A token's characters, its two marks, and a window of padding.
+    assert shapes == [(2, 2 + 2 + 3), (2, 19 + 2 + 3), (1, 20 + 2 + 3)]
+
+
+def test_a_new_highway_lets_its_input_pass() -> None:
+    highway = Highway(8).requires_grad_(False)
+    inputs = torch.zeros(1, 8)
+    highway.transform.bias.fill_(1.0)
+    gate = 1 / (1 + np.exp(2.0))  # closed by the bias of -2 with which training starts
+    assert_allclose(highway(inputs), np.full((1, 8), gate), rtol=1e-6)

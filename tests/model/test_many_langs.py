@@ -1,3 +1,4 @@
+import io
 import json
 import pickle
 import shutil
@@ -50,8 +51,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_readable_and_fast_models_equal_the_package(kind: str) -> None:
     bilm = load(kind)
-    layers, mask, _ = bilm(bilm.sentence_ids(SENTENCES))
-    assert mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in SENTENCES]
+    layers, *_ = bilm(bilm.sentence_ids(SENTENCES))
     names = ("encoder.pkl", "token_embedder.pkl")
     files = [torch.load(MANY_LANGS / kind / name, weights_only=True) for name in names]
     info = json.loads(elmo("info", MANY_LANGS / kind, "--json").stdout)
@@ -77,15 +77,11 @@ def test_carried_state_equals_the_package(kind: str) -> None:
 def test_the_module_takes_ids_of_many_langs(kind: str) -> None:
     module = Elmo(model=MANY_LANGS / kind, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
     inputs = module.bilm.sentence_ids([["the", "cat"], ["dog"]])
-    plain = module(inputs)
-    cached = module(inputs, torch.tensor([[1, 0], [0, 0]]))
-    [representation] = plain["elmo_representations"]
     expected = embedder(kind).embed_sentence(["the", "cat"]).mean(axis=0)
-    assert_allclose(representation[0].detach(), expected, atol=TOLERANCE)
-    assert_allclose(
-        cached["elmo_representations"][0].detach(), representation.detach(), atol=TOLERANCE
-    )
-    assert plain["mask"].tolist() == [[1, 1], [1, 0]]
+    for cached in (None, torch.tensor([[1, 0], [0, 0]])):
+        output = module(inputs, cached)
+        assert_allclose(output["elmo_representations"][0][0].detach(), expected, atol=TOLERANCE)
+        assert output["mask"].tolist() == [[1, 1], [1, 0]]
 
 
 def test_the_ids_of_a_token() -> None:
@@ -113,11 +109,9 @@ def test_the_ids_of_a_token() -> None:
 def test_a_zip_of_the_repository(tmp_path: Path) -> None:
     paths = (MANY_LANGS / "both").iterdir()
     members = {path.name: path.read_bytes() for path in paths if path.suffix != ".hdf5"}
-    path = zip_with(tmp_path / "144.zip", members | {"README": b"text"})
-    files = find_model(path)
-    assert {file.name for file in files.weights.parent.iterdir()} == {*members}
-    values = ElmoEmbedder(model=path).embed_sentence(SENTENCES[0])
-    assert_allclose(values, embedder("both").embed_sentence(SENTENCES[0]))
+    files = find_model(zip_with(tmp_path / "144.zip", members | {"README": b"text"}))
+    unpacked = {path.name: path.read_bytes() for path in files.weights.parent.iterdir()}
+    assert unpacked == members
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:
@@ -126,7 +120,6 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
     options = read_options(folder / "config.json")
     assert isinstance(options, ManyLangsOptions)
     assert (options.n_layers, options.width, options.word_dim) == (3, 1024, 100)
-    assert options.lstm.use_skip_connections
     parts = parameters_by_part(options, n_words=150_000, n_characters=3_000)
     assert parts["projection"] == (2048 + 100 + 1) * 512
     assert parts["word embedding"] == 15_000_000
@@ -135,16 +128,8 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        (
-            "config.json",
-            None,
-            r"model: expected a model .*no options.json\. encoder.pkl is",
-        ),
-        (
-            "encoder.pkl",
-            None,
-            r"model: expected a model .*no weights.hdf5\. token_embedder",
-        ),
+        ("config.json", None, r"model: expected a model .*no options.json\. encoder.pkl is"),
+        ("encoder.pkl", None, r"model: expected a model .*no weights.hdf5\. token_embedder"),
         ("token_embedder.pkl", None, "token_embedder.pkl: cannot read the weights: No such file"),
         ("char.dic", None, r"char.dic: cannot read the vocabulary: No such file"),
         ("word.dic", None, r"word.dic: cannot read the vocabulary: No such file"),
@@ -157,11 +142,7 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         ("projection.bias", [1.0], r"expected \(6,\), found no tensor"),
         ("projection.bias", torch.zeros(7), r"expected \(6,\), found \(7,\)"),
         ("projection.bias", torch.zeros(6).long(), "expected floats, found torch.int64"),
-        (
-            "projection.bias",
-            torch.full((6,), torch.nan),
-            r"values that are not finite \(NaN or infinity\) in \['proj",
-        ),
+        ("projection.bias", torch.full((6,), torch.nan), r"values that .*infinity\) in \['proj"),
     ],
 )
 def test_a_missing_or_invalid_file_is_reported(
@@ -175,8 +156,7 @@ def test_a_missing_or_invalid_file_is_reported(
     else:
         path = folder / "token_embedder.pkl"
         torch.save(torch.load(path, weights_only=True) | {name: content}, path)
-        finite = "" if "finite" in fault else f"{name}: "
-        fault = rf"token_embedder.pkl[^\n]*{finite}{fault}"
+        fault = rf"token_embedder.pkl[^\n]*{fault}"
     with pytest.raises(ElmoError, match=rf"{fault}[^\n]*$"):
         load_bilm(find_model(folder))
 
@@ -187,14 +167,13 @@ class Harmful:
 
 
 def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for protocol in (0, 2, 4):
-        content = pickle.dumps({"projection.bias": Harmful()}, protocol)
+    archive = io.BytesIO()
+    torch.save({"projection.bias": Harmful()}, archive)
+    pickles = [pickle.dumps({"projection.bias": Harmful()}, protocol) for protocol in (0, 2, 4)]
+    for content in (*pickles, archive.getvalue()):
         (folder / "encoder.pkl").write_bytes(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # The error is the only line.
             with pytest.raises(ElmoError, match=r"encoder.pkl: not a valid PyTorch file"):
                 load_bilm(find_model(folder))
-    torch.save({"projection.bias": Harmful()}, folder / "encoder.pkl")
-    with pytest.raises(ElmoError, match=r"encoder.pkl: not a valid PyTorch file of tensors"):
-        load_bilm(find_model(folder))
     assert capsys.readouterr() == ("", "")

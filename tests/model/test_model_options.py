@@ -14,11 +14,11 @@ from elmo_cli.model.model_options import CharacterOptions, LstmOptions, parse_op
 def replaced(name: str, value: Any) -> dict[str, Any]:
     """Return a valid architecture with the value under a dotted name replaced."""
     content = small_architecture()
-    *sections, key = name.split(".")
-    section = content
-    for part in sections:
-        section = section[part]
-    section[key] = value
+    section, _, key = name.partition(".")
+    if key:
+        content[section][key] = value
+    else:
+        content[section] = value
     return content
 
 
@@ -40,19 +40,16 @@ def test_every_key_of_a_golden_file_is_read() -> None:
 @pytest.mark.parametrize("is_null", [True, False])
 def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
     content = small_architecture()
-    for section, key in (
-        ("lstm", "n_layers"),
-        ("lstm", "use_skip_connections"),
-        ("char_cnn", "n_highway"),
-        ("char_cnn", "max_characters_per_token"),
-    ):
-        content[section].pop(key, None)
-        if is_null:
-            content[section][key] = None
+    lstm = {"n_layers": 1, "use_skip_connections": False}
+    char_cnn = {"n_highway": 0, "max_characters_per_token": 50}
+    for section, defaults in (("lstm", lstm), ("char_cnn", char_cnn)):
+        for key in defaults:
+            content[section].pop(key, None)
+        content[section] |= dict.fromkeys(defaults) if is_null else {}
     options = parse_options(content)
-    assert (options.lstm.n_layers, options.lstm.use_skip_connections) == (1, False)
     assert options.char_cnn is not None
-    assert (options.char_cnn.n_highway, options.char_cnn.max_characters_per_token) == (0, 50)
+    assert vars(options.lstm).items() >= lstm.items()
+    assert vars(options.char_cnn).items() >= char_cnn.items()
     assert parse_options({"lstm": content["lstm"]}).char_cnn is None
 
 
@@ -62,30 +59,14 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
     assert parse_options(content) == parse_options(small_architecture())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "fault"),
-    [
-        ("lstm.dim", 0, "expected a whole number, 1 to 100,000, found 0"),
-        ("lstm.dim", True, "expected a whole number, 1 to 100,000, found true"),
-        ("lstm.projection_dim", 1.5, "expected a whole number, 1 to 100,000, found 1.5"),
-        ("lstm.n_layers", "2", 'expected a whole number, 1 to 1,000, found "2"'),
-        ("lstm.n_layers", 10**6, "expected a whole number, 1 to 1,000, found 1000000"),
-        ("lstm.cell_clip", -1, "expected a number, 0 to 1e+38, or null, found -1"),
-        ("lstm.proj_clip", 1e300, "expected a number, 0 to 1e+38, or null, found 1e+300"),
-        ("lstm.use_skip_connections", "x", 'expected true or false, found "x"'),
-        ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 to 100,000}, found {}'),
-        ("char_cnn.n_highway", -1, "expected a whole number, 0 to 1,000, found -1"),
-        ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
-        ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 to 1,000, found 2"),
-        ("char_cnn.filters", [], "expected a list of [width, count] pairs, found []"),
-        ("char_cnn.filters", [[1, 0]], "expected a list of [width, count] pairs, found [[1, 0]]"),
-        ("char_cnn.filters", [[60, 4], [2, 8]], "expected widths up to 50, found 60"),
-        ("lstm", [], "expected an object, found []"),
-        ("char_cnn", "x", 'expected an object, found "x"'),
-    ],
-)
-def test_an_invalid_value_is_reported(name: str, value: Any, fault: str) -> None:
-    assert faults_of(replaced(name, value)) == f"{name}: {fault}"
+VALUES = Path(__file__).with_name("options.txt").read_text().splitlines()[1:]
+
+
+@pytest.mark.parametrize("row", VALUES)
+def test_an_invalid_value_is_reported(row: str) -> None:
+    place, _, fault = row.partition(" => ")
+    name, _, value = place.partition(" ")
+    assert faults_of(replaced(name, json.loads(value))) == f"{name}: {fault}"
 
 
 def test_all_errors_are_reported_together() -> None:
@@ -105,12 +86,9 @@ def test_all_errors_are_reported_together() -> None:
     [
         (
             b'{\n "lstm": }',
-            "expected JSON, found an error: Expecting value: line 2 column 10 (char 11)",
+            "expected JSON, found an error: Expecting value: line 2 column 10 (char",
         ),
-        (
-            b"\x89HDF\r\n\x1a\n",
-            "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in",
-        ),
+        (b"\x89HDF\r\n", "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in"),
         (b"[]", "expected a JSON object, found []"),
         (None, "cannot read the options: No such file or"),
         (json.dumps(replaced("lstm.dim", 0)).encode(), "lstm.dim: expected a whole number"),

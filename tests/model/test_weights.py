@@ -1,9 +1,14 @@
+"""Files of weights: good ones, those with a fault, and tensors that are mapped."""
+
+import dataclasses
+import io
 import re
 import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -12,14 +17,14 @@ import reference
 import torch
 from conftest import GOLDEN
 from hypothesis import given, settings
-from numpy.testing import assert_allclose, assert_array_equal
-from strategies import WORDS, RandomModel, make_model, models, small_architecture
+from numpy.testing import assert_allclose
+from strategies import RandomModel, make_model, models, small_architecture
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import weights
 from elmo_cli.model.model_options import read_options
-from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.model.weights import TensorFile, read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
 
@@ -27,14 +32,22 @@ CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
 MODEL = GOLDEN / "tanh-clip"
 
 
-def assert_agrees_with_reference(files: ModelFiles, content: dict[str, Any]) -> None:
-    bilm = load_bilm(files)
-    words = WORDS if bilm.options.char_cnn is None else None
+CONTENT = small_architecture()
+
+
+def assert_agrees_with_reference(
+    files: ModelFiles,
+    content: dict[str, Any] = CONTENT,
+    *,
+    weights_file: Path | None = None,
+    atol: float = 1e-5,
+) -> None:
+    bilm = load_bilm(dataclasses.replace(files, weights=weights_file or files.weights))
+    assert {values.dtype for values in bilm.state_dict().values()} == {torch.float32}
     sentence = ["the", "cat", "naïve"]
     layers = bilm(bilm.token_encoder.token_ids(sentence)[None]).layers[:, 0]
-    arrays = reference.read_arrays(files.weights)
-    expected, _ = reference.bilm(sentence, content, arrays, words)
-    assert_allclose(layers, expected, atol=1e-5, rtol=1e-5)
+    expected, _ = reference.bilm(sentence, content, reference.read_arrays(files.weights))
+    assert_allclose(layers, expected, atol=atol, rtol=1e-5)
 
 
 def message_of(path: Path) -> str:
@@ -46,25 +59,15 @@ def message_of(path: Path) -> str:
     return message[len(str(path)) :]
 
 
-# Good files
-
-
-def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -> None:
-    content = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
-    files = make_model(content, 2, tmp_path, projects=False)
-    assert all(layer.projection is None for layer in load_bilm(files).forward_layers)
-    assert_agrees_with_reference(files, content)
-
-
-@pytest.mark.parametrize("projects_features", [True, False])
-@pytest.mark.parametrize("n_highway", [2, None])
-def test_a_model_may_have_no_highway_and_no_projection(
-    tmp_path: Path, n_highway: int | None, projects_features: bool
-) -> None:
-    content = small_architecture(projection_dim=6)
-    content["char_cnn"]["n_highway"] = n_highway
-    del content["lstm"]["n_layers"]
-    files = make_model(content, 2, tmp_path, projects_features=projects_features)
+@pytest.mark.parametrize("kind", ["no projection", "no highway", "neither highway nor projection"])
+def test_parts_of_a_model_may_be_missing(tmp_path: Path, kind: str) -> None:
+    if kind == "no projection":  # The LSTM's sizes are equal.
+        content = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
+        files = make_model(content, 2, tmp_path, projects=False)
+    else:
+        content = small_architecture(projection_dim=6)
+        del content["char_cnn"]["n_highway"], content["lstm"]["n_layers"]
+        files = make_model(content, 2, tmp_path, projects_features=kind == "no highway")
     assert_agrees_with_reference(files, content)
     n_expected = sum(map(np.size, reference.read_arrays(files.weights).values()))
     assert describe_model(str(tmp_path))["parameters"] == n_expected
@@ -74,24 +77,13 @@ def test_a_model_may_have_no_highway_and_no_projection(
     assert_allclose(fast, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
-def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype: str) -> None:
-    content = small_architecture()
-    files = make_model(content, 4, tmp_path, dtype=dtype)
-    assert {values.dtype for values in load_bilm(files).state_dict().values()} == {torch.float32}
-    assert_agrees_with_reference(files, content)
-
-
 @settings(max_examples=10)
 @given(model=models())
 def test_written_weights_equal_the_weights_read(model: RandomModel) -> None:
     weights = model.files.weights
     write_weights(weights.with_name("copy.hdf5"), load_bilm(model.files))
-    original = reference.read_arrays(weights)
     copy = reference.read_arrays(weights.with_name("copy.hdf5"))
-    assert copy.keys() == original.keys()
-    for name, values in original.items():
-        assert_array_equal(copy[name], values, err_msg=name)
+    np.testing.assert_equal(copy, reference.read_arrays(weights))
 
 
 def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
@@ -104,9 +96,6 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not list(tmp_path.iterdir())
-
-
-# Files that are no weights
 
 
 @pytest.mark.parametrize("shape", ["deep", "wide", "activations"])
@@ -131,12 +120,11 @@ def test_absurd_numbers_of_groups_are_refused(
 
 def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
-    with pytest.raises(ModelError) as caught:
-        load_bilm(ModelFiles(files.name, files.options, files.weights))
-    assert str(caught.value) == (
-        f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
-        f"vocab.txt next to {files.weights}."
+    message = (
+        r"a word-level model \(without char_cnn\) requires its vocabulary. Add vocab.txt next to"
     )
+    with pytest.raises(ModelError, match=rf"^{files.options}: {message} {files.weights}\.$"):
+        load_bilm(ModelFiles(files.name, files.options, files.weights))
 
 
 def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
@@ -144,7 +132,7 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     options = read_options(MODEL / "options.json")
     random = np.random.default_rng(0)
     path = tmp_path / "weights.hdf5"
-    messages = []
+    messages = ""
     for _ in range(60):
         content = bytearray(good)
         for position in random.integers(100, 3000, size=5):
@@ -153,20 +141,15 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
         try:
             read_weights(path, options)  # bytes between the structures may well not matter
         except WeightsError as error:
-            messages.append(str(error))
-    assert any("not a valid weights file: " in message for message in messages)
+            messages += str(error)
+    assert "not a valid weights file: " in messages
 
 
 def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(values: object) -> None:
-        raise TypeError("a bug")
-
+    fails = Mock(side_effect=TypeError("a bug"))
     monkeypatch.setattr("elmo_cli.model.weights.torch.from_numpy", fails)
     with pytest.raises(TypeError, match="a bug"):
         read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
-
-
-# Files with a fault
 
 
 def replace(name: str, values: Any) -> Callable[[h5py.File], None]:
@@ -239,6 +222,7 @@ def test_a_fault_in_a_file_is_reported(
 
 
 WHOLE = (MODEL / "weights.hdf5").read_bytes()
+ACTIVATIONS = (MODEL / "allennlp-all.hdf5").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -247,14 +231,7 @@ WHOLE = (MODEL / "weights.hdf5").read_bytes()
         (None, ": cannot read the weights: No such file or directory"),
         (WHOLE[:-1], ": not a valid weights file: .*truncated file: .* Download it again."),
         (b"", ": not a valid weights file: .* Download it again."),
-        (
-            b"some text",
-            ": not HDF5, nor named .safetensors. Give the file of the weights, such as .*",
-        ),
-        (
-            (MODEL / "allennlp-all.hdf5").read_bytes(),
-            ": expected the weights of a biLM, found activations, as `elmo embed` writes them",
-        ),
+        (ACTIVATIONS, ": expected the weights .*, found activations, as `elmo embed` writes them"),
         (["softmax/W", "softmax/b"], ": expected the weights of a biLM, found a softmax"),
         (["images", "labels"], ": expected the weights of a biLM, found images, labels"),
     ],
@@ -279,3 +256,123 @@ def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
     safetensors.save_file(arrays, tmp_path / "weights.safetensors")
     message = ": CNN_proj/b_proj: expected floats, found I64"
     assert message_of(tmp_path / "weights.safetensors") == message
+
+
+@pytest.fixture
+def memmap(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Count the tensors that are mapped."""
+    memmap = Mock(wraps=np.memmap)
+    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", memmap)
+    return memmap
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFiles:
+    """Return a model whose small weights are mapped from their file, as large ones are."""
+    monkeypatch.setattr(weights, "MIN_MAPPED_BYTES", 1)
+    return make_model(CONTENT, 1, tmp_path)
+
+
+def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
+    """Write the weights to another HDF5 file, with settings of the file and of its tensors."""
+    path = files.weights.with_name("again.hdf5")
+    with h5py.File(path, "w", **file) as target:
+        for name, values in reference.read_arrays(files.weights).items():
+            target.create_dataset(name, data=values, **{"dtype": "float32", **tensor})
+            target[f"odd/{name}"] = np.zeros(3, np.int8)  # after which no place is even
+    return path
+
+
+def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, memmap: Mock) -> None:
+    assert_agrees_with_reference(files)
+    n_tensors = len(reference.read_arrays(files.weights))
+    assert memmap.call_count == n_tensors
+    pytest.importorskip("safetensors")
+    path = files.weights.with_suffix(".safetensors")
+    write_weights(path, load_bilm(files))
+    memmap.reset_mock()
+    assert_agrees_with_reference(files, weights_file=path)
+    assert memmap.call_count == n_tensors
+
+
+@pytest.mark.parametrize(
+    ("file", "tensor"),
+    [
+        ({}, {}),
+        ({"userblock_size": 512}, {}),
+        ({}, {"chunks": True}),
+        ({}, {"compression": "gzip"}),
+        *(({}, {"dtype": dtype}) for dtype in (">f4", "float16", "float64")),
+    ],
+)
+def test_tensors_stored_otherwise_are_read(
+    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], memmap: Mock
+) -> None:
+    path = written_again(files, file, **tensor)
+    assert_agrees_with_reference(
+        files, weights_file=path, atol=0.02 if "float16" in tensor.values() else 1e-5
+    )
+    n_mapped = memmap.call_count
+    assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
+    assert (n_mapped > 0) == (not tensor)
+
+
+def test_files_are_read_if_the_file_system_cannot_map(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = Mock(side_effect=OSError(19, "No such device"))
+    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", refuse)
+    assert_agrees_with_reference(files)
+
+
+def test_small_tensors_are_read(
+    files: ModelFiles, memmap: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 4 * 261 * 2)
+    assert_agrees_with_reference(files)
+    assert memmap.call_count == 1
+
+
+def test_changes_of_mapped_weights_are_private(files: ModelFiles) -> None:
+    content = files.weights.read_bytes()
+    bilm, other = load_bilm(files), load_bilm(files)
+    for parameter in bilm.parameters():
+        parameter.mul_(2)
+    for name, values in other.state_dict().items():
+        assert torch.equal(bilm.state_dict()[name], 2 * values)
+    assert files.weights.read_bytes() == content
+
+
+def test_a_file_that_is_replaced_changes_no_weight(
+    files: ModelFiles, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bilm = load_bilm(files)
+    before = {name: values.clone() for name, values in bilm.state_dict().items()}
+    other = load_bilm(make_model(CONTENT, 2, tmp_path_factory.mktemp("other")))
+    write_weights(files.weights, other)
+    for name, values in bilm.state_dict().items():
+        assert torch.equal(values, before[name])
+
+
+def test_a_weight_is_saved_alone(files: ModelFiles) -> None:
+    for parameter in load_bilm(files).parameters():
+        file = io.BytesIO()
+        torch.save(parameter, file)
+        assert file.tell() < 4 * parameter.numel() + 2000
+
+
+def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = files.weights.read_bytes()
+    with h5py.File(files.weights) as file:
+        offset = file["char_embed"].id.get_offset().to_bytes(8, "little")
+    files.weights.write_bytes(content.replace(offset, (len(content) - 8).to_bytes(8, "little")))
+    message = r"^[^\n]*: not a valid weights file: [^\n]*\. Download it again\.$"
+    with pytest.raises(WeightsError, match=message):
+        load_bilm(files)
+    # Whether HDF5 sees that depends on its version.
+    files.weights.write_bytes(content)
+    monkeypatch.setattr(TensorFile, "_offset", lambda self, name: len(content) - 8)
+    with pytest.raises(WeightsError, match=message):
+        load_bilm(files)

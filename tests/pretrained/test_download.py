@@ -9,7 +9,7 @@ import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
@@ -130,25 +130,20 @@ def test_each_step_of_a_redirect_is_checked(
         assert_nothing_left(destination)
 
 
-def endless(handler: _Handler, content: bytes) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    with suppress(OSError):
-        while True:
-            handler.wfile.write(CONTENT)
+def repeats(content: bytes, seconds: float = 0.0) -> Answer:
+    def answer(handler: _Handler, _: bytes) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(content)
+                time.sleep(seconds)
+
+    return answer
 
 
-def dripping(handler: _Handler, content: bytes) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    with suppress(OSError):
-        while True:
-            handler.wfile.write(b".")
-            time.sleep(0.05)
-
-
-def silent(handler: _Handler, content: bytes) -> None:
-    time.sleep(1)
+def sends(content: bytes, length: object) -> Answer:
+    return lambda handler, _: handler.send(200, content, Content_Length=length)
 
 
 @pytest.mark.parametrize(
@@ -156,18 +151,12 @@ def silent(handler: _Handler, content: bytes) -> None:
     [
         (status(403), "HTTP Error 403: Forbidden"),
         (breaks_off(1000), "the connection ended after 1,000 of"),
-        (lambda handler, _: handler.send(200, b"<html>Sorry</html>"), "not HDF5"),
-        (endless, "it is larger than 10 MB, the limit for this file"),
-        (
-            lambda handler, _: handler.send(200, b"", Content_Length=10**21),
-            "it is larger than 10 MB, the limit for this file",
-        ),
-        (dripping, "the server sends less than 1 kB per second"),
-        (silent, "(The read operation )?timed out"),
-        (
-            lambda handler, content: handler.send(200, content[:9], Content_Length="9x"),
-            "not a valid weights file|not HDF5",
-        ),
+        (sends(b"<html>Sorry</html>", 18), "not HDF5"),
+        (repeats(CONTENT), "it is larger than 10 MB, the limit for this file"),
+        (sends(b"", 10**21), "it is larger than 10 MB, the limit for this file"),
+        (repeats(b".", 0.05), "the server sends less than 1 kB per second"),
+        (lambda *_: time.sleep(1), "(The read operation )?timed out"),
+        (sends(b"\x89HDF", "9x"), "not a valid weights file|not HDF5"),
     ],
 )
 def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
@@ -199,26 +188,17 @@ def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None
         download_file([url], destination, no_check)
 
 
-def test_a_full_disk_is_a_one_line_error(
-    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path, mode: str) -> Any:
-        return open("/dev/full", "wb", buffering=0)
-
-    url = site.put("/file", CONTENT)
-    monkeypatch.setattr("elmo_cli.pretrained.cache.open", full, raising=False)
-    with pytest.raises(
-        ModelError, match=rf"^{destination}: cannot be written: No space left .*ELMO_CACHE"
-    ):
-        download_file([url], destination, no_check)
+def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
+    url, message = site.put("/file", CONTENT), "cannot be written: No space left .*ELMO_CACHE"
+    with open("/dev/full", "wb", buffering=0) as full, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmo_cli.pretrained.cache.open", lambda *_: full, raising=False)
+        with pytest.raises(ModelError, match=rf"^{destination}: {message}"):
+            download_file([url], destination, no_check)
 
 
 def test_a_bug_is_not_reported_as_a_bad_mirror(site: Site, destination: Path) -> None:
-    def fails(path: Path) -> None:
-        raise TypeError("a bug")
-
     with pytest.raises(TypeError, match="a bug"):
-        download_file([site.put("/file", CONTENT)], destination, fails)
+        download_file([site.put("/", CONTENT)], destination, Mock(side_effect=TypeError("a bug")))
     assert_nothing_left(destination)
 
 

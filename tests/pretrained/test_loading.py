@@ -1,16 +1,24 @@
+"""Names, files, URLs and mirrors of models, and models that were downloaded by other means."""
+
 import hashlib
+import json
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import assert_fails, elmo
+from conftest import GOLDEN
 from website import OPTIONS, Site, breaks_off, folder_with, status, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder
+from elmo_cli.pretrained.files import sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
+from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -43,9 +51,6 @@ def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
 
 
-# Names.
-
-
 def test_the_default_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
@@ -60,30 +65,12 @@ def test_the_environment_names_another_default(
 ) -> None:
     folder = folder_with(tmp_path / "mine", "options.json", "weights.hdf5")
     monkeypatch.setenv("ELMO_MODEL", str(folder))
-    assert find_model().weights == folder / "weights.hdf5"
-    assert find_model().name == str(folder)
+    files = find_model()
+    assert (files.name, files.weights) == (str(folder), folder / "weights.hdf5")
     monkeypatch.setenv("ELMO_MODEL", "nope")
     for find in (find_model, describe_model):
         with pytest.raises(ModelError, match=r"^ELMO_MODEL: nope: no such model\. .* mini, "):
             find()
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("orignal", r"orignal: no such model\. Did you mean original\?.* mini, small.*"),
-        ("nlpl-209", r"nlpl-209: no such model\. Did you mean nlpl-209-english\?.* mini, small.*"),
-        ("", "the name of the model is empty. Give a name, a folder or a zip file."),
-        ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
-        *(
-            (name, rf"{name}: no such model folder or zip file(\. If it is in the hub, use hf:.*)?")
-            for name in ("./small", "models/small", "~/small", "209.zip", "w.hdf5", Path("small"))
-        ),
-    ],
-)
-def test_an_unknown_name_is_refused(name: str | Path, message: str) -> None:
-    with pytest.raises(ModelError, match=rf"^{message}$"):
-        find_model(name)
 
 
 def test_a_folder_with_the_name_of_a_model_logs_a_warning(
@@ -94,43 +81,27 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    message = "Warning: mini is the published model. The folder is ./mini."
-    assert caplog.messages == [message]
-
-
-# Downloads.
+    assert caplog.messages == ["Warning: mini is the published model. The folder is ./mini."]
 
 
 def test_a_published_model_is_downloaded_once(published: PublishedModel, site: Site) -> None:
     assert describe_model("tiny")["state"] == "available"
     files = find_model("Tiny")
-    assert files.name == "tiny"
-    assert files.options.read_bytes() == OPTIONS
-    assert files.vocabulary is None
+    assert (files.name, files.options.read_bytes(), files.vocabulary) == ("tiny", OPTIONS, None)
     assert describe_model("tiny")["state"] == "downloaded"
     site.requests.clear()
     assert find_model("tiny") == files
     assert site.requests == []
 
 
-def test_the_softmax_comes_on_demand(published: PublishedModel, site: Site) -> None:
-    find_model("tiny")
-    files = find_model("tiny", with_softmax=True)
-    assert files.softmax is not None
-    assert files.vocabulary is not None
-    assert find_model("tiny") == files
-
-
 def test_an_interrupted_download_leaves_no_file(
     published: PublishedModel, site: Site, cache: Path, weights: bytes
 ) -> None:
     site.answers["/weights.hdf5"] = [breaks_off(100)]
-    with pytest.raises(
-        ModelError, match=r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
-    ):
+    message = r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
+    with pytest.raises(ModelError, match=message):
         find_model("tiny")
-    names = {path.name for path in (cache / "tiny").iterdir()}
-    assert names == {"options.json"}
+    assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
     assert find_model("tiny").weights.read_bytes() == weights
 
 
@@ -174,14 +145,10 @@ def test_single_files_are_tried_after_the_archive(
     assert find_model("both").weights.name == "weights.hdf5"
 
 
-# Files and URLs.
-
-
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
     files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
-    assert files.options == folder / "o.json"
-    assert files.name == str(folder / "w.hdf5")
+    assert (files.name, files.options) == (str(folder / "w.hdf5"), folder / "o.json")
     assert files.vocabulary == folder / "vocab.txt"
     assert choose_model(None, "o", "w").vocabulary is None
 
@@ -191,14 +158,12 @@ def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> No
     weights_url = site.put("/b/..%2Fw%20.hdf5?x=/y", weights)
     vocabulary_url = site.put("/v", b"<S>\n</S>\n<UNK>\n")
     files = choose_model(None, options_url, weights_url, vocabulary_url)
-    assert files.name == weights_url
+    assert (files.name, files.options.name) == (weights_url, "o.json")
     assert files.weights.read_bytes() == weights
     assert files.weights.parent.parent == cache / "urls"
-    assert files.options.name == "o.json"
-    assert files.vocabulary is not None
-    n_requests = len(site.requests)
+    site.requests.clear()
     assert choose_model(None, options_url, weights_url, vocabulary_url) == files
-    assert len(site.requests) == n_requests
+    assert site.requests == []
 
 
 def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
@@ -208,23 +173,153 @@ def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cac
     assert files == find_model("tiny")
 
 
-# The cache folder.
+def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    for elmo_cache, xdg_cache_home, folder in (
+        ("/a", "/b", "/a"),
+        ("~/models", "/b", "/home/me/models"),
+        ("", "/b", "/b/elmo-cli"),
+        ("", "", "/home/me/.cache/elmo-cli"),
+    ):
+        monkeypatch.setenv("ELMO_CACHE", elmo_cache)
+        monkeypatch.setenv("XDG_CACHE_HOME", xdg_cache_home)
+        assert cache_folder() == Path(folder)
+
+
+TINY = GOLDEN / "relu"
+GONE = "https://127.0.0.1:1/gone"
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    """Publish a model named `tiny` at addresses that all fail."""
+    model = PublishedModel(
+        name="tiny",
+        weights_sha256=sha256(TINY / "weights.hdf5"),
+        urls={"options": [f"{GONE}/options.json"], "weights": [f"{GONE}/weights.hdf5"]},
+    )
+    publish(model, monkeypatch)
+    return model
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
+    folder = folder_with(tmp_path / "mirror" / "tiny")
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder)
+    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
+    return folder
+
+
+def test_mirror_is_tried_before_published_addresses(
+    mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = mirror.parent.as_uri()
+    for address in (str(mirror.parent), uri, f"{uri}/"):
+        monkeypatch.setenv("ELMO_MIRROR", address)
+        assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
+        names = {path.name for path in (cache / "tiny").iterdir()}
+        assert names == {"options.json", "weights.hdf5"}
+        shutil.rmtree(cache / "tiny")
+
+
+def test_mirror_on_the_web_gives_the_softmax_on_demand(
+    mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights_file(mirror / "softmax.hdf5")
+    (mirror / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    for path in mirror.iterdir():
+        site.put(f"/models/tiny/{path.name}", path.read_bytes())
+    monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
+    assert find_model("tiny").softmax is None
+    assert find_model("tiny", with_softmax=True).softmax is not None
 
 
 @pytest.mark.parametrize(
-    ("variables", "folder"),
-    [
-        ({"ELMO_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
-        ({"XDG_CACHE_HOME": "/b"}, "/b/elmo-cli"),
-        ({"ELMO_CACHE": ""}, "/home/me/.cache/elmo-cli"),
-        ({"ELMO_CACHE": "~/models"}, "/home/me/models"),
-    ],
+    "problem", ["", "weights.hdf5: wrong content: the SHA-256 must be"], ids=["cut", "other"]
 )
-def test_the_cache_folder(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str
+def test_a_damaged_mirror_is_reported_and_leaves_no_file(
+    problem: str, mirror: Path, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in ("ELMO_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {"HOME": "/home/me", **variables}.items():
-        monkeypatch.setenv(name, value)
-    assert cache_folder() == Path(folder)
+    path = weights_file(mirror / "weights.hdf5")
+    path.write_bytes(path.read_bytes() if problem else b"changed")
+    with pytest.raises(ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"):
+        find_model("tiny")
+    assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
+    assert problem in caplog.text
+    assert not (cache / "tiny" / "weights.hdf5").exists()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
+def test_known_weights_are_not_replaced_in_another_format(
+    offline: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    pytest.importorskip("safetensors")
+    convert_weights(TINY / "weights.hdf5", mirror / "weights.safetensors")
+    source = (mirror / "weights.safetensors").rename(mirror / name)
+    publish(replace(offline, files=("options.json", name)), monkeypatch)
+    with pytest.raises(ModelError, match=r"cannot download weights\.hdf5"):
+        find_model("tiny")
+    result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
+    assert result.exit_code == 1
+    assert "the SHA-256 must be" in result.stderr or "no token_embedder" in result.stderr
+    assert not [path for path in (cache / "tiny").iterdir() if path.name != "options.json"]
+
+
+def test_a_mirror_has_all_files_of_many_langs(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = GOLDEN / "many-langs" / "both"
+    names = ("config.json", "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")
+    folder = folder_with(tmp_path / "mirror" / "many-langs-la")
+    for name in names[1:]:
+        shutil.copy(source / name, folder)
+    # The package has the architecture of the published models.
+    config = {"config_path": "configs/cnn_50_100_512_4096_sample.json"}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("ELMO_MIRROR", str(tmp_path / "mirror"))
+    assert find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
+    assert {path.name for path in (cache / "many-langs-la").iterdir()} == set(names)
+
+
+def test_download_from_a_folder_a_zip_and_files(
+    offline: PublishedModel, cache: Path, tmp_path: Path
+) -> None:
+    files = {name: (TINY / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    zip_file = zip_with(tmp_path / "tiny.zip", files)
+    elsewhere = shutil.copy(TINY / "weights.hdf5", tmp_path / "elmo_2x16_weights.hdf5")
+    for sources in ([TINY], [zip_file], [elsewhere, TINY / "options.json"]):
+        arguments = [argument for source in sources for argument in ("--from", source)]
+        result = elmo("download", "tiny", *arguments)
+        assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
+        assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
+        shutil.rmtree(cache / "tiny")
+
+
+def test_download_from_refuses_other_and_incomplete_models(
+    offline: PublishedModel, cache: Path, tmp_path: Path
+) -> None:
+    other = folder_with(tmp_path / "other")
+    (other / "options.json").write_bytes(OPTIONS)
+    weights_file(other / "weights.hdf5")
+    for source, message in (
+        (other, "the SHA-256 must be"),
+        (TINY / "options.json", "expected weights.hdf5 too, found none. Give it with another"),
+        (TINY / "weights.hdf5", "expected options.json too, found none. Give it with another"),
+        (TINY / "sentences.json", "unknown kind of file"),
+        (tmp_path / "missing", "no such file or folder"),
+    ):
+        result = elmo("download", "tiny", "--from", source)
+        assert result.exit_code == 1
+        assert message in result.stderr
+        assert not [*cache.rglob("[!.]*.*")]
+    message = "mini: the model is bundled with elmo-cli. Import is unnecessary."
+    assert_fails(elmo("download", "mini", "--from", TINY), message)
+    assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+
+
+def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
+    source = GOLDEN / "many-langs" / "both"
+    assert import_model("many-langs-la", [source]) == cache / "many-langs-la"
+    assert find_model("many-langs-la").weights.name == "encoder.pkl"

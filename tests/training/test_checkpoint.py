@@ -1,9 +1,7 @@
 """Stopping and resuming a run."""
 
-import gzip
 import io
-import json
-import re
+import math
 import resource
 import signal
 import time
@@ -11,14 +9,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import patch
 
 import pytest
 import torch
 from commands import elmo, start_elmo
-from conftest import GOLDEN
 from runs import stop_after
-from strategies import small_architecture
 from training_runs import assert_same_weights, content, log_entries, train, write_run_files
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
@@ -34,8 +30,8 @@ class KilledError(Exception):
 @pytest.fixture(scope="module")
 def one_step(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Return the files of a run after its first step."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("run"))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(tmp_path_factory.mktemp("run"))
         write_run_files()
         train("model", steps=1, validation_file=None)
         return content("model")
@@ -57,10 +53,10 @@ def resume(**settings: Any) -> None:
 
 @pytest.mark.parametrize(("state", "optimizer"), [("zero", "adamw"), ("carry", "adagrad")])
 def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) -> None:
-    settings = {"state": state, "optimizer": optimizer, "eval_steps": 7}
+    settings = {"state": state, "optimizer": optimizer, "eval_steps": 7, "steps": 14}
     expected = train("whole", **settings)
     message = r"^Stopped after step \d+, \d+\.\d% of the run\. parts has"
-    for step in (1, 6, 9):
+    for step in (1, 6, 12):  # The second pass over the text begins after step 11.
         with pytest.raises(StoppedError, match=message):
             train("parts", should_stop=stop_after(step), **settings)
     assert train("parts", **settings) == expected
@@ -95,32 +91,6 @@ def test_run_ended_by_signals_resumes_to_equal_weights() -> None:
     assert_same_weights("whole", "parts")
 
 
-OTHER_RUNS: list[tuple[dict[str, Any], str]] = [
-    ({"dropout": 0.2}, r"dropout 0.1 \(now 0.2\)"),
-    ({"options_file": "other.json"}, r"lstm\.dim 5 \(now 6\)"),
-    ({"vocabulary_size": 19}, r"vocabulary_size 40 \(now 19\)"),
-    ({"validation_share": 0.3, "seed": 1}, r"validation_share 0.0 \(now 0.3\); seed 0 \(now 1"),
-    ({"files": ("text.txt", "text.txt.gz")}, r"another number of text files: 1 \(now 2\)"),
-    ({"vocabulary_file": "words.txt"}, r"vocabulary_size 40 \(now not given\); another vocab"),
-    ({"init_from": GOLDEN / "relu", "options_file": None}, r".* model to start from"),
-]
-
-
-def test_resume_refuses_another_run(checkpoint: Path) -> None:
-    Path("other.json").write_text(json.dumps(small_architecture(dim=6)))
-    Path("words.txt").write_text("<S>\n</S>\n<UNK>\na\n")
-    Path("text.txt.gz").write_bytes(gzip.compress(b"a b\n"))
-    before = content("model")
-    for other, mismatch in OTHER_RUNS:
-        message = f"^model: the run in this folder has {mismatch}"
-        with pytest.raises(ModelError, match=message) as error:
-            resume(**other)
-        assert str(error.value).endswith(
-            "choose another folder and --init-from model for a new run."
-        )
-        assert content("model") == before
-
-
 def test_resume_recognizes_text_by_its_content() -> None:
     train("model", steps=2)
     text = Path("text.txt").read_bytes()
@@ -147,19 +117,6 @@ def test_fingerprint_samples_large_files(position: int, monkeypatch: pytest.Monk
     path.write_bytes(content)
     is_sampled = position != 40  # Samples begin at 0, 44 and 89.
     assert (fingerprint(path) != before) == is_sampled
-
-
-def test_resume_names_the_first_different_word() -> None:
-    words = ["<S>", "</S>", "<UNK>", "a", "b"]
-    Path("words.txt").write_text("\n".join(words))
-    train("model", steps=1, vocabulary_file="words.txt", vocabulary_size=None)
-    for other, mismatch in (
-        ("ba", "'a' in line 4 (now 'b')"),
-        ("a", "'b' in line 5 (now no word)"),
-    ):
-        Path("words.txt").write_text("\n".join([*words[:3], *other]))
-        with pytest.raises(ModelError, match=re.escape(f"another vocabulary: {mismatch}. Repeat")):
-            train("model", steps=2, vocabulary_file="words.txt", vocabulary_size=None)
 
 
 def test_resume_keeps_counted_words_in_their_order() -> None:
@@ -192,14 +149,12 @@ def test_first_checkpoint_comes_before_all_other_files() -> None:
         raise KilledError
 
     for target in ("train.save_checkpoint", "run_report.write_lines"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"elmo_cli.training.{target}", kill)
-            with pytest.raises(KilledError):
-                train("model", eval_steps=1)
+        with patch(f"elmo_cli.training.{target}", kill), pytest.raises(KilledError):
+            train("model", eval_steps=1, steps=3)
     assert written == ["model", "options.json"]
     assert [path.name for path in Path("model").iterdir()] == ["checkpoint.pt"]
-    train("model")
-    train("whole")
+    for output in ("model", "whole"):
+        train(output, steps=3)
     assert_same_weights("whole", "model")
 
 
@@ -224,67 +179,60 @@ def test_full_disk_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     resume()
 
 
-def _saved(value: object) -> bytes:
+def saved(value: object) -> bytes:
     file = io.BytesIO()
-    torch.save({"step": value}, file)
+    torch.save(value, file)
     return file.getvalue()
 
 
-def _with_changed_byte(whole: bytes) -> bytes:
+def changed(whole: bytes, **entries: Any) -> bytes:
+    """Return a checkpoint with other entries; without an entry that is None."""
+    state = torch.load(io.BytesIO(whole), weights_only=True) | entries
+    return saved({name: value for name, value in state.items() if value is not None})
+
+
+def with_changed_byte(whole: bytes) -> bytes:
     half = len(whole) // 2
     return whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
 
 
-def _zip_without_tensors() -> bytes:
+def zip_without_tensors(_: bytes) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("model/data.pkl", b"\x80\x02K\x01.")
-        archive.writestr("readme.txt", "no tensors")
     return file.getvalue()
 
 
-_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "replaced": lambda _: b"no checkpoint",
-    "cut": lambda whole: whole[: len(whole) // 2],
-    "changed": _with_changed_byte,
-    "code": lambda _: _saved(Path("x")),
-    "function": lambda _: _saved(print),
-    "zip": lambda _: _zip_without_tensors(),
-}
-_CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "step": lambda state: state.pop("step"),
-    "words": lambda state: state.update(words="a b"),
-    "shapes": lambda state: state["objective"].update({"softmax.bias": torch.zeros(3)}),
-    "format": lambda state: state.update(format="elmo train 1"),
-    "optimizer": lambda state: state["optimizer"]["param_groups"].clear(),
-    "progress": lambda state: state.update(progress=(1, 2, 3, 4, 5, 6, 7, 8)),
-}
-_DAMAGED = r"the checkpoint is damaged \("
+DAMAGED = r"the checkpoint is damaged \("
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        *((name, _DAMAGED) for name in _DAMAGES),
-        *((name, _DAMAGED) for name in _CHANGES if name != "format"),
-        ("list", "not a checkpoint of elmo train"),
-        ("format", "a checkpoint of another version of elmo-cli"),
+        (lambda _: b"no checkpoint", DAMAGED),
+        (lambda whole: whole[: len(whole) // 2], DAMAGED),
+        (with_changed_byte, DAMAGED),
+        (zip_without_tensors, DAMAGED),
+        (lambda _: saved({"step": Path("x")}), DAMAGED),
+        (lambda _: saved({"step": print}), DAMAGED),
+        (lambda whole: changed(whole, step=None), DAMAGED),
+        (lambda whole: changed(whole, words="a b"), DAMAGED),
+        (lambda whole: changed(whole, objective={"softmax.bias": torch.zeros(3)}), DAMAGED),
+        (lambda whole: changed(whole, optimizer={"param_groups": []}), DAMAGED),
+        (lambda whole: changed(whole, progress=(1, 2, 3, 4, 5, 6, 7, 8)), DAMAGED),
+        (lambda _: saved([1.0]), "not a checkpoint of elmo train"),
+        (
+            lambda whole: changed(whole, format="elmo train 1"),
+            "a checkpoint of another version of elmo-cli",
+        ),
     ],
 )
 def test_damaged_or_other_checkpoint_is_one_line(
-    damage: str, message: str, checkpoint: Path
+    damage: Callable[[bytes], bytes], message: str, checkpoint: Path
 ) -> None:
-    if damage in _DAMAGES:
-        checkpoint.write_bytes(_DAMAGES[damage](checkpoint.read_bytes()))
-    elif damage == "list":
-        torch.save([1.0], checkpoint)
-    else:
-        state = torch.load(checkpoint, weights_only=True)
-        _CHANGES[damage](state)
-        torch.save(state, checkpoint)
-    with pytest.raises(ModelError, match=f"^model/checkpoint.pt: {message}") as error:
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+    with pytest.raises(ModelError, match=rf"^model/checkpoint.pt: {message}[^\n]*$"):
         resume()
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, MemoryError, TypeError])
@@ -292,18 +240,14 @@ def test_unexpected_errors_propagate_from_a_resume(
     error: type[Exception], checkpoint: Path
 ) -> None:
     for function in ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"torch.{function}", Mock(side_effect=error("CUDA out of memory")))
-            with pytest.raises(error, match=r"^CUDA out of memory$"):
-                resume()
+        with patch(f"torch.{function}", side_effect=error("full")), pytest.raises(error):
+            resume()
 
 
-def test_infinite_loss_keeps_the_last_checkpoint(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_infinite_loss_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     before = checkpoint.read_bytes()
+    message = r"^step 5: the loss is not finite, so training has failed"
     target = "elmo_cli.training.training_run.learning_rate_at"
-    monkeypatch.setattr(target, lambda *_: (float("nan"), False))
-    with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, so training has failed"):
+    with patch(target, return_value=(math.nan, False)), pytest.raises(ElmoError, match=message):
         resume(steps=5)
     assert checkpoint.read_bytes() == before

@@ -1,11 +1,11 @@
-"""Trained folders, and the command `elmo train`."""
+"""Trained and fine-tuned folders, the record of a run, and the command `elmo train`."""
 
 import json
 import re
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,24 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import reference
 import torch
 from click.testing import Result
-from commands import assert_fails, assert_misused, elmo
+from commands import assert_fails, elmo
 from conftest import GOLDEN
-from strategies import small_architecture
-from training_runs import assert_same_weights, log_entries, train
+from runs import stop_after
+from strategies import make_model, small_architecture
+from training_runs import assert_same_weights, content, log_entries, train, tune, weights
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError, OptionsError, install_command
+from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_run import Processes
 
 ROOT = Path(__file__).parents[2]
-WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
-
+WRITTEN = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md"}
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -37,10 +38,11 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_trained_folder_is_a_model(state: str) -> None:
     perplexity = train("model", state=state)
-    assert {name for name in WRITTEN if (Path("model") / name).exists()} == set(WRITTEN)
-    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
-    assert ElmoEmbedder(model="model").state == {"zero": "zero", "carry": "warm"}[state]
-    assert LanguageModel(model="model").state == ElmoEmbedder(model="model").state
+    assert {path.name for path in Path("model").iterdir()} >= WRITTEN
+    embedder = ElmoEmbedder(model="model")
+    assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    assert embedder.state == {"zero": "zero", "carry": "warm"}[state]
+    assert LanguageModel(model="model").state == embedder.state
     assert ElmoEmbedder(model="model", state="zero").state == "zero"
     options = json.loads(Path("model/options.json").read_text())
     assert options["training"] == {"state": state}
@@ -50,17 +52,16 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert words[:3] == ["<S>", "</S>", "<UNK>"]
     assert len(words) == 29
     assert f"average {perplexity['average']:.2f}" in Path("model/card.md").read_text()
-    entries = log_entries("model")
-    assert entries[-1] == {"step": entries[-1]["step"], "validation": perplexity}
-    assert [entry["step"] for entry in entries[:2]] == [10, 20]
+    first, second, *_, last = log_entries("model")
+    assert (first["step"], second["step"], last["validation"]) == (10, 20, perplexity)
 
 
 def test_training_learns_a_repeated_text() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 100)
     # With carried state each stream starts from zero, which training sees only once.
-    Path("validation.txt").write_text("a b c d e f\n" * 100)
+    Path("validation.txt").write_text("a b c d e f\n" * 30)
     Path("options.json").write_text(json.dumps(small_architecture(dim=16, projection_dim=12)))
-    settings = {"epochs": 4, "dropout": 0.0, "negative_samples": 0, "learning_rate": 0.02}
+    settings = {"epochs": 2, "dropout": 0.0, "negative_samples": 0, "learning_rate": 0.05}
     for state in ("zero", "carry"):
         perplexity = train(f"model-{state}", state=state, **settings)
         assert perplexity["average"] < 2  # There are 9 words, so chance would be 9.
@@ -69,9 +70,7 @@ def test_training_learns_a_repeated_text() -> None:
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
     tokenizer = make_tokenizer("moses")
-    lines = [
-        "".join(f"{token} " for token in tokenizer.tokenize(line)) for line in raw.splitlines()
-    ]
+    tokenized = "\n".join(" ".join(tokenizer.tokenize(line)) for line in raw.splitlines())
     Path("validation.txt").write_text(raw)
     Path("text.txt").write_text(raw)
     perplexity = train("raw", tokenizer=tokenizer, steps=5)
@@ -81,7 +80,7 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
         train("raw", steps=5)
     assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
-        Path(name).write_text("\n".join(lines))
+        Path(name).write_text(tokenized)
     assert train("tokenized", steps=5) == perplexity
     assert_same_weights("raw", "tokenized")
 
@@ -121,23 +120,17 @@ def test_training_returns_the_perplexity_of_its_model(
 ) -> None:
     monkeypatch.setattr("elmo_cli.training.train.EVALUATION_TOKENS", 4)
     perplexity = train("model", state=state, steps=3, eval_steps=2)
-    expected = measure_perplexity(
-        LanguageModel(model="model"), [["a", "b", "c", "d"], ["e", "f", "?"]]
-    )
-    directions = {name: perplexity[name] for name in ("forward", "backward", "average")}
-    assert directions == asdict(expected.all_words)
-    assert (perplexity["tokens"], perplexity["unknown"]) == (expected.tokens, expected.unknown)
-    entries = log_entries("model")
+    measured = measure_perplexity(LanguageModel(model="model"), [list("abcd"), list("ef?")])
+    expected = {"tokens": measured.tokens, "unknown": measured.unknown}
+    assert perplexity == asdict(measured.all_words) | expected
     # During training only the first sentences of the validation text are read.
-    assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
+    assert [entry["validation"]["tokens"] for entry in log_entries("model")] == [4, 7]
 
 
 def test_training_in_bfloat16() -> None:
     perplexity = train("model", steps=5, precision="bfloat16", state="carry")
     assert perplexity["average"] < 40
 
-
-# The command.
 
 COMMAND = ("train", "text.txt", "--output", "model")
 
@@ -161,24 +154,11 @@ def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture
 
 def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    assert_fails(
-        elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
-        "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with "
-        + install_command("tensorboard")
-        + ".",
-    )
+    command = f"Install it with {install_command('tensorboard')}"
+    message = f"torch.utils.tensorboard, which is not installed. {command}."
+    result = elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard")
+    assert_fails(result, f"TensorBoard needs {message}")
     assert not Path("new").exists()
-
-
-def test_train_reports_wrong_usage() -> None:
-    assert_misused(elmo(*COMMAND), "give --preset, --options-file or --init-from")
-    for name, value, allowed in (
-        ("dropout", "1", "of at least 0 and below 1"),
-        ("learning-rate", "0", "above 0"),
-    ):
-        result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
-        message = f"Invalid value for '--{name}': expected a number {allowed}, found '{value}'"
-        assert_misused(result, message)
 
 
 def test_training_page_runs_and_prints_what_it_shows() -> None:
@@ -212,44 +192,129 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
         train("new", state="carry", batch_size=3)
 
 
-SPECIAL = "<S>\n</S>\n<UNK>\n"
-MOSES = {"files": ("text.txt", "text.conllu"), "tokenizer": make_tokenizer("moses")}
+def test_fine_tuning_keeps_weights_and_softmax() -> None:
+    train("first", steps=3)
+    words = read_vocabulary("first/vocab.txt").words
+    Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
+    tune("second", "first")
+    tune("third", "first", vocabulary_file="words.txt")
+    old, new, other = weights("first"), weights("second"), weights("third")
+    assert_close(old, new)
+    assert Path("first/vocab.txt").read_text() == Path("second/vocab.txt").read_text()
+    kept, rows = old["softmax/W"], other["softmax/W"]
+    np.testing.assert_allclose(rows[[0, 1, 2, 4]], kept[[0, 1, 2, 5]], atol=1e-6)
+
+
+def assert_close(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert old.keys() <= new.keys()
+    for name, values in old.items():
+        np.testing.assert_allclose(new[name], values, atol=1e-6, err_msg=name)
+
+
+DEFAULTS = small_architecture(projection_dim=6)
+del DEFAULTS["char_cnn"]["n_highway"], DEFAULTS["lstm"]["n_layers"]
 
 
 @pytest.mark.parametrize(
-    ("odd", "settings", "message"),
+    ("content", "projects"),
     [
-        ("", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
-        ("\n \n", {"validation_file": "odd.txt"}, "odd.txt: no sentence"),
-        ("a b\n\xff\n", {"validation_file": "odd.txt"}, "odd.txt, line 2, column 1"),
-        (
-            "",
-            {"validation_file": None, "validation_share": 1e-6},
-            "--validation-share 1e-06: no line chosen among",
-        ),
-        ("", MOSES, "--tokenizer has no effect with conllu"),
-        (
-            f"{SPECIAL}a\t9\nb\t8\nc\t7\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            r"odd.txt, line 4: expected .* found 'a\\t9'. .*print \$1}",
-        ),
-        (
-            f"{SPECIAL}9 a\n8 b\n7 c\n6 d\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            r"odd.txt, line 4: expected .* found '9 a'. .*print \$2}",
-        ),
-        (
-            f"{SPECIAL}a,9\nb,8\n",
-            {"vocabulary_file": "odd.txt", "vocabulary_size": None},
-            "odd.txt: none of the first 420 tokens of text.txt is in this vocabulary",
-        ),
+        (small_architecture(), {}),
+        (small_architecture(dim=3, projection_dim=3), {"projects": False}),
+        (DEFAULTS, {"projects_features": False}),
+        ({"lstm": small_architecture()["lstm"]}, {}),
     ],
+    ids=["no softmax", "no projections", "bilm-tf's defaults", "words"],
 )
-def test_what_stops_the_start_leaves_no_folder(
-    odd: str, settings: dict[str, Any], message: str
+def test_fine_tuning_keeps_the_weights_of_any_model(
+    content: dict[str, Any], projects: dict[str, Any]
 ) -> None:
-    Path("text.conllu").write_text("1\ta\n")
-    Path("odd.txt").write_bytes(odd.encode("latin-1"))
-    with pytest.raises(InputError, match=f"^{message}"):
-        train("new/model", **settings)
-    assert not Path("new").exists()
+    Path("old").mkdir()
+    files = make_model(content, 0, Path("old"), **projects)
+    tune("new", "old", negative_samples=0)
+    old, new = reference.read_arrays(files.weights), weights("new")
+    assert_close(old, new)
+    assert new.keys() - old.keys() == {"softmax/W", "softmax/b"}
+    words = read_vocabulary("new/vocab.txt").words
+    if "char_cnn" in content:
+        assert len(words) == 29
+        char_cnn = json.loads(Path("new/options.json").read_text())["char_cnn"]
+        assert char_cnn["n_highway"] == content["char_cnn"].get("n_highway", 0)
+        return
+    assert words == read_vocabulary("old/vocab.txt").words
+    Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
+    with pytest.raises(InputError, match=r"^old: a word-level model keeps its own vocabulary"):
+        tune("other", "old", vocabulary_file="other.txt")
+
+
+def test_fine_tuning_from_a_file_of_weights() -> None:
+    weight_file = GOLDEN / "relu" / "weights.hdf5"
+    train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, steps=1)
+
+
+def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    settings: dict[str, Any] = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
+    settings["validation_share"] = 0.2
+    expected = train("model", **settings)
+    assert not Path("model/checkpoint.pt").exists()
+    before = content("model")
+    assert train("model", **settings) == expected
+    assert "model: training is finished, and nothing is left to train" in caplog.messages
+    for other, message in (
+        ({"steps": 4}, "training is finished, and its checkpoint was removed. To train"),
+        ({"dropout": 0.2}, "the run in this folder has dropout 0.1 (now 0.2). Repeat"),
+        ({"vocabulary_size": 9}, "the run in this folder has vocabulary_size 40 (now 9). "),
+    ):
+        with pytest.raises(ModelError, match=f"^{re.escape('model: ' + message)}"):
+            train("model", **{**settings, **other})
+    assert content("model") == before
+    for record in (None, "", "{", "[]", '{"finished": true, "signature": {}}'):
+        path = Path("model/training.json")
+        path.unlink() if record is None else path.write_text(record)
+        before = content("model")
+        with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
+            train("model", **settings)
+        assert content("model") == before
+
+
+def test_stopped_training_leaves_a_model_that_says_so() -> None:
+    with pytest.raises(StoppedError, match=r"^Stopped after step 4, 40\.0% of the run\. model has"):
+        train("model", should_stop=stop_after(4), steps=10)
+    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    record = json.loads(Path("model/training.json").read_text())
+    assert (record["finished"], record["step"], record["perplexity"]) == (False, 4, None)
+    card = Path("model/card.md").read_text()
+    assert "**Training is not finished**: this is the model after step 4, 40.0% of the run" in card
+    assert "The perplexity of this model was not measured." in card
+    train("model", steps=10)
+    assert "not finished" not in Path("model/card.md").read_text()
+    assert json.loads(Path("model/training.json").read_text())["finished"] is True
+
+
+def test_record_has_the_options_that_had_an_effect() -> None:
+    runs: dict[str, dict[str, Any]] = {
+        "steps": {"steps": 10, "warmup_steps": 200},
+        "resumed": {"steps": 10, "warmup_steps": 200, "should_stop": stop_after(1)},
+        "epochs": {"epochs": 1, "negative_samples": 500, "state": "carry", "optimizer": "adagrad"},
+    }
+    for name, settings in runs.items():
+        with suppress(StoppedError):
+            train(name, **settings)
+        train(name, **{**settings, "should_stop": lambda: False})
+        options = json.loads(Path(name, "training.json").read_text())["options"]
+        if name == "epochs":
+            assert options["negative_samples"] == 0  # All 29 words are in the softmax.
+            assert options["warmup_steps"] == 0
+            assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & options.keys()
+        else:
+            assert options["warmup_steps"] == 1  # A tenth of the run.
+            assert not {"epochs", "batch_size", "unroll"} & options.keys()
+
+
+def test_resume_restores_missing_validation_lines() -> None:
+    settings: dict[str, Any] = {"validation_file": None, "validation_share": 0.2}
+    train("model", steps=2, **settings)
+    lines = Path("model/validation.txt").read_text()
+    Path("model/validation.txt").unlink()
+    train("model", steps=3, **settings)
+    assert Path("model/validation.txt").read_text() == lines

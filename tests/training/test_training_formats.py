@@ -1,16 +1,18 @@
 """Training on every input format, and vocabularies that do not fit the text."""
 
-import csv
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from commands import elmo
+from pyarrow import parquet
 from runs import stop_after
-from training_runs import assert_same_weights, train
+from training_runs import assert_same_weights, train, write_run_files
 
 from elmo_cli.errors import ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
@@ -18,60 +20,47 @@ from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TrainingText
 
-SPECIAL = "<S>\n</S>\n<UNK>\n"
-
 
 @pytest.fixture(autouse=True)
 def texts(training_folder: None) -> None:
-    lines = [line.split() for line in Path("text.txt").read_text().splitlines() if line]
-    json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in lines]  # equal ids
-    conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in lines]
+    """Write the lines of the text in other formats, with equal ids and other columns."""
+    lines = Path("text.txt").read_text().splitlines()
+    tokens = [line.split() for line in lines if line]
+    json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in tokens]
+    conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in tokens]
     Path("text.jsonl").write_text("\n".join(json_lines))
     Path("text.conllu").write_text("\n\n".join(conllu) + "\n")
     Path("text.conllu.gz").write_bytes(gzip.compress(Path("text.conllu").read_bytes()))
+    Path("table.csv").write_text("id,text,said\n" + "".join(f"1,x y,{line}\n" for line in lines))
+    columns = {"id": [1] * len(lines), "text": ["x y"] * len(lines), "said": lines}
+    parquet.write_table(pyarrow.table(columns), "table.parquet")
 
 
-def write_table(name: str) -> None:
-    """Write the lines of the text as a column, next to other texts, with equal ids."""
-    rows = [(1, "x y", line) for line in Path("text.txt").read_text().splitlines()]
-    if name.endswith(".parquet"):
-        pyarrow = pytest.importorskip("pyarrow")
-        table = pyarrow.table(
-            dict(zip(("id", "text", "said"), zip(*rows, strict=True), strict=True))
-        )
-        __import__("pyarrow.parquet").parquet.write_table(table, name)
-        return
-    with open(name, "w", newline="") as file:
-        csv.writer(file).writerows([("id", "text", "said"), *rows])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
+    """Return the folder of a model trained on plain text, and its perplexity."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(tmp_path_factory.mktemp("run"))
+        write_run_files()
+        return os.path.abspath("text"), train("text", files=("text.txt", "text.txt"))
 
 
 FORMATS = ["text.jsonl", "text.conllu", "text.conllu.gz", "table.csv", "table.parquet"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_formats_resume_to_the_weights_of_equal_text(name: str) -> None:
-    columns: dict[str, Any] = {}
-    if name.startswith("table"):
-        write_table(name)
-        columns = {"settings": TextSettings(text_column="said")}
-    expected = train("text", files=("text.txt", "text.txt"))
+def test_formats_resume_to_the_weights_of_equal_text(name: str, whole: tuple[str, Any]) -> None:
+    is_table = name.startswith("table")
+    columns = {"settings": TextSettings(text_column="said")} if is_table else {}
     for step in (1, 5):
         with pytest.raises(StoppedError):
             train("parts", should_stop=stop_after(step), files=(name, name), **columns)
-    if columns:
+    if is_table:
         with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
             train("parts", files=(name, name), settings=TextSettings())
-    assert train("parts", files=(name, name), **columns) == expected
-    assert_same_weights("text", "parts")
-    if columns:
-        assert "| text column | `said` |" in Path("parts/card.md").read_text()
-
-
-def test_the_command_trains_on_a_column() -> None:
-    write_table("table.dat")
-    options = ("--options-file", "options.json", "--input-format", "csv", "--text-column", "said")
-    result = elmo("train", "table.dat", *options, "--steps", "1", "--output", "model")
-    assert result.exit_code == 0, result.output
+    assert train("parts", files=(name, name), **columns) == whole[1]
+    assert_same_weights(whole[0], "parts")
+    assert ("| text column | `said` |" in Path("parts/card.md").read_text()) == is_table
 
 
 def test_resume_skips_records_without_their_tokens() -> None:
@@ -91,26 +80,16 @@ def test_resume_skips_records_without_their_tokens() -> None:
 
 @pytest.mark.parametrize("name", ["text.jsonl", "table.csv"])
 def test_validation_share_keeps_the_tokens_of_records(name: str) -> None:
-    write_table("table.csv")
     lines = [json.dumps({"tokens": ["a b", f"{n}"]}) for n in range(60)]
     Path("text.jsonl").write_text("\n".join(lines))
     settings = TextSettings(text_column="said") if name == "table.csv" else TextSettings()
-    perplexity = train(
-        "model",
-        steps=2,
-        files=(name,),
-        settings=settings,
-        validation_file=None,
-        validation_share=0.2,
-    )
+    share = {"validation_file": None, "validation_share": 0.2}
+    perplexity = train("model", steps=2, files=(name,), settings=settings, **share)
     [chosen] = Path("model").glob("validation.*")
     assert ("a b" in read_vocabulary("model/vocab.txt").words) == (name == "text.jsonl")
-    result = elmo("perplexity", chosen, "--model", "model", "--json")
-    measured = json.loads(result.stdout)
-    assert (perplexity["tokens"], perplexity["unknown"]) == (
-        measured["tokens"],
-        measured["unknown"],
-    )
+    measured = json.loads(elmo("perplexity", chosen, "--model", "model", "--json").stdout)
+    for figure in ("tokens", "unknown"):
+        assert perplexity[figure] == measured[figure]
     assert perplexity["average"] == pytest.approx(measured["all_words"]["average"])
 
 
@@ -119,7 +98,7 @@ def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) ->
     settings = {"vocabulary_file": "words.txt", "vocabulary_size": None, "steps": 1}
     for words, start in (("abcdefghijklmnopqrstuvwxyz", ""), ("abc", "Warning: ")):
         caplog.clear()
-        Path("words.txt").write_text(SPECIAL + "\n".join(words))
+        Path("words.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *words]))
         train(words, **settings)
         message = next(message for message in caplog.messages if " covers " in message)
         assert message.startswith(f"{start}the vocabulary of words.txt covers ")

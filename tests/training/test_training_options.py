@@ -1,11 +1,15 @@
-"""Options of a run, from callers and from options.json."""
+"""Options of a run, and what stops a run at its start (errors.txt)."""
 
-from dataclasses import fields
+import shutil
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import pytest
+from commands import elmo
+from training_runs import content, write_run_files
+from transcripts import Transcript, read_transcripts
 
 from elmo_cli.cli.train_command import train
-from elmo_cli.errors import OptionsError
 from elmo_cli.training.training_options import TrainingOptions, complete_options
 
 
@@ -21,26 +25,37 @@ def test_options_from_a_bilm_tf_options_file() -> None:
         **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
         **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
     }
+    taken = {"dropout": 0.3, "epochs": 1, "batch_size": 2, "unroll": 4, "negative_samples": 7}
     for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
         options = complete_options({"optimizer": optimizer, "unroll": 4}, published)
-        assert (options.dropout, options.epochs, options.batch_size, options.unroll) == (
-            0.3,
-            1,
-            2,
-            4,
-        )
-        assert (options.learning_rate, options.max_grad_norm) == (rate, norm)
-        assert options.negative_samples == 7
+        expected = taken | {"learning_rate": rate, "max_grad_norm": norm}
+        assert asdict(options) == asdict(options) | expected
     assert complete_options({}, {"sample_softmax": False}).negative_samples == 0
-    for content in ({"bidirectional": False}, {"share_embedding_softmax": True}):
-        with pytest.raises(OptionsError, match=r"^\w+: (true|false) is not supported\. "):
-            complete_options({}, content)
-    for key, value, message in (
-        ("n_epochs", "3", "epochs in options.json: expected an integer from 1 to 1,000,000,000"),
-        ("batch_size", 10**400, "batch_size in options.json: expected an integer from 1 to"),
-        ("dropout", 1, "dropout in options.json: expected a number from 0 to below 1"),
-        ("learning_rate", 0, "learning_rate in options.json: expected a number above 0, up to"),
-        ("learning_rate", 1e300, "learning_rate in options.json: expected a number above 0"),
-    ):
-        with pytest.raises(OptionsError, match=f"^{message}.*, found .*[.]$"):
-            complete_options({"optimizer": "adagrad"}, {key: value})
+
+
+RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --negative-samples 6"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two texts, options, and `model`, a run that can be resumed."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_run_files()
+        run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
+        assert elmo(*run.split()).exit_code == 0
+    shutil.copytree(folder / "model", folder / "other")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "transcript", read_transcripts(Path(__file__).with_name("errors.txt")), ids=str
+)
+def test_what_stops_a_run_changes_nothing(
+    transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    before = content("model")
+    replace(transcript, command=transcript.command.replace("RUN", RUN)).check()
+    assert content("model") == before
