@@ -10,14 +10,19 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import TINY, Forked, run_python, start_elmo
-from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
+from distributed_runs import (
+    assert_equal_to_embed,
+    end_of,
+    parts_there,
+    start_cluster,
+    wait_until,
+)
 from pyarrow import parquet
 
 pytestmark = pytest.mark.skipif(
@@ -96,10 +101,7 @@ def text(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator["subprocess.Popen[str]"]:
     """Start a cluster, and yield its process."""
-    command = [sys.executable, "-c", CLUSTER]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
+    with start_cluster(CLUSTER) as process:
         yield process
 
 
@@ -159,10 +161,10 @@ def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     assert errors[:2] == [f"Model: {TINY}", "Warning: 20 records without text"]
 
 
-def test_workers_of_a_cluster_keep_columns(address: str) -> None:
+def test_workers_of_a_ray_of_its_own_keep_columns() -> None:
     rows = [{"id": i, "text": f"The cat {i}", "year": i or None} for i in range(60)]
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    options = ("--workers", "2", "--address", address, "--keep-columns", "all")
+    options = ("--workers", "2", "--keep-columns", "all")
     assert end_of(start_elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options))[0] == 0
     assert len(parts_there()) > 1
     kept_rows = parquet.read_table("out").select(["id", "year"]).to_pylist()
@@ -211,27 +213,19 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    problem = "nothing for 3 seconds"  # Ray's client tries again where a port refuses it.
-    error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
+    # Ray's client tries again where a port refuses it.
+    error = f"Error: --address {address}: cannot connect to a Ray cluster: nothing for 3 seconds. "
     assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_own"),
-    [
-        ("CPU", False),
-        pytest.param("GPU", False, marks=pytest.mark.long),
-        pytest.param("GPU", True, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
     status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
-    error = (
-        f"Error: {option} 9: the cluster has {0 if is_own else 2} {kind}s in all. Ask for fewer."
-    )
-    assert (status, said[1:]) == (1, [error])
+    problem = f"the cluster has {0 if is_own else 2} {kind}s in all. Ask for fewer."
+    assert (status, said[1:]) == (1, [f"Error: {option} 9: {problem}"])
 
 
 @pytest.mark.long

@@ -4,16 +4,16 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow
 import pytest
-from commands import TINY, assert_misused, elmo, python, start_elmo
+from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
@@ -71,15 +71,13 @@ def test_record_numbers_continue_across_files() -> None:
         assert len(activations) == 0
 
 
-def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
+def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
     assert elmo(*RUN).exit_code == 0
     with open_activations("out") as activations:
         assert activations.sentence(4) == "The cat 2 sat"
         assert activations.number_of("The cat 2 sat") == 4
-        assert "no such" not in activations
-        assert "" not in activations
-        tokens = [record.tokens for record, _ in activations.records()][4]
-        assert tokens == ["The", "cat", "2", "sat"]
+        assert ("no such" in activations, "" in activations) == (False, False)
+        assert [*activations.records()][4][0].tokens == ["The", "cat", "2", "sat"]
         assert activations.attributes["records"] == 40
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
@@ -117,24 +115,27 @@ def test_fasta_and_columns_keep_their_keys() -> None:
 
 
 def test_the_last_shard_completes_the_folder() -> None:
+    def status() -> tuple[int, dict[str, Any]]:
+        result = elmo("distribute", "--status", "--json", "out")
+        return result.exit_code, json.loads(result.stdout)
+
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
         open_activations("out")
     lines = elmo("distribute", "--status", "out").stdout.splitlines()
-    assert lines[0] == "out: 5 of 10 parts"
-    assert lines[1] == f"Missing: part 0 ({Path('text.txt').resolve()}, 5 records from 1)"
-    result = elmo("distribute", "--status", "--json", "out")
-    status = json.loads(result.stdout)
-    assert (result.exit_code, status["complete"], status["folder"]) == (1, False, "out")
-    assert (status["parts"], status["done"]) == (10, 5)
-    assert [part["number"] for part in status["missing"]] == [0, 2, 4, 6, 8]
-    assert {part["error"] for part in status["missing"]} == {None}
+    text = Path("text.txt").resolve()
+    assert lines[:2] == ["out: 5 of 10 parts", f"Missing: part 0 ({text}, 5 records from 1)"]
+    exit_code, found = status()
+    missing = found.pop("missing")
+    assert (exit_code, found) == (1, {"folder": "out", "parts": 10, "done": 5, "complete": False})
+    assert [(part["number"], part["error"]) for part in missing] == [
+        (number, None) for number in (0, 2, 4, 6, 8)
+    ]
     assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
-    result = elmo("distribute", "--status", "--json", "out")
-    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
-    assert_misused(elmo(*RUN, "--json"), "--json requires --status")
+    exit_code, found = status()
+    assert (exit_code, found["complete"]) == (0, True)
 
 
 def test_an_unwritable_folder_is_a_one_line_error() -> None:
@@ -145,13 +146,11 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
         "from elmo_cli.cli import main; main()"
     )
-    command = [*python(), "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
-    command += ["--part-size", "0.04"]
-    full = subprocess.run(command, capture_output=True, check=False, timeout=300)
-    assert full.returncode == 1
-    assert b"File too large. Raise the limit on the size of files" in full.stderr
-    assert len(full.stderr.splitlines()) == 2
-    assert elmo(*RUN[:2], "full", *RUN[3:], "--part-size", "0.04").exit_code == 0
+    command = (*RUN[:2], "full", *RUN[3:], "--part-size", "0.04")
+    full = run_python("-c", limited, *command)
+    assert (full.returncode, len(full.stderr.splitlines())) == (1, 2)
+    assert "File too large. Raise the limit on the size of files" in full.stderr
+    assert elmo(*command).exit_code == 0
     assert not Path("full/_elmo/work").exists()
 
 
@@ -176,21 +175,20 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     assert names == {"plan.parquet"}
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
-def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
+def test_a_damaged_part_is_reported_with_the_remedy() -> None:
     assert elmo(*RUN).exit_code == 0
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
     half = len(content) // 2
-    contents = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
-    path.write_bytes(contents[damage])
-    with pytest.raises(InputError) as caught, open_activations("out") as activations:
-        list(activations.records())
-    assert re.fullmatch(
-        rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
-        r"distribute` command of the folder again\.",
-        str(caught.value),
-    )
+    for damaged in (b"", content[:half], bytes(half) + content[half:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError) as caught, open_activations("out") as activations:
+            list(activations.records())
+        assert re.fullmatch(
+            rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
+            r"distribute` command of the folder again\.",
+            str(caught.value),
+        )
     path.unlink()
     assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()

@@ -1,7 +1,5 @@
 """With kernels, the activations of a sentence are the same bits whatever else is computed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,16 +26,6 @@ RUNS = [
 """Kinds of processor, and the precisions that have kernels there."""
 
 
-@contextmanager
-def threads(n: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 @settings(max_examples=10)
 @given(
@@ -61,12 +49,16 @@ def test_bits_depend_on_the_sentence_alone(
     def embedder(**options: Any) -> ElmoEmbedder:
         return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
 
+    n_before = torch.get_num_threads()
     with processor(name):
         expected = embedder().embed_batch(text)
         shuffled = order.sample(range(len(text)), len(text))
         other = embedder(batch_tokens=batch_tokens)
-        with threads(n_threads):
+        torch.set_num_threads(n_threads)
+        try:
             among_others = other.embed_batch([text[i] for i in shuffled])
+        finally:
+            torch.set_num_threads(n_before)
         alone = other.embed_sentence(text[shuffled[0]])
     for i, activations in zip(shuffled, among_others, strict=True):
         assert_array_equal(activations, expected[i])

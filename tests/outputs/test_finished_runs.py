@@ -45,18 +45,17 @@ def test_the_same_command_again_does_nothing(text: Path, layout: str, state: str
     assert folder_of(text) == {"input.txt", "out"}
 
 
+OTHER = r"out was written for a different input"
+SHORTER = r"out already exists, but contains only the first 5 lines of this input\. Use --overwrite"
+
+
 @pytest.mark.parametrize(
     ("changed", "options", "message"),
     [
         (LINES, {"output_format": "top"}, r"with other options: --layers \(all, not top\)"),
-        ("x" + LINES, {}, r"out was written for a different input: its first 5 lines"),
-        (LINES[:9], {}, r"out was written for a different input"),
-        (
-            LINES + "more\n",
-            {},
-            r"out already exists, but contains only the first 5 lines of this "
-            r"input\. Use --overwrite to replace it\.$",
-        ),
+        ("x" + LINES, {}, f"{OTHER}: its first 5 lines"),
+        (LINES[:9], {}, OTHER),
+        (LINES + "more\n", {}, rf"{SHORTER} to replace it\.$"),
     ],
 )
 def test_an_output_that_differs_is_refused_by_name(
@@ -75,36 +74,35 @@ def test_an_output_that_differs_is_refused_by_name(
     assert_same_file(output, text.parent / "whole")
 
 
+def embed_in_part(text: Path, **options: Any) -> None:
+    with pytest.raises(StoppedError):
+        embed(text, text.parent / "out", should_stop=stop_after(1), **options)
+
+
 def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
     output = text.parent / "out"
     output.write_bytes(b"old")
-    with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
+    embed_in_part(text, overwrite=True)
     assert output.read_bytes() == b"old"
     resumed = embed(text, output, overwrite=True)
-    assert resumed.resumed_from + resumed.n_sentences == 5
-    assert resumed.resumed_from > 0
-    with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
+    assert resumed.resumed_from == 5 - resumed.n_sentences > 0
+    embed_in_part(text, overwrite=True)
     text.write_text("x" + LINES)
     assert embed(text, output, overwrite=True).n_sentences == 5  # Another input starts over.
     embed(text, text.parent / "whole")
     assert_same_file(output, text.parent / "whole")
-    with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
+    embed_in_part(text, overwrite=True)
     # Other settings start over.
     assert embed(text, output, overwrite=True, output_format="top").n_sentences == 5
 
 
 def test_a_stream_of_another_input_starts_over(text: Path) -> None:
-    output = text.parent / "out"
-    with pytest.raises(StoppedError):
-        embed(text, output, should_stop=stop_after(1))
+    embed_in_part(text)
     text.write_text("x" + LINES)
     with open(text) as stream, pytest.raises(InputError, match="different input"):
-        embed(stream, output, overwrite=True)  # type: ignore[arg-type]
+        embed(stream, text.parent / "out", overwrite=True)  # type: ignore[arg-type]
     with open(text) as stream:
-        assert embed(stream, output, overwrite=True).n_sentences == 5  # type: ignore[arg-type]
+        assert embed(stream, text.parent / "out", overwrite=True).n_sentences == 5  # type: ignore[arg-type]
 
 
 def test_a_symbolic_link_is_followed(text: Path) -> None:
