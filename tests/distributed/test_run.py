@@ -18,6 +18,7 @@ from conftest import LINES
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
+from table_files import write_table
 from transcripts import Transcript, read_transcripts
 
 from elmo_cli import ActivationsDataset, open_activations
@@ -63,12 +64,11 @@ def test_record_numbers_continue_across_files() -> None:
     Path("b.txt").write_text("b")
     Path("empty.txt").touch()
     assert elmo("distribute", "b.txt", "empty.txt", "text.txt", *RUN[2:]).exit_code == 0
-    with open_activations("out") as activations:
-        sentences = [activations.sentence(i) for i in (0, 1, 3)]
-    assert sentences == ["b", "The cat 0 sat", "The cat 1 sat"]
     assert elmo("distribute", "empty.txt", "none", *RUN[3:]).exit_code == 0
-    with open_activations("none") as activations:
-        assert len(activations) == 0
+    with open_activations("out") as activations, open_activations("none") as none:
+        sentences = [activations.sentence(i) for i in (0, 1, 3)]
+        assert sentences == ["b", "The cat 0 sat", "The cat 1 sat"]
+        assert len(none) == 0
 
 
 def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
@@ -90,12 +90,10 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
 def test_the_passages_of_a_table_are_split(pooling: tuple[str, ...]) -> None:
     pytest.importorskip("sentencex")
     rows = [{"id": f"p{i}", "text": f"The cat sat. It was red {i}." * (i % 3)} for i in range(6)]
-    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_table("rows.jsonl", rows)
     options = ("--split-sentences", *pooling)
-    run = elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options)
-    assert run.exit_code == 0, run.stderr
+    assert elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options).exit_code == 0
     assert_equal_to_embed(*options, source="rows.jsonl")
-    Path("text.txt").write_text("The cat sat. It was red.")
     both = elmo(*RUN[:1], "rows.jsonl", "text.txt", "both", *RUN[3:], "--split-sentences")
     assert "text.txt: --split-sentences requires text alone, or tables alone." in both.stderr
 
@@ -105,8 +103,7 @@ def test_fasta_and_columns_keep_their_keys() -> None:
     Path("text.fasta").write_text(fasta)
     assert elmo(*RUN[:1], "text.fasta", *RUN[2:]).exit_code == 0
     assert_equal_to_embed(source="text.fasta")
-    rows = [{"body": f"The cat {i}", "id": i} for i in range(6)]
-    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_table("rows.jsonl", [{"body": f"The cat {i}", "id": i} for i in range(6)])
     columns = ("--text-column", "body", "--key-column", "id")
     assert elmo(*RUN[:1], "rows.jsonl", "rows", *RUN[3:], *columns).exit_code == 0
     with open_activations("rows") as activations:
@@ -161,18 +158,15 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     wait_until(lambda: len(parts_there()) >= 3, process)
     process.send_signal(number)
     status, said = end_of(process)
-    if number == signal.SIGKILL:
-        assert status == -signal.SIGKILL
-    else:
-        assert status == 128 + number
-        assert re.search(r"Stopped after [\d,]+ of 46 parts, which are kept", said[-1])
+    assert status == (-number if number == signal.SIGKILL else 128 + number)
+    stopped = r"Stopped after [\d,]+ of 46 parts, which are kept"
+    assert number == signal.SIGKILL or re.search(stopped, said[-1])
     before = parts_there()
     assert 3 <= len(before) < 46
     assert elmo(*RUN).exit_code == 0
     assert before.items() <= parts_there().items()
     assert_equal_to_embed()
-    names = {path.name for path in Path("out/_elmo").iterdir()}
-    assert names == {"plan.parquet"}
+    assert os.listdir("out/_elmo") == ["plan.parquet"]
 
 
 def test_a_damaged_part_is_reported_with_the_remedy() -> None:
@@ -266,9 +260,9 @@ def test_a_part_of_many_empty_lines_can_be_stopped(
 def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
     problem = "text.txt, line 41, column 5: not valid UTF-8"
+    remedy = "Give the same command to try again, or repair the input for another folder."
     result = elmo(*RUN)
     assert (result.exit_code, problem in result.stderr) == (1, True)
-    remedy = "Give the same command to try again, or repair the input for another folder."
     assert result.stderr.endswith(f" missing. {remedy}\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr, problem in status.stdout) == (1, "", True)

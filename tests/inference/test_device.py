@@ -3,15 +3,13 @@
 import io
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from commands import TINY
+from commands import TINY, run_python
 from conftest import Golden, needs_int8
 from fake_device import allows_tf32
 from numpy.testing import assert_allclose
@@ -190,8 +188,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
     """Imitate oneDNN limited to AVX2, which has no sums of 32 bits."""
     program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
     limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={**os.environ, **limits}, capture_output=True, text=True)
+    done = run_python("-c", program, env={**os.environ, **limits})
     last = done.stderr.splitlines()[-1].removeprefix("elmo_cli.errors.InputError: ")
     assert re.match(NO_VNNI, last), done.stderr
 

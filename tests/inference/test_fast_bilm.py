@@ -1,7 +1,6 @@
 """The fast biLM against the readable one."""
 
 from copy import deepcopy
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from strategies import (
 from torch import Tensor
 
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm, group_by_tokens
+from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
@@ -35,28 +34,6 @@ TOLERANCE = 1e-5
 sentences_of_tokens = st.lists(
     st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
 )
-
-
-@given(
-    tokens=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20),
-    max_tokens=st.integers(1, 12),
-    max_steps=st.integers(1, 20),
-)
-def test_steps_share_a_table_up_to_its_tokens(
-    tokens: list[list[int]], max_tokens: int, max_steps: int
-) -> None:
-    sizes = [len(step) for step in tokens]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_bilms, "MAX_STEPS", max_steps)
-        groups = list(group_by_tokens(np.concatenate(tokens), sizes, max_tokens))
-    assert [size for group in groups for size in group] == sizes
-    steps = iter(tokens)
-    distinct = [[set(next(steps)) for _ in group] for group in groups]
-    assert all(len(set.union(*sets)) <= max_tokens or len(sets) == 1 for sets in distinct)
-    # None is smaller than it need be.
-    for sets, following in pairwise(distinct):
-        assert len(set.union(*sets, following[0])) > max_tokens or len(sets) == max_steps
-    assert max(map(len, groups)) <= max_steps
 
 
 def assert_fast_equals_readable(

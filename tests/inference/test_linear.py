@@ -10,7 +10,6 @@ from conftest import needs_int8
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
@@ -86,45 +85,22 @@ def test_a_product_in_c_equals_float64(
 @given(product=products(st.just(0), st.integers(1, 70)))
 def test_packed_weights_can_be_unpacked(name: str, dtype: torch.dtype, product: Product) -> None:
     weight, bias = product.weight.to(dtype), product.bias
+    bias = None if bias is None else bias.to(dtype)
     with processor(name):
-        layer = make_linear(weight, None if bias is None else bias.to(dtype))
-    assert type(layer) is CompiledLinear
-    unpacked, unpacked_bias = layer.unpack()
+        unpacked, unpacked_bias = CompiledLinear(weight, bias).unpack()
+    assert type(make_linear(weight)) is CompiledLinear
     assert torch.equal(unpacked, weight)
-    assert (unpacked_bias is None) == (bias is None)
-    assert bias is None or torch.equal(unpacked_bias, bias.to(dtype))
+    if bias is None or unpacked_bias is None:
+        assert unpacked_bias is bias
+    else:
+        assert torch.equal(unpacked_bias, bias)
 
 
 @needs_int8
-def test_onednn_gets_few_different_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the rows of products: oneDNN stores a compiled product for each number of rows."""
-    seen = set()
-    pad_rows = int8._pad_rows
-
-    def record(inputs: Tensor) -> Tensor:
-        padded = pad_rows(inputs)
-        seen.add(len(padded))
-        return padded
-
-    monkeypatch.setattr(int8, "_pad_rows", record)
-    layer = Int8Linear(random_tensor(6, 4))
-    for n_rows in range(1, 3 * MAX_ROWS):
-        layer(random_tensor(n_rows, 4))
-    assert seen == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
-
-
-def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return rows in steps of a 127th of their largest value, and these steps."""
-    values = rows.numpy().astype(float)
-    scales = np.abs(values).max(axis=1, keepdims=True) / 127
-    return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales
-
-
-def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
-    left, left_scales = rounded_to_int8(inputs)
-    right, right_scales = rounded_to_int8(weight)
-    exact: NDArray[np.float64] = (left @ right.T) * left_scales * right_scales.T
-    return exact
+def test_onednn_gets_few_different_numbers_of_rows() -> None:
+    """Check padded rows, because oneDNN stores a compiled product for each number of rows."""
+    padded = {len(int8._pad_rows(torch.zeros(n, 4))) for n in range(1, MAX_ROWS + 1)}
+    assert padded == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
 
 
 def in_whole_steps(values: Tensor) -> Tensor:
@@ -147,15 +123,19 @@ def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
 
 
 @needs_int8
-def test_int8_rounds_almost_all_values_equally() -> None:
+def test_int8_rounds_almost_all_values_to_the_nearest_step() -> None:
     weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
-    expected = product_of_rounded(inputs, weight)
+    rounded, scales = [], []
+    for values in (inputs.double(), weight.double()):
+        scales.append(values.abs().amax(dim=1, keepdim=True) / 127)
+        rounded.append((values / scales[-1]).round())
+    expected = rounded[0] @ rounded[1].t() * scales[0] * scales[1].t()
     same = np.isclose(Int8Linear(weight)(inputs), expected, rtol=1e-4, atol=1e-4)
     assert same.mean() > 0.99
 
 
 @needs_int8
-def test_the_sums_of_int8_do_not_overflow() -> None:
-    weight, inputs = torch.ones(16, 4096), torch.ones(3, 4096)
-    assert_allclose(Int8Linear(weight)(inputs), torch.full((3, 16), 4096.0), rtol=1e-6)
-    assert_allclose(Int8Linear(-weight)(inputs), torch.full((3, 16), -4096.0), rtol=1e-6)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_sums_of_int8_do_not_overflow(sign: int) -> None:
+    sums = Int8Linear(sign * torch.ones(16, 4096))(torch.ones(3, 4096))
+    assert_allclose(sums, torch.full((3, 16), sign * 4096.0), rtol=1e-6)

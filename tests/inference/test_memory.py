@@ -58,13 +58,13 @@ def test_compute_window_raises_other_errors() -> None:
 def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    assert is_out_of_memory(caught.value)
-    assert is_out_of_memory(MemoryError())
-    full = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
-    assert is_out_of_memory(RuntimeError(full))
-    assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
+    full = RuntimeError(
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`"
+    )
+    assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
+    others = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), ValueError("out of memory")
+    assert not any(map(is_out_of_memory, others))
     assert first_line(MemoryError()) == "MemoryError"
-    assert not is_out_of_memory(ValueError("out of memory"))
 
 
 def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
@@ -161,14 +161,12 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_before_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays: list[weakref.ref[Any]] = []
-    n_alive: list[int] = []
-    compute = engine.Engine.compute
+    arrays, n_alive, compute = list[weakref.ref[Any]](), list[int](), engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))
         results = compute(*args)
-        arrays.extend(weakref.ref(array) for array in results)
+        arrays.extend(map(weakref.ref, results))
         return results
 
     monkeypatch.setattr(engine.Engine, "compute", count_alive)

@@ -8,12 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import odd_tokens
 from torch import Tensor
 
 from elmo_cli.inference.encoder import MAX_CACHED_CHARACTERS, TokenCache
-from elmo_cli.model import token_encoder
-from elmo_cli.model.token_encoder import encode_in_chunks
 
 
 def vectors_of(tokens: Sequence[str]) -> Tensor:
@@ -51,17 +48,6 @@ def test_cache_does_not_keep_very_long_tokens() -> None:
     tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
     assert not cache._rows
-
-
-@pytest.mark.parametrize("chunk_tokens", [1, 3, 1024])
-@given(tokens=st.lists(odd_tokens, min_size=1, max_size=12, unique=True))
-def test_chunks_are_encoded_one_by_one(chunk_tokens: int, tokens: list[str]) -> None:
-    calls = list[Sequence[str]]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_encoder, "CHUNK_TOKENS", chunk_tokens)
-        vectors = encode_in_chunks(lambda each: (calls.append(each), vectors_of(each))[1], tokens)
-    assert torch.equal(vectors, vectors_of(tokens))
-    assert calls == [tokens[i : i + chunk_tokens] for i in range(0, len(tokens), chunk_tokens)]
 
 
 class Interrupted:
