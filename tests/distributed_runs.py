@@ -1,13 +1,10 @@
 """Commands and comparisons for tests of `elmo distribute`."""
 
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import Popen
 
-import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -19,6 +16,7 @@ from elmo_cli.distributed.workers import run_parts
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
+RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 ZERO = CorpusSettings(ModelSettings(str(TINY)))
 WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 
@@ -44,15 +42,6 @@ def distribute(
 def parts_there() -> dict[str, int]:
     """Return the time at which each part in `out` was written."""
     return {path.name: path.stat().st_mtime_ns for path in sorted(Path("out").glob("part-*"))}
-
-
-def start_cluster(program: str) -> "Popen[str]":
-    """Start a program that starts a Ray cluster and prints its address."""
-    pytest.importorskip("ray", reason='needs Ray; pip install "elmo-cli[ray]"')
-    pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": DEVNULL}
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-c", program]
-    return Popen(command, text=True, env=environment, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
 def wait_until(condition: Callable[[], object], process: "Popen[bytes]") -> None:

@@ -9,13 +9,13 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import TINY, elmo, start_elmo
-from distributed_runs import end_of, start_cluster
+from distributed_runs import end_of
 from numpy.testing import assert_allclose
 from pyarrow import parquet
 from trials import trials
@@ -35,14 +35,6 @@ KINDS = {
 """Trials, and when the later runs start, in units of the time of a run."""
 STATES = {"one": "zero", "other": "warm"}
 """Runs of a trial, which have other plans and other values."""
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4})
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
 Run = tuple[float, str, Sequence[str]]
 """Second at which a run starts, its plan, and its other options."""
 
@@ -121,13 +113,6 @@ def try_once(kind: str, engine: Sequence[str], seconds: float, chance: random.Ra
     assert last.exit_code == 0, last.output
     assert plan_of_folder() == name
     assert os.listdir("out/_elmo") == ["plan.parquet"]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Yield the address of a Ray cluster on this machine."""
-    with start_cluster(CLUSTER) as process:
-        yield process.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY, elmo
+from commands import elmo
 from conftest import LINES
-from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
+from distributed_runs import RUN, WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 from pyarrow import parquet
 
 from elmo_cli import open_activations
@@ -22,7 +22,6 @@ from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsErr
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
 

@@ -11,18 +11,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import TINY, Forked, run_python, start_elmo
-from distributed_runs import (
-    assert_equal_to_embed,
-    end_of,
-    parts_there,
-    start_cluster,
-    wait_until,
-)
+from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
 
 pytestmark = pytest.mark.skipif(
@@ -32,21 +25,6 @@ pytestmark = pytest.mark.skipif(
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
 LONG = f"{'word ' * 10_000}\n"
 RUN = ("distribute", "text.txt", "out", "--part-size", "0.02", "--model", TINY)
-
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-system = {"health_check_period_ms": 500, "health_check_failure_threshold": 3,
-          "health_check_initial_delay_ms": 0, "health_check_timeout_ms": 500}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
-node = cluster.add_node(num_cpus=2, num_gpus=2)
-print(cluster.address, flush=True)
-for _ in sys.stdin:
-    cluster.remove_node(node, allow_graceful=False)
-    node = cluster.add_node(num_cpus=2, num_gpus=2)
-cluster.shutdown()
-"""
-"""A head and one node of two CPUs and two GPUs that are not there; a line replaces the node."""
 
 TWO_GPUS = """
 import os, sys, time
@@ -96,20 +74,6 @@ main()
 def text(folder: Path) -> None:
     """Write a text into the empty current folder."""
     Path("text.txt").write_text(SHORT + LONG * 4)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator["subprocess.Popen[str]"]:
-    """Start a cluster, and yield its process."""
-    with start_cluster(CLUSTER) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def address(cluster: "subprocess.Popen[str]") -> str:
-    """Return the address of the cluster."""
-    assert cluster.stdout is not None
-    return cluster.stdout.readline().strip()
 
 
 def start_hasty(*arguments: str | Path) -> Forked:
@@ -190,13 +154,13 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
 @pytest.mark.long
 def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
-    all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
+    all_cpus = ("--cpus-per-worker", "4", "--workers", "1", "--address", address)
     run = start_elmo(*RUN, *all_cpus)
     wait_until(parts_there, run)
     waiting = start_hasty(*RUN[:2], "other", *RUN[3:], *all_cpus)
     assert waiting.stderr is not None
     lines = iter(waiting.stderr.readline, b"")
-    assert any(b"no worker runs: no node has 2 CPUs and 0 GPUs free" in line for line in lines)
+    assert any(b"no worker runs: no node has 4 CPUs and 0 GPUs free" in line for line in lines)
     for process in (waiting, run):
         process.send_signal(signal.SIGINT)
         status, said = end_of(process)
@@ -224,8 +188,9 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
     status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
-    problem = f"the cluster has {0 if is_own else 2} {kind}s in all. Ask for fewer."
-    assert (status, said[1:]) == (1, [f"Error: {option} 9: {problem}"])
+    n = 0 if is_own else 4 if kind == "CPU" else 2
+    error = f"Error: {option} 9: the cluster has {n} {kind}s in all. Ask for fewer."
+    assert (status, said[1:]) == (1, [error])
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ import pyarrow
 import pytest
 from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
-from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
+from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from table_files import write_table
@@ -24,15 +24,11 @@ from transcripts import Transcript, read_transcripts
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import messages as runs
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors import InputError, OutputError, StoppedError, install_command
 from elmo_cli.outputs.parts import Folder
-from elmo_cli.settings import ModelSettings
-
-RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
-
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -189,10 +185,10 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
-    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(folder, ("text.txt",), settings)
+    folder = Folder("out")
+    plan = open_plan(folder, ("text.txt",), ZERO)
     with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
-        run_parts(folder, plan, settings, lambda parts, embed: [PartResult(0, "elsewhere")])
+        run_parts(folder, plan, ZERO, lambda parts, embed: [PartResult(0, "elsewhere")])
 
 
 def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,14 +243,14 @@ def test_a_part_of_many_empty_lines_can_be_stopped(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path("text.txt").write_text("\n" * 1000)
-    there, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(there, ("text.txt",), settings)
+    there = Folder("out")
+    plan = open_plan(there, ("text.txt",), ZERO)
     n_calls = iter(range(1000))
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
-        run_parts(there, plan, settings, should_stop=lambda: next(n_calls) == 10)
+        run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 10)
     assert (next(n_calls), parts_there()) == (11, {})
     assert capfd.readouterr().err == ""  # An abandoned file of pyarrow would print a traceback.
-    assert run_parts(there, plan, settings).n_done == 1
+    assert run_parts(there, plan, ZERO).n_done == 1
 
 
 def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:

@@ -30,11 +30,6 @@ def randomize(bilm: BiLm) -> None:
         nn.init.normal_(parameter, 0, 0.1)
 
 
-def change_one_value(bilm: BiLm) -> None:
-    with torch.no_grad():
-        bilm.layer_pairs()[0][0].gates.weight[3, 5] += 1.0
-
-
 def change_token_encoder(bilm: BiLm) -> None:
     with torch.inference_mode():
         next(bilm.token_encoder.parameters()).mul_(2)
@@ -58,22 +53,16 @@ def train(bilm: BiLm, *, fused: bool = False) -> None:
     bilm.requires_grad_(False)
 
 
-def add_to_data(bilm: BiLm) -> None:
-    for parameter in bilm.parameters():
-        parameter.data.add_(0.01)
-
-
 def shuffle_rows(bilm: BiLm) -> None:
     weight = bilm.layer_pairs()[-1][1].gates.weight
     weight.detach().numpy()[:] = weight.detach().numpy()[::-1].copy()
 
 
-COUNTED = [randomize, change_one_value, change_token_encoder, load_halves, replace_data_twice]
-UNCOUNTED = [add_to_data, shuffle_rows, partial(train, fused=True)]
+COUNTED = [randomize, change_token_encoder, load_halves, replace_data_twice, train]
+COUNTED += [partial(load_halves, assign=True)]
+UNCOUNTED = [shuffle_rows, partial(train, fused=True)]
 """Changes that torch does not count."""
-changes = pytest.mark.parametrize(
-    "change", [*COUNTED, partial(load_halves, assign=True), train, *UNCOUNTED]
-)
+changes = pytest.mark.parametrize("change", [*COUNTED, *UNCOUNTED])
 
 
 @pytest.fixture

@@ -58,9 +58,7 @@ def test_compute_window_raises_other_errors() -> None:
 def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    full = RuntimeError(
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`"
-    )
+    full = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`")
     assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
     others = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), ValueError("out of memory")
     assert not any(map(is_out_of_memory, others))

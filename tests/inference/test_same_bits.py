@@ -32,20 +32,14 @@ RUNS = [
     model=models(),
     text=st.lists(sentences(max_size=9), min_size=1, max_size=8),
     order=st.randoms(use_true_random=False),
-    batch_tokens=st.integers(1, 12),
-    n_threads=st.integers(1, 5),
+    sizes=st.tuples(st.integers(1, 12), st.integers(1, 5)),
     state=st.sampled_from(["zero", "warm"]),
 )
 def test_bits_depend_on_the_sentence_alone(
-    name: str,
-    precision: Any,
-    model: RandomModel,
-    text: list[list[str]],
-    order: Any,
-    batch_tokens: int,
-    n_threads: int,
-    state: Any,
+    name: str, precision: Any, model: RandomModel, text: Any, order: Any, sizes: Any, state: Any
 ) -> None:
+    batch_tokens, n_threads = sizes
+
     def embedder(**options: Any) -> ElmoEmbedder:
         return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
 

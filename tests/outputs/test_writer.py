@@ -95,19 +95,14 @@ numbers = st.sets(st.integers(0, 12), max_size=4)
 
 @layouts
 @pytest.mark.parametrize("compression", [None, "gzip"])
-@given(corpus=corpora(), checkpoints=numbers, stops=numbers, block=st.sampled_from([1, 300]))
+@given(corpus=corpora(), at=st.tuples(numbers, numbers), block=st.sampled_from([1, 300]))
 @settings(max_examples=10)
 def test_a_run_that_resumes_writes_the_same_bytes(
-    layout: str,
-    compression: str | None,
-    corpus: Corpus,
-    checkpoints: set[int],
-    stops: set[int],
-    block: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    layout: str, compression: Any, corpus: Corpus, at: Any, block: int, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
-    options: dict[str, Any] = {"compression": compression, "checkpoints": checkpoints}
+    checkpoints, stops = at
+    options = {"compression": compression, "checkpoints": checkpoints}
     with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block):
         assert_equal_with_stops(corpus, layout, folder, stops, **options)
 
@@ -128,11 +123,7 @@ def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) 
     ],
 )
 def test_a_write_that_fails_leaves_no_file(
-    fault: BaseException,
-    message: str,
-    n_good: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
     writes = iter(range(n_good))
 
