@@ -47,7 +47,6 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
     ({"layers": "2, 0,2"}, lambda layers: layers[[2, 0, 2]]),
     ({"mix": MIX, "gamma": GAMMA}, mixed),
 ]
-NO_EFFECT = "--layers has no effect with --mix, which is of all layers."
 SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
 
 
@@ -118,33 +117,9 @@ def test_a_selection_is_written_to_attributes_and_read(
     assert Selection.from_attributes(attributes) == checked
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"pooling": "median"}, "--pooling 'median': unknown. Use mean, max, first, last."),
-        ({"layers": "top", "mix": MIX}, NO_EFFECT),
-        ({"mix": [0.0, 1e39, 0.0]}, "mix: expected finite float32 numbers, found 1e+39"),
-        ({"mix": MIX, "gamma": np.nan}, "gamma: expected finite float32 numbers, found nan"),
-    ],
-)
-def test_an_invalid_selection_is_refused_at_once(
-    tiny: ElmoEmbedder, choice: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        tiny.embed_sentences([], **choice)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    "text", ["", "both", "3", "-4", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
-)
-def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Selection(text).for_model(3)
-    assert str(caught.value) == (
-        f"--layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
-        "from 0 to 2, separated by commas"
-    )
+def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
+    with pytest.raises(InputError, match=r"^--layers has no effect with --mix, which is of all"):
+        tiny.embed_sentences([], layers="top", mix=MIX)
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])

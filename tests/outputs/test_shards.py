@@ -15,7 +15,7 @@ from layouts import line_record
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.records import Shard, ShardReader, parse_shard
+from elmo_cli.text.records import Shard, ShardReader
 
 embed = partial(runs.embed, skip_errors=True, checkpoint_tokens=1)
 
@@ -52,12 +52,6 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
         list(whole.read())
         assert records.progress == whole.progress  # the hash is of the whole input
     assert sorted(numbers) == list(range(n_lines))
-
-
-@pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "１/３", " 1/3"])
-def test_what_is_no_shard_is_an_error(text: str) -> None:
-    with pytest.raises(InputError, match="expected I/N, I from 1 to N, such as 3/16"):
-        parse_shard(text)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])

@@ -18,7 +18,7 @@ from layouts import write as write_corpus
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
 
 
@@ -57,27 +57,6 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_p
     with h5py.File(tmp_path / "out", "r") as file:
         assert_array_equal(file[sentence], values(2))
         assert len(file) == 2  # nor an index
-
-
-@pytest.mark.parametrize("compression", [None, "gzip"])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        *(("other", sentence) for sentence in (".", "/", "a\0b")),
-        *map(str.split, ("a a", "a/b a/b", "a/b a", "a a/b", "a a/b/c")),
-    ],
-)
-def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
-    first: str, second: str, compression: str | None, tmp_path: Path
-) -> None:
-    settings: dict[str, Any] = {"use_sentence_keys": True, "compression": compression}
-    with pytest.raises(InputError) as caught:
-        write(tmp_path / "out", first, "", second, **settings)
-    assert str(caught.value) == (
-        f"line 3: the sentence {second!r} cannot name a dataset, or names an existing one. "
-        "Remove --use-sentence-keys."
-    )
-    assert list(tmp_path.iterdir()) == []
 
 
 def assert_equal_with_stops(
