@@ -148,3 +148,12 @@ def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) ->
         changed = layers.clone()
         changed[1, 100, 2] = wrong
         assert not selected_arrays(selection, changed, lengths, dtype)[1]
+
+
+def test_carried_state_is_pooled_like_any_other() -> None:
+    batch = [["The", "cat"], [], ["bank", ".", "."]] * 2
+    plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
+    means = pooled.embed_sentences(batch, 3, pooling="mean")
+    for values, layers in zip(means, plain.embed_sentences(batch, 3), strict=True):
+        expected = layers.mean(axis=1) if layers.shape[1] else np.zeros((3, 32))
+        assert_allclose(values, expected, atol=TOLERANCE)

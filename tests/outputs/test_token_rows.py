@@ -143,6 +143,13 @@ def test_npy_has_a_file_of_ids() -> None:
     assert not Path("out.npy.ids.txt").exists()
 
 
+def test_a_skipped_record_has_no_rows() -> None:
+    Path("in.jsonl").write_text('{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n')
+    embed("in.jsonl", "out.parquet", rows="tokens", skip_errors=True)
+    tokens = [(row["id"], row["token"]) for row in read_rows("out.parquet")]
+    assert tokens == [(1, "a"), (1, "b"), (3, "c")]
+
+
 @both
 def test_rows_of_sentences_and_usages_keep_columns(name: str) -> None:
     embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
