@@ -108,7 +108,7 @@ def test_ids_of_parquet_are_integers_or_texts(kind: Any, ids: list[Any], expecte
     assert (column.to_pylist(), column.type) == (ids, expected)
 
 
-def test_columns_have_the_order_of_the_option_and_others_are_refused() -> None:
+def test_kept_columns_are_in_order_and_others_are_refused() -> None:
     write_table("in.jsonl", [{"text": "a", "x": 1, "y": 2}] * 3)
     command = ("distribute", "in.jsonl", "out", *RUN)
     assert elmo(*command, "--keep-columns", "y,x").exit_code == 0
