@@ -1,13 +1,12 @@
-"""The elementwise part of an LSTM step, in float64, and what holds for each of its nodes."""
+"""The elementwise part of an LSTM step, in float64."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from elmo_cli.compiled.kernels import find_kernel
 
@@ -38,16 +37,3 @@ def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
 
 def _sigmoid(values: Array) -> Array:
     return 0.5 + 0.5 * np.tanh(values / 2)
-
-
-def assert_the_same_alone(run: Callable[[slice], tuple[Tensor, ...]], n: int) -> None:
-    """Assert that each of n nodes has the bits it has alone, with any number of threads."""
-    alone = [run(slice(i, i + 1)) for i in range(n)]
-    before = torch.get_num_threads()
-    try:
-        for n_threads in (1, 2, 5):
-            torch.set_num_threads(n_threads)
-            for output, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
-                assert torch.equal(output, torch.cat(single))
-    finally:
-        torch.set_num_threads(before)

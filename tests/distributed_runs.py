@@ -16,6 +16,7 @@ from elmo_cli.distributed.workers import run_parts
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
+RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 ZERO = CorpusSettings(ModelSettings(str(TINY)))
 WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 

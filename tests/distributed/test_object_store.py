@@ -41,8 +41,8 @@ def store(corpus_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 def assert_has(state: str) -> None:
     """Assert that the folder has what `elmo embed` gives."""
-    options = ("--model", TINY, "--state", state, "--overwrite")
-    assert elmo("embed", "text.txt", "plain.hdf5", *options).exit_code == 0
+    command = ("embed", "text.txt", "plain.hdf5", "--model", TINY, "--state", state)
+    assert elmo(*command).exit_code == 0
     with open_activations(OUT) as activations, open_activations("plain.hdf5") as plain:
         assert activations.attributes["state"] == state
         for values, expected in zip(activations, plain, strict=True):

@@ -1,6 +1,5 @@
 """A folder belongs to one plan: equal runs share it, other runs are refused by name."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY, elmo
+from commands import elmo
 from conftest import LINES
-from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
+from distributed_runs import RUN, WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 from pyarrow import parquet
 
 from elmo_cli import open_activations
@@ -23,7 +22,6 @@ from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsErr
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
 AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
 
@@ -31,46 +29,11 @@ REMEDY = "Choose another folder."
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
 
-def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]:
-    """Return a function that does something before a part."""
-
-    def act(part: Part) -> None:
-        if part.number == number:
-            action()
-
-    return act
-
-
-def read_out() -> None:
-    """Read all records of the folder."""
-    with open_activations("out") as activations:
-        list(activations.records())
-
-
 def refusal_of(*options: str) -> str:
     """Run the command, which fails, and return its error."""
     result = elmo(*RUN, *options)
     assert result.exit_code == 1
     return result.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("is_complete", [True, False])
-def test_another_run_is_refused_and_changes_nothing(folder: Path, is_complete: bool) -> None:
-    assert elmo(*RUN, *(() if is_complete else ("--shard", "1/2"))).exit_code == 0
-    before = parts_there()
-    start = f"Error: {folder}/out belongs to another run. These differ:"
-    differences = "--dtype (float32, not float16), --layers (all, not top)"
-    assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
-    assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
-    Path("text.txt").write_text("else")
-    assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
-    Path("text.txt").write_text(LINES)
-    Path("b.txt").write_text("b")
-    result = elmo("distribute", "b.txt", *RUN[1:])
-    assert f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none" in result.stderr
-    assert parts_there() == before
-    assert elmo(*RUN).exit_code == 0
-    assert_equal_to_embed()
 
 
 def change_input(*, keeps_time: bool) -> None:
@@ -82,17 +45,22 @@ def change_input(*, keeps_time: bool) -> None:
     Path("other.txt").rename("text.txt")
 
 
-@pytest.mark.parametrize("n_parts", [0, 4, 10])
-def test_an_input_of_equal_size_and_time_is_another_input(n_parts: int) -> None:
-    plan = open_plan(Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
-    for part in plan.parts[:n_parts]:
-        embed_part("out", key_of(plan), ZERO, part)
+@pytest.mark.parametrize("shard", [(), ("--shard", "1/2")])
+def test_another_run_is_refused_and_changes_nothing(folder: Path, shard: tuple[str, ...]) -> None:
+    assert elmo(*RUN, *shard).exit_code == 0
+    before = parts_there()
+    start = f"Error: {folder}/out belongs to another run. These differ:"
+    differences = "--dtype (float32, not float16), --layers (all, not top)"
+    assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
+    assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
     change_input(keeps_time=True)
-    with pytest.raises(OutputError, match=r"differ: the content of .*/text.txt. Choose another"):
-        distribute()
-    Path("text.txt").write_text(LINES)
-    os.utime("text.txt", (0, 0))
-    distribute()
+    assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
+    Path("text.txt").write_text(LINES)  # Its time has changed, but not its content.
+    Path("b.txt").write_text("b")
+    result = elmo("distribute", "b.txt", *RUN[1:])
+    assert f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none" in result.stderr
+    assert parts_there() == before
+    assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
 
 
@@ -120,18 +88,16 @@ def test_an_input_that_changes_during_the_run_is_refused(n_before: int, keeps_ti
 
 def test_a_pattern_that_matches_the_folder_resumes(caplog: pytest.LogCaptureFixture) -> None:
     Path("data").mkdir()
-    for name in ("a", "b"):
-        rows = [{"id": f"{name}{i}", "text": f"The cat {i}"} for i in range(20)]
-        Path("data", f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    command = ("distribute", "data/**/*", "data/out", *RUN[3:], "--input-format", "jsonl")
+    for name in ("a.txt", "b.txt"):
+        Path("data", name).write_text(LINES)
+    command = ("distribute", "data/**/*", "data/out", *RUN[3:], "--input-format", "text")
     assert elmo(*command, "--shard", "1/2").exit_code == 0
-    result = elmo(*command)
-    assert result.exit_code == 0
-    assert "data/**/*: skipped 24 files in the output folder" in caplog.text
-    with open_activations("data/out") as activations:
-        assert len(activations) == 40
+    assert elmo(*command).exit_code == 0
+    assert "data/**/*: skipped 14 files in the output folder" in caplog.text
     result = elmo(*command)
     assert (result.exit_code, "0 tokens" in result.stderr) == (0, True)
+    with open_activations("data/out") as activations:
+        assert len(activations) == 80
 
 
 def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +131,12 @@ def test_a_run_that_completes_first_does_not_stop_its_twin(monkeypatch: pytest.M
 
 
 def test_a_folder_that_is_moved_during_the_run_is_said() -> None:
+    def move(part: Part) -> None:
+        if part.number == 3:
+            Path("out").rename("moved")
+
     with pytest.raises(OutputError, match="the plan of this run is missing"):
-        distribute(before_part=at_part(3, lambda: Path("out").rename("moved")))
+        distribute(before_part=move)
     assert not Path("out").exists()
 
 
@@ -206,47 +176,47 @@ def test_the_plan_has_the_columns_of_the_parts(settings: CorpusSettings) -> None
     assert plan.equals(part)
 
 
-@pytest.mark.parametrize("kind", ["part", "plan", "folder", "pipe", "link"])
-def test_a_wrong_file_under_the_name_of_a_part_is_named(kind: str) -> None:
+def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute(WARM, location="other")
     distribute()
-    path.unlink()
-    if kind in ("part", "plan"):
-        source = "out/part-00000005.parquet" if kind == "part" else f"other/{path.name}"
+    for source, found in (
+        ("out/part-00000005.parquet", "part 5"),
+        (f"other/{path.name}", "a part of another plan"),
+    ):
         path.write_bytes(Path(source).read_bytes())
-        found = "part 5" if kind == "part" else "a part of another plan"
-        with pytest.raises(InputError) as caught:
-            read_out()
+        with pytest.raises(InputError) as caught, open_activations("out") as activations:
+            list(activations.records())
         assert str(caught.value) == f"{path}: expected part 3 of the plan, found {found}. {AGAIN}."
-    elif kind == "folder":
-        path.mkdir()
-        assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
-        path.rmdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+        distribute()
+        assert_equal_to_embed()
+
+
+def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
+    path = Path("out/part-00000003.parquet").resolve()
     distribute()
+    for place in (path.mkdir, lambda: os.mkfifo(path), lambda: path.symlink_to("/dev/zero")):
+        path.unlink()
+        place()
+        if path.is_dir():
+            assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
+            path.rmdir()
+        distribute()
     assert_equal_to_embed()
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", "cut", "hash"])
-def test_a_damaged_plan_is_one_line(damage: bytes | str) -> None:
-    distribute()
+def test_a_damaged_plan_is_one_line() -> None:
+    open_plan(Folder("out"), ("text.txt",), ZERO)
     path = Path("out", PLAN)
-    content = path.read_bytes()
-    if damage == "hash":
-        schema = parquet.read_schema(path)
-        plan = schema.metadata[b"plan"].replace(b'"zero"', b'"warm"')
-        parquet.write_table(
-            schema.with_metadata({**schema.metadata, b"plan": plan}).empty_table(), path
-        )
-    else:
-        path.write_bytes(content[:-9] if isinstance(damage, str) else damage)
-    for arguments in (("distribute", "--status", "out"), RUN):
-        result = elmo(*arguments)
-        error = result.stderr.splitlines()[-1]
-        assert result.exit_code == 1
-        assert error.startswith(f"Error: {path.resolve()}: the file is damaged: ")
-        assert error.endswith(REMEDY)
+    content, schema = path.read_bytes(), parquet.read_schema(path)
+    plan = schema.metadata[b"plan"].replace(b'"zero"', b'"warm"')  # Its hash stays.
+    table = schema.with_metadata({**schema.metadata, b"plan": plan}).empty_table()
+    parquet.write_table(table, "changed")
+    for damaged in (b"", b"{", content[:-9], Path("changed").read_bytes()):
+        path.write_bytes(damaged)
+        for arguments in (("distribute", "--status", "out"), RUN):
+            result = elmo(*arguments)
+            error = result.stderr.splitlines()[-1]
+            assert result.exit_code == 1
+            assert error.startswith(f"Error: {path.resolve()}: the file is damaged: ")
+            assert error.endswith(REMEDY)

@@ -10,9 +10,7 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,21 +25,6 @@ pytestmark = pytest.mark.skipif(
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
 LONG = f"{'word ' * 10_000}\n"
 RUN = ("distribute", "text.txt", "out", "--part-size", "0.02", "--model", TINY)
-
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-system = {"health_check_period_ms": 500, "health_check_failure_threshold": 3,
-          "health_check_initial_delay_ms": 0, "health_check_timeout_ms": 500}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
-node = cluster.add_node(num_cpus=2, num_gpus=2)
-print(cluster.address, flush=True)
-for _ in sys.stdin:
-    cluster.remove_node(node, allow_graceful=False)
-    node = cluster.add_node(num_cpus=2, num_gpus=2)
-cluster.shutdown()
-"""
-"""A head and one node of two CPUs and two GPUs that are not there; a line replaces the node."""
 
 TWO_GPUS = """
 import os, sys, time
@@ -93,23 +76,6 @@ def text(folder: Path) -> None:
     Path("text.txt").write_text(SHORT + LONG * 4)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator["subprocess.Popen[str]"]:
-    """Start a cluster, and yield its process."""
-    command = [sys.executable, "-c", CLUSTER]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
-        yield process
-
-
-@pytest.fixture(scope="module")
-def address(cluster: "subprocess.Popen[str]") -> str:
-    """Return the address of the cluster."""
-    assert cluster.stdout is not None
-    return cluster.stdout.readline().strip()
-
-
 def start_hasty(*arguments: str | Path) -> Forked:
     return Forked("-c", HASTY, *arguments, stderr=subprocess.PIPE)
 
@@ -159,10 +125,10 @@ def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     assert errors[:2] == [f"Model: {TINY}", "Warning: 20 records without text"]
 
 
-def test_workers_of_a_cluster_keep_columns(address: str) -> None:
+def test_workers_of_a_ray_of_its_own_keep_columns() -> None:
     rows = [{"id": i, "text": f"The cat {i}", "year": i or None} for i in range(60)]
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    options = ("--workers", "2", "--address", address, "--keep-columns", "all")
+    options = ("--workers", "2", "--keep-columns", "all")
     assert end_of(start_elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options))[0] == 0
     assert len(parts_there()) > 1
     kept_rows = parquet.read_table("out").select(["id", "year"]).to_pylist()
@@ -188,13 +154,13 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
 @pytest.mark.long
 def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
-    all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
+    all_cpus = ("--cpus-per-worker", "4", "--workers", "1", "--address", address)
     run = start_elmo(*RUN, *all_cpus)
     wait_until(parts_there, run)
     waiting = start_hasty(*RUN[:2], "other", *RUN[3:], *all_cpus)
     assert waiting.stderr is not None
     lines = iter(waiting.stderr.readline, b"")
-    assert any(b"no worker runs: no node has 2 CPUs and 0 GPUs free" in line for line in lines)
+    assert any(b"no worker runs: no node has 4 CPUs and 0 GPUs free" in line for line in lines)
     for process in (waiting, run):
         process.send_signal(signal.SIGINT)
         status, said = end_of(process)
@@ -211,26 +177,19 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    problem = "nothing for 3 seconds"  # Ray's client tries again where a port refuses it.
-    error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
+    # Ray's client tries again where a port refuses it.
+    error = f"Error: --address {address}: cannot connect to a Ray cluster: nothing for 3 seconds. "
     assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_own"),
-    [
-        ("CPU", False),
-        pytest.param("GPU", False, marks=pytest.mark.long),
-        pytest.param("GPU", True, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
     status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
-    error = (
-        f"Error: {option} 9: the cluster has {0 if is_own else 2} {kind}s in all. Ask for fewer."
-    )
+    n = 0 if is_own else 4 if kind == "CPU" else 2
+    error = f"Error: {option} 9: the cluster has {n} {kind}s in all. Ask for fewer."
     assert (status, said[1:]) == (1, [error])
 
 

@@ -4,34 +4,31 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow
 import pytest
-from commands import TINY, assert_misused, elmo, python, start_elmo
+from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
-from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
+from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_there, wait_until
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
+from table_files import write_table
 from transcripts import Transcript, read_transcripts
 
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import messages as runs
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors import InputError, OutputError, StoppedError, install_command
 from elmo_cli.outputs.parts import Folder
-from elmo_cli.settings import ModelSettings
-
-RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
-
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -63,23 +60,20 @@ def test_record_numbers_continue_across_files() -> None:
     Path("b.txt").write_text("b")
     Path("empty.txt").touch()
     assert elmo("distribute", "b.txt", "empty.txt", "text.txt", *RUN[2:]).exit_code == 0
-    with open_activations("out") as activations:
-        sentences = [activations.sentence(i) for i in (0, 1, 3)]
-    assert sentences == ["b", "The cat 0 sat", "The cat 1 sat"]
     assert elmo("distribute", "empty.txt", "none", *RUN[3:]).exit_code == 0
-    with open_activations("none") as activations:
-        assert len(activations) == 0
+    with open_activations("out") as activations, open_activations("none") as none:
+        sentences = [activations.sentence(i) for i in (0, 1, 3)]
+        assert sentences == ["b", "The cat 0 sat", "The cat 1 sat"]
+        assert len(none) == 0
 
 
-def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
+def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
     assert elmo(*RUN).exit_code == 0
     with open_activations("out") as activations:
         assert activations.sentence(4) == "The cat 2 sat"
         assert activations.number_of("The cat 2 sat") == 4
-        assert "no such" not in activations
-        assert "" not in activations
-        tokens = [record.tokens for record, _ in activations.records()][4]
-        assert tokens == ["The", "cat", "2", "sat"]
+        assert ("no such" in activations, "" in activations) == (False, False)
+        assert [*activations.records()][4][0].tokens == ["The", "cat", "2", "sat"]
         assert activations.attributes["records"] == 40
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
@@ -92,12 +86,10 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
 def test_the_passages_of_a_table_are_split(pooling: tuple[str, ...]) -> None:
     pytest.importorskip("sentencex")
     rows = [{"id": f"p{i}", "text": f"The cat sat. It was red {i}." * (i % 3)} for i in range(6)]
-    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_table("rows.jsonl", rows)
     options = ("--split-sentences", *pooling)
-    run = elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options)
-    assert run.exit_code == 0, run.stderr
+    assert elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options).exit_code == 0
     assert_equal_to_embed(*options, source="rows.jsonl")
-    Path("text.txt").write_text("The cat sat. It was red.")
     both = elmo(*RUN[:1], "rows.jsonl", "text.txt", "both", *RUN[3:], "--split-sentences")
     assert "text.txt: --split-sentences requires text alone, or tables alone." in both.stderr
 
@@ -107,8 +99,7 @@ def test_fasta_and_columns_keep_their_keys() -> None:
     Path("text.fasta").write_text(fasta)
     assert elmo(*RUN[:1], "text.fasta", *RUN[2:]).exit_code == 0
     assert_equal_to_embed(source="text.fasta")
-    rows = [{"body": f"The cat {i}", "id": i} for i in range(6)]
-    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_table("rows.jsonl", [{"body": f"The cat {i}", "id": i} for i in range(6)])
     columns = ("--text-column", "body", "--key-column", "id")
     assert elmo(*RUN[:1], "rows.jsonl", "rows", *RUN[3:], *columns).exit_code == 0
     with open_activations("rows") as activations:
@@ -117,24 +108,27 @@ def test_fasta_and_columns_keep_their_keys() -> None:
 
 
 def test_the_last_shard_completes_the_folder() -> None:
+    def status() -> tuple[int, dict[str, Any]]:
+        result = elmo("distribute", "--status", "--json", "out")
+        return result.exit_code, json.loads(result.stdout)
+
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
         open_activations("out")
     lines = elmo("distribute", "--status", "out").stdout.splitlines()
-    assert lines[0] == "out: 5 of 10 parts"
-    assert lines[1] == f"Missing: part 0 ({Path('text.txt').resolve()}, 5 records from 1)"
-    result = elmo("distribute", "--status", "--json", "out")
-    status = json.loads(result.stdout)
-    assert (result.exit_code, status["complete"], status["folder"]) == (1, False, "out")
-    assert (status["parts"], status["done"]) == (10, 5)
-    assert [part["number"] for part in status["missing"]] == [0, 2, 4, 6, 8]
-    assert {part["error"] for part in status["missing"]} == {None}
+    text = Path("text.txt").resolve()
+    assert lines[:2] == ["out: 5 of 10 parts", f"Missing: part 0 ({text}, 5 records from 1)"]
+    exit_code, found = status()
+    missing = found.pop("missing")
+    assert (exit_code, found) == (1, {"folder": "out", "parts": 10, "done": 5, "complete": False})
+    assert [(part["number"], part["error"]) for part in missing] == [
+        (number, None) for number in (0, 2, 4, 6, 8)
+    ]
     assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
-    result = elmo("distribute", "--status", "--json", "out")
-    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
-    assert_misused(elmo(*RUN, "--json"), "--json requires --status")
+    exit_code, found = status()
+    assert (exit_code, found["complete"]) == (0, True)
 
 
 def test_an_unwritable_folder_is_a_one_line_error() -> None:
@@ -145,13 +139,11 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
         "from elmo_cli.cli import main; main()"
     )
-    command = [*python(), "-c", limited, *map(str, RUN[:2]), "full", *map(str, RUN[3:])]
-    command += ["--part-size", "0.04"]
-    full = subprocess.run(command, capture_output=True, check=False, timeout=300)
-    assert full.returncode == 1
-    assert b"File too large. Raise the limit on the size of files" in full.stderr
-    assert len(full.stderr.splitlines()) == 2
-    assert elmo(*RUN[:2], "full", *RUN[3:], "--part-size", "0.04").exit_code == 0
+    command = (*RUN[:2], "full", *RUN[3:], "--part-size", "0.04")
+    full = run_python("-c", limited, *command)
+    assert (full.returncode, len(full.stderr.splitlines())) == (1, 2)
+    assert "File too large. Raise the limit on the size of files" in full.stderr
+    assert elmo(*command).exit_code == 0
     assert not Path("full/_elmo/work").exists()
 
 
@@ -162,45 +154,41 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     wait_until(lambda: len(parts_there()) >= 3, process)
     process.send_signal(number)
     status, said = end_of(process)
-    if number == signal.SIGKILL:
-        assert status == -signal.SIGKILL
-    else:
-        assert status == 128 + number
-        assert re.search(r"Stopped after [\d,]+ of 46 parts, which are kept", said[-1])
+    assert status == (-number if number == signal.SIGKILL else 128 + number)
+    stopped = r"Stopped after [\d,]+ of 46 parts, which are kept"
+    assert number == signal.SIGKILL or re.search(stopped, said[-1])
     before = parts_there()
     assert 3 <= len(before) < 46
     assert elmo(*RUN).exit_code == 0
     assert before.items() <= parts_there().items()
     assert_equal_to_embed()
-    names = {path.name for path in Path("out/_elmo").iterdir()}
-    assert names == {"plan.parquet"}
+    assert os.listdir("out/_elmo") == ["plan.parquet"]
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
-def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
+def test_a_damaged_part_is_reported_with_the_remedy() -> None:
     assert elmo(*RUN).exit_code == 0
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
     half = len(content) // 2
-    contents = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
-    path.write_bytes(contents[damage])
-    with pytest.raises(InputError) as caught, open_activations("out") as activations:
-        list(activations.records())
-    assert re.fullmatch(
-        rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
-        r"distribute` command of the folder again\.",
-        str(caught.value),
-    )
+    for damaged in (b"", content[:half], bytes(half) + content[half:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError) as caught, open_activations("out") as activations:
+            list(activations.records())
+        assert re.fullmatch(
+            rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
+            r"distribute` command of the folder again\.",
+            str(caught.value),
+        )
     path.unlink()
     assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
-    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(folder, ("text.txt",), settings)
+    folder = Folder("out")
+    plan = open_plan(folder, ("text.txt",), ZERO)
     with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
-        run_parts(folder, plan, settings, lambda parts, embed: [PartResult(0, "elsewhere")])
+        run_parts(folder, plan, ZERO, lambda parts, embed: [PartResult(0, "elsewhere")])
 
 
 def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,22 +243,22 @@ def test_a_part_of_many_empty_lines_can_be_stopped(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path("text.txt").write_text("\n" * 1000)
-    there, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
-    plan = open_plan(there, ("text.txt",), settings)
+    there = Folder("out")
+    plan = open_plan(there, ("text.txt",), ZERO)
     n_calls = iter(range(1000))
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
-        run_parts(there, plan, settings, should_stop=lambda: next(n_calls) == 10)
+        run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 10)
     assert (next(n_calls), parts_there()) == (11, {})
     assert capfd.readouterr().err == ""  # An abandoned file of pyarrow would print a traceback.
-    assert run_parts(there, plan, settings).n_done == 1
+    assert run_parts(there, plan, ZERO).n_done == 1
 
 
 def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
     problem = "text.txt, line 41, column 5: not valid UTF-8"
+    remedy = "Give the same command to try again, or repair the input for another folder."
     result = elmo(*RUN)
     assert (result.exit_code, problem in result.stderr) == (1, True)
-    remedy = "Give the same command to try again, or repair the input for another folder."
     assert result.stderr.endswith(f" missing. {remedy}\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr, problem in status.stdout) == (1, "", True)

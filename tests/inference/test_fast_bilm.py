@@ -1,7 +1,7 @@
+"""The fast biLM against the readable one."""
+
 from copy import deepcopy
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,48 +20,20 @@ from strategies import (
     small_architecture,
 )
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm, group_by_tokens
+from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.find import load_bilm
 
 CPU = torch.device("cpu")
-ALICE = Path(__file__).parents[2] / "examples" / "alice.txt"
 TOLERANCE = 1e-5
 
 sentences_of_tokens = st.lists(
     st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
 )
-
-
-@given(
-    tokens=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20),
-    max_tokens=st.integers(1, 12),
-    max_steps=st.integers(1, 20),
-)
-def test_steps_share_a_table_up_to_its_tokens(
-    tokens: list[list[int]], max_tokens: int, max_steps: int
-) -> None:
-    sizes = [len(step) for step in tokens]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_bilms, "MAX_STEPS", max_steps)
-        groups = list(group_by_tokens(np.concatenate(tokens), sizes, max_tokens))
-    assert [size for group in groups for size in group] == sizes
-    steps = iter(tokens)
-    distinct = [[set(next(steps)) for _ in group] for group in groups]
-    assert all(len(set.union(*sets)) <= max_tokens or len(sets) == 1 for sets in distinct)
-    # None is smaller than it need be.
-    for sets, following in pairwise(distinct):
-        assert len(set.union(*sets, following[0])) > max_tokens or len(sets) == max_steps
-    assert max(map(len, groups)) <= max_steps
-
-
-# The biLM
 
 
 def assert_fast_equals_readable(
@@ -73,22 +45,18 @@ def assert_fast_equals_readable(
     tokens = padded(sentences)
     packed = torch.from_numpy(tokens[packing.sentences, packing.positions])
     order = torch.from_numpy(packing.order)
-    outputs, ended = bilm.run_stacks(
-        vectors[packed],
-        vectors[packed[packing.reversal]],
-        packing.sizes,
-        select_state(state, order),
-    )
+    both = vectors[packed], vectors[packed[packing.reversal]]
+    outputs, ended = bilm.run_stacks(*both, packing.sizes, select_state(state, order))
     in_order = torch.from_numpy(np.lexsort((packing.positions, packing.sentences)))
     pairs = [(ahead, behind[packing.reversal]) for ahead, behind in outputs]
     pairs = [(vectors[packed], vectors[packed]), *pairs]
     expected = torch.stack([torch.cat(pair, dim=1)[in_order] for pair in pairs])
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
-    before = map_state(start, torch.clone)
-    layers, end_state = FastBiLm(deepcopy(bilm), compute_types("float32", CPU)).contextualize(
-        vectors, tokens, start
-    )
+    before, copied = map_state(start, torch.clone), deepcopy(bilm)
+    fast = FastBiLm(copied, compute_types("float32", CPU))
+    assert len(copied.forward_layers) == len(copied.backward_layers) == 0  # The copy was removed.
+    layers, end_state = fast.contextualize(vectors, tokens, start)
     assert_allclose(layers, expected, atol=TOLERANCE)
     for one, other in zip(state_tensors(end_state), state_tensors(expected_state), strict=True):
         assert_allclose(one, other, atol=TOLERANCE)
@@ -109,13 +77,6 @@ def test_fast_bilm_equals_the_readable_one(
         if not compiled:
             patch.setattr("elmo_cli.inference.fast_lstm.find_kernel", lambda *names: None)
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
-
-
-def test_the_fast_bilm_needs_no_projections(tmp_path: Path) -> None:
-    content = small_architecture(dim=4, projection_dim=4, cell_clip=0.1, proj_clip=0.1)
-    bilm = load_bilm(make_model(content, 7, tmp_path, projects=False))
-    sentences = [[0, 1, 2, 1, 0], [0, 1], [0, 1, 2, 1, 0], [3, 0, 1, 2, 1, 1, 1, 1, 2]]
-    assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
 def test_fast_bilm_equals_the_readable_one_in_several_products(
@@ -144,33 +105,3 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
         assert torch.equal(run(), expected)
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Has every operation but a transfer take tensors of one device, as a GPU does."""
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
-        devices = {values.device.type for values in tensors if values.dim()}
-        is_transfer = function in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-        assert is_transfer or len(devices) <= 1, f"{function} of tensors on {devices}"
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("n_starts", [1, 3])
-def test_the_fast_bilm_stays_on_its_device(precision: Any, n_starts: int, tmp_path: Path) -> None:
-    """Check the devices of all tensors on "meta", which has shapes without values."""
-    bilm = load_bilm(make_model(small_architecture(n_layers=2), 1, tmp_path))
-    tokens = np.array([[0, 1, 2, -1], [0, 1, 1, 2], [3, -1, -1, -1]])
-    types = compute_types(precision, torch.device("meta"))
-    fast = FastBiLm(bilm, types)
-    shape = 4, bilm.options.lstm.projection_dim
-    vectors = torch.empty(shape, dtype=types.values, device="meta")
-    with OneDevice():  # type: ignore[no-untyped-call]
-        layers, ended = fast.contextualize(vectors, tokens, fast.zero_state(n_starts))
-    assert layers.shape == (3, 8, 2 * shape[1])
-    assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0  # The copy was removed.
-    assert {values.device.type for values in (layers, *state_tensors(ended))} == {"meta"}

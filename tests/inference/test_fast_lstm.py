@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cell_formulas import PROCESSORS, assert_the_same_alone, cells_after, processor
+from cell_formulas import PROCESSORS, cells_after, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -34,8 +34,8 @@ needs_kernels = pytest.mark.skipif(
     kernels.find_kernel("step_float32") is None,
     reason="needs a C compiler when installed, on Linux",
 )
-
 needs_tiles = pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
+clips = st.sampled_from([None, 3.0, 0.1])
 
 
 def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
@@ -68,33 +68,48 @@ def double(values: Tensor) -> NDArray[np.float64]:
     return array
 
 
-def outputs(n: int, dim: int, dtype: torch.dtype = FLOAT) -> tuple[Tensor, Tensor]:
-    return torch.empty(n, dim), torch.empty(n, dim, dtype=dtype)
+def step(
+    layer: FastLstm, inputs: TableRows, hidden: Tensor, before: TableRows, dtype: Any = FLOAT
+) -> tuple[Tensor, Tensor]:
+    """Return the cells after a step, and the inputs of the projection."""
+    shape = len(hidden), before.table.shape[1]
+    after, out = torch.empty(shape), torch.empty(shape, dtype=dtype)
+    layer.compute_step(inputs, hidden, before, after, out)
+    return after, out
+
+
+def step_and_alone(
+    layer: FastLstm, inputs: TableRows, hidden: Tensor, before: TableRows, dtype: Any = FLOAT
+) -> tuple[Tensor, Tensor]:
+    """Return what 5 threads compute. The last node has the bits that it has alone."""
+    torch.set_num_threads(5)
+    try:
+        results = step(layer, inputs, hidden, before, dtype)
+    finally:
+        torch.set_num_threads(1)
+    last = torch.tensor([len(hidden) - 1])
+    one = [
+        TableRows(table, last if rows is None else rows[-1:]) for table, rows in (inputs, before)
+    ]
+    for values, alone in zip(results, step(layer, one[0], hidden[-1:], one[1], dtype), strict=True):
+        assert torch.equal(values[-1:], alone)
+    return results
 
 
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("way", ["torch", pytest.param("cells", marks=needs_kernels)])
 @given(
-    n=st.integers(1, 9),
-    dim=st.integers(1, 70),
-    clip=st.sampled_from([None, 3.0, 0.1]),
-    with_rows=st.booleans(),
-    with_parents=st.booleans(),
+    sizes=st.tuples(st.integers(1, 9), st.integers(1, 70)),
+    clip=clips,
+    uses_table=st.tuples(st.booleans(), st.booleans()),
     spread=st.sampled_from([0.5, 5, 200]),
-    seed=st.integers(0, 99),
+    seed=seeds,
 )
 def test_cells_follow_the_formulas(
-    way: str,
-    types: tuple[torch.dtype, torch.dtype],
-    n: int,
-    dim: int,
-    clip: float | None,
-    with_rows: bool,
-    with_parents: bool,
-    spread: float,
-    seed: int,
+    way: str, types: Any, sizes: Any, clip: float | None, uses_table: Any, spread: float, seed: int
 ) -> None:
-    gates, out_type = types
+    (gates, out_type), (n, dim) = types, sizes
+    with_rows, with_parents = uses_table
     table = (spread * random_tensor(n + 3, 4 * dim, seed=seed)).to(gates)
     rows = torch.arange(n).mul_(5).remainder_(n + 3) if with_rows else None
     inputs = TableRows(table if with_rows else table[:n], rows)
@@ -104,14 +119,12 @@ def test_cells_follow_the_formulas(
     before = TableRows(cells if with_parents else cells[:n], parents)
 
     layer = prepared(lstm(dim, 3, clip), gates, out_type, way)
-    hidden_gates = layer.hidden_gates(hidden)
-    summed = double(inputs.values()) + double(hidden_gates)
+    summed = double(inputs.values()) + double(layer.hidden_gates(hidden))
     if way == "torch" and gates == SHORT:  # torch rounds the sum
         summed = double(torch.from_numpy(summed).to(gates))
     expected, projected = cells_after(summed, double(before.values()), clip or np.inf)
 
-    after, out = outputs(n, dim, out_type)
-    layer.compute_step(inputs, hidden, before, after, out)
+    after, out = step(layer, inputs, hidden, before, out_type)
     tolerance = 1e-6 + (4e-7 * spread if gates == FLOAT else 0)
     assert_allclose(double(after), expected, atol=tolerance)
     tolerance = max(tolerance, 2**-8 if out_type == SHORT else 0)
@@ -120,36 +133,29 @@ def test_cells_follow_the_formulas(
 
 @pytest.mark.parametrize("way", ["cells", *PROCESSORS])
 @given(
-    n=st.integers(1, 30),
-    dim=st.integers(1, 50),
+    n=st.integers(1, 90),
+    dim=st.integers(1, 80),
     width=st.one_of(st.integers(1, 9), st.integers(330, 360)),
-    clip=st.sampled_from([None, 3.0, 0.1]),
+    clip=clips,
     in_table=st.booleans(),
-    seed=st.integers(0, 99),
+    seed=seeds,
 )
 def test_a_step_follows_the_formulas(
     way: str, n: int, dim: int, width: int, clip: float | None, in_table: bool, seed: int
 ) -> None:
-    n_rows = n + 3
     made = lstm(dim, width, clip, seed)
     with torch.no_grad():
         made.gates.weight /= width**0.5
-    inputs, hidden = (random_tensor(n_rows, width, seed=seed + k) for k in (2, 3))
-    cells = random_tensor(n_rows, dim, seed=seed + 4)
-    tokens = (5 * torch.arange(n)) % n_rows if in_table else torch.arange(n)
+    inputs, hidden = (random_tensor(n + 3, width, seed=seed + k) for k in (2, 3))
+    cells = random_tensor(n + 3, dim, seed=seed + 4)
+    tokens = (5 * torch.arange(n)) % (n + 3) if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
-
-    after, out = outputs(n, dim)
     with processor(way) if way in PROCESSORS else nullcontext():
         layer = prepared(made, way="step" if way in PROCESSORS else way)
         gates = layer.input_gates(inputs)
-        layer.compute_step(
-            TableRows(gates, tokens) if in_table else TableRows(gates[:n], None),
-            hidden[:n],
-            TableRows(cells, parents),
-            after,
-            out,
-        )
+        rows = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
+        compute = step_and_alone if way in PROCESSORS else step
+        after, out = compute(layer, rows, hidden[:n], TableRows(cells, parents))
 
     together = double(torch.cat([inputs[tokens], hidden[:n]], dim=1))
     summed = together @ double(made.gates.weight).T + double(made.gates.bias)
@@ -161,27 +167,25 @@ def test_a_step_follows_the_formulas(
 
 @needs_tiles
 @given(
-    n=st.integers(1, 100),
-    dim=st.integers(1, 50),
-    width=st.sampled_from([32, 64, 1056]),
-    clip=st.sampled_from([None, 3.0, 0.1]),
+    sizes=st.tuples(st.integers(1, 100), st.integers(1, 50), st.sampled_from([32, 64, 1056])),
+    clip=clips,
     spread=st.sampled_from([0.01, 1, 40]),
+    in_table=st.booleans(),
     seed=seeds,
 )
 def test_a_step_by_tiles_follows_the_formulas(
-    n: int, dim: int, width: int, clip: float | None, spread: float, seed: int
+    sizes: tuple[int, int, int], clip: float | None, spread: float, in_table: bool, seed: int
 ) -> None:
+    n, dim, width = sizes
     made = lstm(dim, width, clip, seed)
     layer = prepared(made, SHORT, SHORT, "step")
     gates = spread * random_tensor(n + 3, layer.input_gates.n_outputs, seed=seed + 1)
     gates, hidden = gates.to(SHORT), random_tensor(n, width, seed=seed + 2).to(SHORT)
     cells = random_tensor(n + 3, dim, seed=seed + 3)
-    tokens = (5 * torch.arange(n)) % (n + 3) if seed % 2 else torch.arange(n)
+    tokens = (5 * torch.arange(n)) % (n + 3) if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
-
-    after, out = outputs(n, dim, SHORT)
-    table = TableRows(gates, tokens) if seed % 2 else TableRows(gates[:n], None)
-    layer.compute_step(table, hidden, TableRows(cells, parents), after, out)
+    table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
+    after, out = step_and_alone(layer, table, hidden, TableRows(cells, parents), SHORT)
 
     input_gates = _from_blocks(gates[tokens].t(), dim, kernels.read_constant("block")).t()
     summed = double(input_gates) + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
@@ -195,9 +199,8 @@ def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
     layer = prepared(lstm(20, 32), SHORT, SHORT, "step")
     gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
     gates[1, 0], gates[2, 17] = torch.nan, torch.inf
-    after, out = outputs(3, 20, SHORT)
     before = TableRows(torch.zeros(3, 20), torch.arange(3))
-    layer.compute_step(TableRows(gates, None), torch.zeros(3, 32, dtype=SHORT), before, after, out)
+    after, out = step(layer, TableRows(gates, None), gates.new_zeros(3, 32), before, SHORT)
     assert after.isnan().nonzero().tolist() == out.isnan().nonzero().tolist() == [[1, 0]]
     assert_allclose(after[2, 1], 0.5, atol=1e-5)
 
@@ -208,74 +211,37 @@ def test_small_values_keep_their_digits() -> None:
     n, dim = 40, 64
     gates = torch.zeros(n, 4 * dim)
     gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (1 - 2 * (torch.arange(dim) % 2))
-    zeros, (after, out) = TableRows(torch.zeros(n, dim), torch.arange(n)), outputs(n, dim)
-    layer = prepared(lstm(dim, 3))
-    layer.compute_step(TableRows(gates, None), torch.zeros(n, 3), zeros, after, out)
+    zeros = TableRows(torch.zeros(n, dim), torch.arange(n))
+    after, out = step(prepared(lstm(dim, 3)), TableRows(gates, None), torch.zeros(n, 3), zeros)
     expected, projected = cells_after(double(gates), np.zeros((n, dim)), np.inf)
     assert_allclose(double(after), expected, rtol=1e-6)
     assert_allclose(double(out), projected, rtol=1e-6)
 
 
 @needs_kernels
-@pytest.mark.parametrize(
-    ("way", "types"),
-    [
-        *(("cells", types) for types in TYPES),
-        ("step", (FLOAT, FLOAT)),
-        pytest.param("step", (SHORT, SHORT), marks=needs_tiles),
-    ],
-)
-def test_a_node_does_not_depend_on_others_or_threads(
-    way: str, types: tuple[torch.dtype, torch.dtype]
-) -> None:
-    n, dim, width = 75, 80, 64
-    layer = prepared(lstm(dim, width), *types, way)
-    # Alone, a row of torch's own product is not what it is among others; of zeros it is.
-    hidden = random_tensor(n, width) if way == "step" else torch.zeros(n, width)
-    gates = random_tensor(n, layer.input_gates.n_outputs, seed=1).to(types[0])
-    cells, rows = random_tensor(n, dim, seed=3), torch.arange(n)
-
-    def run(nodes: slice) -> tuple[Tensor, Tensor]:
-        after, out = outputs(len(rows[nodes]), dim, types[1])
-        inputs, before = TableRows(gates[nodes], None), TableRows(cells, rows[nodes])
-        layer.compute_step(inputs, hidden[nodes].to(types[0]), before, after, out)
-        return after, out
-
-    assert_the_same_alone(run, n)
-
-
-@needs_kernels
 @pytest.mark.parametrize("dtype", [FLOAT, pytest.param(SHORT, marks=needs_tiles)])
 @given(
     sentences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=7),
-    n_roots=st.integers(1, 3),
-    n_tokens=st.integers(1, 3),
+    backward=st.booleans(),
+    sizes=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     clip=st.sampled_from([None, 0.1]),
     seed=seeds,
 )
 def test_steps_at_once_have_the_bits_of_single_steps(
-    dtype: torch.dtype,
-    sentences: list[list[int]],
-    n_roots: int,
-    n_tokens: int,
-    clip: float | None,
-    seed: int,
+    dtype: Any, sentences: Any, backward: bool, sizes: Any, clip: float | None, seed: int
 ) -> None:
+    n_roots, n_tokens = sizes
     layer = prepared(lstm(64, 32, clip, seed), dtype, dtype, "step")
-    trie = build_trie(
-        padded(sentences), np.arange(len(sentences)) % n_roots, CPU, backward=seed % 2 == 1
-    )
+    roots = np.arange(len(sentences)) % n_roots
+    trie = build_trie(padded(sentences), roots, CPU, backward=backward)
     vectors = random_tensor(3, 32, seed=seed + 1).to(dtype)
     workspace = torch.empty(n_tokens, 256, dtype=dtype)
-    state = LstmState(
-        random_tensor(n_roots, 32, seed=seed + 2).to(dtype),
-        random_tensor(n_roots, 64, seed=seed + 3),
-    )
+    hidden_state = random_tensor(n_roots, 32, seed=seed + 2).to(dtype)
+    state = LstmState(hidden_state, random_tensor(n_roots, 64, seed=seed + 3))
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
-        gates = compute_input_gates(
-            layer.compute_gates, vectors, trie.tokens, trie.sizes, workspace
-        )
+        tokens = vectors, trie.tokens, trie.sizes
+        gates = compute_input_gates(layer.compute_gates, *tokens, workspace)
         hidden, ended = layer.run(gates, trie, state)
         return hidden, *ended
 
@@ -288,18 +254,13 @@ def test_steps_at_once_have_the_bits_of_single_steps(
 
 @needs_kernels
 def test_tensors_that_c_would_misread_raise_an_error() -> None:
-    layer = prepared(lstm(20, 4))
-
-    def run(cells: Tensor, gates: Tensor) -> None:
-        before = TableRows(cells, torch.tensor([0, 1]))
-        layer.compute_step(TableRows(gates, None), torch.zeros(2, 4), before, *outputs(2, 20))
-
+    layer, hidden, parents = prepared(lstm(20, 4)), torch.zeros(2, 4), torch.tensor([0, 1])
+    gates, cells = torch.zeros(2, 80), torch.ones(2, 20)
     with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
-        run(torch.ones(20, 2).t(), torch.zeros(2, 80))
-    with pytest.raises(
-        ValueError, match=r"expected a contiguous tensor of torch\.float32, .* torch\.bfloat16, "
-    ):
-        run(torch.ones(2, 20), torch.zeros(2, 80, dtype=SHORT))
+        step(layer, TableRows(gates, None), hidden, TableRows(torch.ones(20, 2).t(), parents))
+    message = r"expected a contiguous tensor of torch\.float32, .* torch\.bfloat16, "
+    with pytest.raises(ValueError, match=message):
+        step(layer, TableRows(gates.to(SHORT), None), hidden, TableRows(cells, parents))
 
 
 @needs_kernels

@@ -10,8 +10,7 @@ from conftest import needs_int8
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
-from strategies import random_tensor, seeds
+from strategies import random_tensor
 from torch import Tensor
 
 from elmo_cli.compiled import kernels as linear
@@ -83,94 +82,60 @@ def test_a_product_in_c_equals_float64(
 
 @pytest.mark.parametrize("dtype", COMPILED_TYPES)
 @pytest.mark.parametrize("name", PROCESSORS)
-@given(
-    n_outputs=st.integers(1, 150), n_inputs=st.integers(1, 70), with_bias=st.booleans(), seed=seeds
-)
-def test_packed_weights_can_be_unpacked(
-    name: str, dtype: torch.dtype, n_outputs: int, n_inputs: int, with_bias: bool, seed: int
-) -> None:
-    weight = random_tensor(n_outputs, n_inputs, seed=seed).to(dtype)
-    bias = random_tensor(n_outputs, seed=seed + 1).to(dtype) if with_bias else None
+@given(product=products(st.just(0), st.integers(1, 70)))
+def test_packed_weights_can_be_unpacked(name: str, dtype: torch.dtype, product: Product) -> None:
+    weight, bias = product.weight.to(dtype), product.bias
+    bias = None if bias is None else bias.to(dtype)
     with processor(name):
         unpacked, unpacked_bias = CompiledLinear(weight, bias).unpack()
+    assert type(make_linear(weight)) is CompiledLinear
     assert torch.equal(unpacked, weight)
-    assert (unpacked_bias is None) == (bias is None)
-    if unpacked_bias is not None and bias is not None:
+    if bias is None or unpacked_bias is None:
+        assert unpacked_bias is bias
+    else:
         assert torch.equal(unpacked_bias, bias)
 
 
 @needs_int8
-def test_onednn_gets_few_different_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the rows of products: oneDNN stores a compiled product for each number of rows."""
-    seen = set()
-    pad_rows = int8._pad_rows
-
-    def record(inputs: Tensor) -> Tensor:
-        padded = pad_rows(inputs)
-        seen.add(len(padded))
-        return padded
-
-    monkeypatch.setattr(int8, "_pad_rows", record)
-    layer = Int8Linear(random_tensor(6, 4))
-    for n_rows in range(1, 3 * MAX_ROWS):
-        layer(random_tensor(n_rows, 4))
-    assert seen == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
+def test_onednn_gets_few_different_numbers_of_rows() -> None:
+    """Check padded rows, because oneDNN stores a compiled product for each number of rows."""
+    padded = {len(int8._pad_rows(torch.zeros(n, 4))) for n in range(1, MAX_ROWS + 1)}
+    assert padded == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
 
 
-@pytest.mark.parametrize("dtype", COMPILED_TYPES)
-def test_the_product_in_c_is_used_if_it_was_compiled(dtype: torch.dtype) -> None:
-    assert type(make_linear(torch.ones(3, 5, dtype=dtype))) is CompiledLinear
-
-
-def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return rows in steps of a 127th of their largest value, and these steps."""
-    values = rows.numpy().astype(float)
-    scales = np.abs(values).max(axis=1, keepdims=True) / 127
-    return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales
-
-
-def n_between_steps(values: Tensor) -> NDArray[np.int64]:
-    """Count the values of each row that lie almost exactly between two steps, shape (N, 1)."""
-    _, scales = rounded_to_int8(values)
-    steps = np.abs(values.numpy().astype(np.float64)) / np.where(scales, scales, 1)
-    counts: NDArray[np.int64] = (np.abs(steps % 1 - 0.5) < 1e-3).sum(axis=1, keepdims=True)
-    return counts
-
-
-def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
-    left, left_scales = rounded_to_int8(inputs)
-    right, right_scales = rounded_to_int8(weight)
-    exact: NDArray[np.float64] = (left @ right.T) * left_scales * right_scales.T
-    return exact
+def in_whole_steps(values: Tensor) -> Tensor:
+    """Return rows whose values are whole steps of a 127th of their largest value."""
+    steps = (40 * values).round().clamp(-126, 126)
+    steps[:, 0] = 127
+    steps[len(steps) // 2] = 0
+    return torch.ldexp(steps, torch.arange(len(steps))[:, None] % 16 - 8)
 
 
 @needs_int8
-@given(products(st.integers(1, 2 * MAX_ROWS), st.integers(1, 70)))
-def test_int8_multiplies_rounded_values(product: Product) -> None:
-    inputs, weight, bias = product
-    inputs = inputs * torch.logspace(-3, 2, len(inputs))[:, None]  # each has a scale of its own
-    inputs[len(inputs) // 2] = weight[len(weight) // 2] = 0
-    expected = product_of_rounded(inputs, weight) + (0 if bias is None else bias.numpy())
-    # Where values lie between two steps, float32 may round them to the others.
-    (_, scales), (_, weight_scales) = rounded_to_int8(inputs), rounded_to_int8(weight)
-    largest = np.abs(inputs.numpy()).max(axis=1, keepdims=True)
-    step = np.maximum(1, n_between_steps(inputs)) * scales * np.abs(weight.numpy()).max(axis=1)
-    step = 1.01 * (step + n_between_steps(weight).T * weight_scales.T * largest)
+@given(product=products(st.integers(1, 2 * MAX_ROWS), st.integers(1, 70)))
+def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
+    inputs, weight = map(in_whole_steps, (product.inputs, product.weight))
+    bias = product.bias
+    expected = inputs.double() @ weight.double().t() + (0 if bias is None else bias)
     output = Int8Linear(weight, bias)(inputs)
     assert output.dtype == torch.float32
-    assert (np.abs(output.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
+    assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
 
 
 @needs_int8
-def test_int8_rounds_almost_all_values_equally() -> None:
+def test_int8_rounds_almost_all_values_to_the_nearest_step() -> None:
     weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
-    expected = product_of_rounded(inputs, weight)
+    rounded, scales = [], []
+    for values in (inputs.double(), weight.double()):
+        scales.append(values.abs().amax(dim=1, keepdim=True) / 127)
+        rounded.append((values / scales[-1]).round())
+    expected = rounded[0] @ rounded[1].t() * scales[0] * scales[1].t()
     same = np.isclose(Int8Linear(weight)(inputs), expected, rtol=1e-4, atol=1e-4)
     assert same.mean() > 0.99
 
 
 @needs_int8
-def test_the_sums_of_int8_do_not_overflow() -> None:
-    weight, inputs = torch.ones(16, 4096), torch.ones(3, 4096)
-    assert_allclose(Int8Linear(weight)(inputs), torch.full((3, 16), 4096.0), rtol=1e-6)
-    assert_allclose(Int8Linear(-weight)(inputs), torch.full((3, 16), -4096.0), rtol=1e-6)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_sums_of_int8_do_not_overflow(sign: int) -> None:
+    sums = Int8Linear(sign * torch.ones(16, 4096))(torch.ones(3, 4096))
+    assert_allclose(sums, torch.full((3, 16), sign * 4096.0), rtol=1e-6)

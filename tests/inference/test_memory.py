@@ -4,6 +4,7 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +25,6 @@ from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
-from elmo_cli.settings import InitialState
 
 Array = NDArray[np.float32]
 
@@ -48,35 +48,30 @@ def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room
 
 
 def test_compute_window_raises_other_errors() -> None:
-    def compute(batch: object) -> list[int]:
-        calls.append(batch)
-        raise RuntimeError("CUDA error: unspecified launch failure\nmore")
-
-    calls: list[object] = []
+    compute = Mock(side_effect=RuntimeError("CUDA error: unspecified launch failure\nmore"))
     with pytest.raises(RuntimeError, match="launch failure") as caught:
         compute_window(compute, [1, 1], 100, "cpu", carried=False)
-    assert calls == [[0, 1]]
+    compute.assert_called_once_with([0, 1])
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
 
 def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    assert is_out_of_memory(caught.value)
-    assert is_out_of_memory(MemoryError())
-    full = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
-    assert is_out_of_memory(RuntimeError(full))
-    assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"))
+    full = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`")
+    assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
+    others = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), ValueError("out of memory")
+    assert not any(map(is_out_of_memory, others))
     assert first_line(MemoryError()) == "MemoryError"
-    assert not is_out_of_memory(ValueError("out of memory"))
 
 
 def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
-    golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
-    expected = golden_embedder.embed_batch(sentences)
-    run, batches, loads = golden_embedder.engine.encoder.run, list[list[int]](), list[object]()
+    embedder = ElmoEmbedder(model=TINY)
+    expected = embedder.embed_batch(sentences)
+    run, batches, loads = embedder.engine.encoder.run, list[list[int]](), list[object]()
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -88,14 +83,13 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
         loads.append(files)
         return load_bilm(files)
 
-    monkeypatch.setattr(golden_embedder.engine.encoder, "run", little_gpu)
+    monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
-    on_gpu = replace(golden_embedder.engine, device=torch.device("cuda"))
-    golden_embedder = ElmoEmbedder.from_engine(on_gpu)
-    assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
+    embedder = ElmoEmbedder.from_engine(replace(embedder.engine, device=torch.device("cuda")))
+    assert_close(embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
     assert (loads, caplog.messages) == ([], [])  # no copy that is not needed
     for _ in range(2):
-        assert_close(list(golden_embedder.embed_sentences(sentences)), expected)
+        assert_close(list(embedder.embed_sentences(sentences)), expected)
     assert (len(loads), len(caplog.messages)) == (1, 1)
     assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
 
@@ -121,11 +115,10 @@ def test_later_windows_keep_a_batch_size_that_fits(monkeypatch: pytest.MonkeyPat
     assert embedder.engine.encoder.fitting_tokens == 64 // 16
 
 
-@pytest.mark.parametrize("state", ["zero", "warm"])
-def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice, state: InitialState) -> None:
-    sentences = [["the", "cat"] * n for n in range(1, 9)]
-    expected = ElmoEmbedder(model=TINY, state=state).embed_batch(sentences)
-    embedder = ElmoEmbedder(model=TINY, state=state, device="cuda")
+def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice) -> None:
+    sentences = [["the", "cat"] * n for n in range(1, 7)]
+    expected = ElmoEmbedder(model=TINY, state="warm").embed_batch(sentences)
+    embedder = ElmoEmbedder(model=TINY, state="warm", device="cuda")
     fake_cuda.max_bytes = 5_000
     assert_close(embedder.embed_batch(sentences), expected, 1e-5)
     assert embedder.engine.encoder.fitting_tokens < embedder.batch_tokens
@@ -134,28 +127,18 @@ def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice, state: InitialS
 
 
 def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
-    def compute(batch: object) -> list[int]:
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    def elsewhere(batch: object) -> list[int]:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
-
-    results, fitted = compute_window(
-        compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere
-    )
+    message = "DefaultCPUAllocator: can't allocate memory: 9 GiB"
+    on_gpu = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory."))
+    on_cpu = Mock(side_effect=RuntimeError(message))
+    results, fitted = compute_window(on_gpu, [3], 100, "cuda", carried=False, compute_on_cpu=on_cpu)
     assert fitted == 100  # One sentence says nothing about batches.
     assert type(results[0]) is ComputationError
-    assert str(results[0]) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
+    assert str(results[0]) == f"out of memory: {message}"
 
 
 def assert_close(arrays: list[Array], expected: list[Array], atol: float = 1e-6) -> None:
     for values, others in zip(arrays, expected, strict=True):
         assert abs(values - others).max() < atol
-
-
-@pytest.fixture
-def golden_embedder() -> ElmoEmbedder:
-    return ElmoEmbedder(model=TINY)
 
 
 def test_a_batch_out_of_memory_is_scored_in_halves(
@@ -176,14 +159,12 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_before_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays: list[weakref.ref[Any]] = []
-    n_alive: list[int] = []
-    compute = engine.Engine.compute
+    arrays, n_alive, compute = list[weakref.ref[Any]](), list[int](), engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))
         results = compute(*args)
-        arrays.extend(weakref.ref(array) for array in results)
+        arrays.extend(map(weakref.ref, results))
         return results
 
     monkeypatch.setattr(engine.Engine, "compute", count_alive)

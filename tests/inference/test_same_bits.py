@@ -1,7 +1,5 @@
 """With kernels, the activations of a sentence are the same bits whatever else is computed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,45 +26,33 @@ RUNS = [
 """Kinds of processor, and the precisions that have kernels there."""
 
 
-@contextmanager
-def threads(n: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 @settings(max_examples=10)
 @given(
     model=models(),
     text=st.lists(sentences(max_size=9), min_size=1, max_size=8),
     order=st.randoms(use_true_random=False),
-    batch_tokens=st.integers(1, 12),
-    n_threads=st.integers(1, 5),
+    sizes=st.tuples(st.integers(1, 12), st.integers(1, 5)),
     state=st.sampled_from(["zero", "warm"]),
 )
 def test_bits_depend_on_the_sentence_alone(
-    name: str,
-    precision: Any,
-    model: RandomModel,
-    text: list[list[str]],
-    order: Any,
-    batch_tokens: int,
-    n_threads: int,
-    state: Any,
+    name: str, precision: Any, model: RandomModel, text: Any, order: Any, sizes: Any, state: Any
 ) -> None:
+    batch_tokens, n_threads = sizes
+
     def embedder(**options: Any) -> ElmoEmbedder:
         return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
 
+    n_before = torch.get_num_threads()
     with processor(name):
         expected = embedder().embed_batch(text)
         shuffled = order.sample(range(len(text)), len(text))
         other = embedder(batch_tokens=batch_tokens)
-        with threads(n_threads):
+        torch.set_num_threads(n_threads)
+        try:
             among_others = other.embed_batch([text[i] for i in shuffled])
+        finally:
+            torch.set_num_threads(n_before)
         alone = other.embed_sentence(text[shuffled[0]])
     for i, activations in zip(shuffled, among_others, strict=True):
         assert_array_equal(activations, expected[i])

@@ -100,9 +100,6 @@ def test_half_precision_is_pooled_in_float32() -> None:
     assert_allclose(mean, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
 
 
-# Selections, valid and contradictory
-
-
 @pytest.mark.parametrize(
     ("selection", "attributes"),
     [
@@ -120,59 +117,26 @@ def test_a_selection_is_written_to_attributes_and_read(
     assert Selection.from_attributes(attributes) == checked
 
 
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"pooling": "median"}, "--pooling 'median': unknown. Use mean, max, first, last."),
-        ({"gamma": 2.0}, "--gamma requires --mix"),
-        (
-            {"layers": "top", "mix": MIX},
-            "--layers has no effect with --mix, which is of all layers.",
-        ),
-        (
-            {"mix": [1.0, 2.0]},
-            "--mix: expected 3 numbers, one per layer from the token layer up, found 2",
-        ),
-        ({"mix": [0.0, 1e39, 0.0]}, "mix: expected finite float32 numbers, found 1e+39"),
-        ({"mix": MIX, "gamma": np.nan}, "gamma: expected finite float32 numbers, found nan"),
-    ],
-)
-def test_an_invalid_selection_is_refused_at_once(
-    tiny: ElmoEmbedder, choice: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        tiny.embed_sentences([], **choice)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    "text", ["", "both", "3", "-4", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
-)
-def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Selection(text).for_model(3)
-    assert str(caught.value) == (
-        f"--layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
-        "from 0 to 2, separated by commas"
-    )
+def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
+    with pytest.raises(InputError, match=r"^--layers has no effect with --mix, which is of all"):
+        tiny.embed_sentences([], layers="top", mix=MIX)
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 @pytest.mark.parametrize("layers", ["all", "top", "average", "0,2"])
-@pytest.mark.parametrize("chunk_tokens", [1, 4, 1000])
 def test_chunks_of_a_batch_have_the_values_of_the_whole(
-    chunk_tokens: int, layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
+    layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths = [5, 1, 3, 3, 7]
-    batch = torch.randn(3, sum(lengths), 16)
-    selection = Selection(layers, pooling=pooling, normalize=True)
-    whole, _ = selected_arrays(selection, batch, lengths, "float32")
-    monkeypatch.setattr(functions, "_CHUNK_TOKENS", chunk_tokens)
-    for dtype in ("float32", "float16"):
-        arrays, are_finite = selected_arrays(selection, batch, lengths, dtype)
-        assert are_finite
-        for array, values in zip(arrays, whole, strict=True):
-            assert_array_equal(array, torch.from_numpy(values).to(getattr(torch, dtype)).numpy())
+    arguments = Selection(layers, pooling=pooling, normalize=True), torch.randn(3, 19, 16), lengths
+    whole, _ = selected_arrays(*arguments, "float32")
+    for chunk_tokens in (1, 4, 1000):
+        monkeypatch.setattr(functions, "_CHUNK_TOKENS", chunk_tokens)
+        for dtype in (np.float32, np.float16):
+            arrays, are_finite = selected_arrays(*arguments, dtype.__name__)
+            assert are_finite
+            for array, values in zip(arrays, whole, strict=True):
+                assert_array_equal(array, values.astype(dtype), strict=True)
 
 
 @pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])
@@ -187,10 +151,9 @@ def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) ->
 
 
 def test_carried_state_is_pooled_like_any_other() -> None:
-    batch = [["The", "cat"], [], ["bank", ".", "."]]
+    batch = [["The", "cat"], [], ["bank", ".", "."]] * 2
     plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
-    layers = list(plain.embed_sentences(batch * 2, 3))
-    means = list(pooled.embed_sentences(batch * 2, 3, pooling="mean"))
-    for values, one in zip(means, layers, strict=True):
-        expected = one.mean(axis=1) if one.shape[1] else np.zeros((3, 32))
+    means = pooled.embed_sentences(batch, 3, pooling="mean")
+    for values, layers in zip(means, plain.embed_sentences(batch, 3), strict=True):
+        expected = layers.mean(axis=1) if layers.shape[1] else np.zeros((3, 32))
         assert_allclose(values, expected, atol=TOLERANCE)

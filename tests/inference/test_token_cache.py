@@ -1,3 +1,5 @@
+"""Vectors of tokens that were computed before."""
+
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -6,42 +8,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import odd_tokens
 from torch import Tensor
 
 from elmo_cli.inference.encoder import MAX_CACHED_CHARACTERS, TokenCache
-from elmo_cli.model import token_encoder
-from elmo_cli.model.token_encoder import encode_in_chunks
 
 
-class Encoder:
-    """Encodes a token as a vector that no other token has, and keeps count."""
-
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-
-    def __call__(self, tokens: Sequence[str]) -> Tensor:
-        self.calls.append(list(tokens))
-        return torch.stack([vector(token) for token in tokens])
-
-    @property
-    def encoded(self) -> list[str]:
-        return [token for call in self.calls for token in call]
-
-
-def vector(token: str) -> Tensor:
-    return torch.tensor([float(len(token)), float(zlib.crc32(token.encode()) % 100_003)])
-
-
-def expected(tokens: Sequence[str]) -> Tensor:
-    return torch.stack([vector(token) for token in tokens])
-
-
-def test_cache_does_not_keep_very_long_tokens() -> None:
-    cache = TokenCache(Encoder(), capacity=4)
-    tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
-    assert torch.equal(cache.vectors(tokens), expected(tokens))
-    assert not cache._rows
+def vectors_of(tokens: Sequence[str]) -> Tensor:
+    """Return a vector per token that no other token has."""
+    rows = [(len(token), zlib.crc32(token.encode()) % 100_003) for token in tokens]
+    return torch.tensor(rows, dtype=torch.float32)
 
 
 @given(
@@ -51,33 +26,28 @@ def test_cache_does_not_keep_very_long_tokens() -> None:
 def test_a_cache_of_any_size_gives_every_token_its_vector(
     capacity: int, requests: list[list[str]]
 ) -> None:
-    encode = Encoder()
-    cache = TokenCache(encode, capacity)
+    encoded = list[str]()
+    cache = TokenCache(lambda tokens: (encoded.extend(tokens), vectors_of(tokens))[1], capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
     for tokens in filter(None, requests):
-        encode.calls.clear()
-        assert torch.equal(cache.vectors(tokens), expected(tokens))
+        encoded.clear()
+        assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
         if len(tokens) > capacity:
-            assert sorted(encode.encoded) == sorted(tokens)
+            assert sorted(encoded) == sorted(tokens)
             continue
-        assert sorted(encode.encoded) == sorted(set(tokens) - set(cached))
-        hits = [token for token in tokens if token in cached]
-        for token in [*hits, *(token for token in tokens if token not in cached)]:
+        assert sorted(encoded) == sorted(set(tokens) - set(cached))
+        for token in sorted(tokens, key=lambda token: token not in cached):  # hits first
             cached[token] = None
             cached.move_to_end(token)
         while len(cached) > capacity:
             cached.popitem(last=False)
 
 
-@pytest.mark.parametrize("chunk_tokens", [1, 3, 1024])
-@given(tokens=st.lists(odd_tokens, min_size=1, max_size=12, unique=True))
-def test_chunks_are_encoded_one_by_one(chunk_tokens: int, tokens: list[str]) -> None:
-    encode = Encoder()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_encoder, "CHUNK_TOKENS", chunk_tokens)
-        assert torch.equal(encode_in_chunks(encode, tokens), expected(tokens))
-    assert all(len(call) <= chunk_tokens for call in encode.calls)
-    assert encode.encoded == tokens
+def test_cache_does_not_keep_very_long_tokens() -> None:
+    cache = TokenCache(vectors_of, capacity=4)
+    tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
+    assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+    assert not cache._rows
 
 
 class Interrupted:
@@ -95,11 +65,11 @@ class Interrupted:
 
 
 def test_an_interrupted_cache_returns_the_right_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = TokenCache(Encoder(), capacity=4)
+    cache = TokenCache(vectors_of, capacity=4)
     cache.vectors(["a", "b", "c", "d"])
     with monkeypatch.context() as patch:
         patch.setattr(cache, "_vectors", Interrupted(cache._vectors))
         with pytest.raises(KeyboardInterrupt):
             cache.vectors(["e", "f"])
     for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
-        assert torch.equal(cache.vectors(tokens), expected(tokens))
+        assert torch.equal(cache.vectors(tokens), vectors_of(tokens))

@@ -20,122 +20,110 @@ embed = partial(runs.embed, checkpoint_tokens=1)
 LINES = "The cat sat\n\na bank\nthe river bank\na bank\n"
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """Write a text that tests change."""
-    path = tmp_path / "input.txt"
-    path.write_text(LINES)
-    return path
+TEXT, OUT = Path("input.txt"), Path("out")
 
 
-def folder_of(text: Path) -> set[str]:
-    return {path.name for path in text.parent.iterdir()}
+@pytest.fixture(autouse=True)
+def text(folder: Path) -> None:
+    """Write a text that tests change into the empty current folder."""
+    TEXT.write_text(LINES)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_the_same_command_again_does_nothing(text: Path, layout: str, state: str) -> None:
-    output = text.parent / "out"
-    first = embed(text, output, state, layout=layout)
+def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
+    first = embed(TEXT, OUT, state, layout=layout)
     assert (first.n_sentences, first.n_tokens, first.was_complete) == (5, 10, False)
-    before = output.read_bytes()
-    again = embed(text, output, state, layout=layout)
+    before = OUT.read_bytes()
+    again = embed(TEXT, OUT, state, layout=layout)
     assert (again.n_sentences, again.was_complete) == (0, True)
-    assert output.read_bytes() == before
-    assert folder_of(text) == {"input.txt", "out"}
+    assert OUT.read_bytes() == before
+    assert sorted(os.listdir()) == ["input.txt", "out"]
+
+
+OTHER = r"out was written for a different input"
+SHORTER = r"out already exists, but contains only the first 5 lines of this input\. Use --overwrite"
 
 
 @pytest.mark.parametrize(
     ("changed", "options", "message"),
     [
         (LINES, {"output_format": "top"}, r"with other options: --layers \(all, not top\)"),
-        ("x" + LINES, {}, r"out was written for a different input: its first 5 lines"),
-        (LINES[:9], {}, r"out was written for a different input"),
-        (
-            LINES + "more\n",
-            {},
-            r"out already exists, but contains only the first 5 lines of this "
-            r"input\. Use --overwrite to replace it\.$",
-        ),
+        ("x" + LINES, {}, f"{OTHER}: its first 5 lines"),
+        (LINES[:9], {}, OTHER),
+        (LINES + "more\n", {}, rf"{SHORTER} to replace it\.$"),
     ],
 )
 def test_an_output_that_differs_is_refused_by_name(
-    text: Path, changed: str, options: dict[str, Any], message: str
+    changed: str, options: dict[str, Any], message: str
 ) -> None:
-    output = text.parent / "out"
-    embed(text, output)
-    before = output.read_bytes()
-    text.write_text(changed)
+    embed(TEXT, OUT)
+    before = OUT.read_bytes()
+    TEXT.write_text(changed)
     with pytest.raises((InputError, OutputError), match=message):
-        embed(text, output, **options)
-    assert output.read_bytes() == before
-    assert folder_of(text) == {"input.txt", "out"}
-    embed(text, output, overwrite=True, **options)
-    embed(text, text.parent / "whole", **options)
-    assert_same_file(output, text.parent / "whole")
+        embed(TEXT, OUT, **options)
+    assert OUT.read_bytes() == before
+    assert sorted(os.listdir()) == ["input.txt", "out"]
+    embed(TEXT, OUT, overwrite=True, **options)
+    embed(TEXT, "whole", **options)
+    assert_same_file(OUT, "whole")
 
 
-def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
-    output = text.parent / "out"
-    output.write_bytes(b"old")
+def embed_in_part(**options: Any) -> None:
     with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
-    assert output.read_bytes() == b"old"
-    resumed = embed(text, output, overwrite=True)
-    assert resumed.resumed_from + resumed.n_sentences == 5
-    assert resumed.resumed_from > 0
-    with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
-    text.write_text("x" + LINES)
-    assert embed(text, output, overwrite=True).n_sentences == 5  # Another input starts over.
-    embed(text, text.parent / "whole")
-    assert_same_file(output, text.parent / "whole")
-    with pytest.raises(StoppedError):
-        embed(text, output, overwrite=True, should_stop=stop_after(1))
+        embed(TEXT, OUT, should_stop=stop_after(1), **options)
+
+
+def test_an_overwriting_run_is_resumed_too_if_it_fits() -> None:
+    OUT.write_bytes(b"old")
+    embed_in_part(overwrite=True)
+    assert OUT.read_bytes() == b"old"
+    resumed = embed(TEXT, OUT, overwrite=True)
+    assert resumed.resumed_from == 5 - resumed.n_sentences > 0
+    embed_in_part(overwrite=True)
+    TEXT.write_text("x" + LINES)
+    assert embed(TEXT, OUT, overwrite=True).n_sentences == 5  # Another input starts over.
+    embed(TEXT, "whole")
+    assert_same_file(OUT, "whole")
+    embed_in_part(overwrite=True)
     # Other settings start over.
-    assert embed(text, output, overwrite=True, output_format="top").n_sentences == 5
+    assert embed(TEXT, OUT, overwrite=True, output_format="top").n_sentences == 5
 
 
-def test_a_stream_of_another_input_starts_over(text: Path) -> None:
-    output = text.parent / "out"
-    with pytest.raises(StoppedError):
-        embed(text, output, should_stop=stop_after(1))
-    text.write_text("x" + LINES)
-    with open(text) as stream, pytest.raises(InputError, match="different input"):
-        embed(stream, output, overwrite=True)  # type: ignore[arg-type]
-    with open(text) as stream:
-        assert embed(stream, output, overwrite=True).n_sentences == 5  # type: ignore[arg-type]
+def test_a_stream_of_another_input_starts_over() -> None:
+    embed_in_part()
+    TEXT.write_text("x" + LINES)
+    with open(TEXT) as stream, pytest.raises(InputError, match="different input"):
+        embed(stream, OUT, overwrite=True)  # type: ignore[arg-type]
+    with open(TEXT) as stream:
+        assert embed(stream, OUT, overwrite=True).n_sentences == 5  # type: ignore[arg-type]
 
 
-def test_a_symbolic_link_is_followed(text: Path) -> None:
-    (text.parent / "folder").mkdir()
-    output = text.parent / "out"
-    output.symlink_to("folder/vectors.hdf5")
-    embed(text, output)
-    assert output.is_symlink()
-    assert (text.parent / "folder" / "vectors.hdf5").is_file()
-    assert embed(text, output).was_complete
+def test_a_symbolic_link_is_followed() -> None:
+    Path("folder").mkdir()
+    OUT.symlink_to("folder/vectors.hdf5")
+    embed(TEXT, OUT)
+    assert OUT.is_symlink()
+    assert Path("folder/vectors.hdf5").is_file()
+    assert embed(TEXT, OUT).was_complete
 
 
-def test_a_model_is_known_by_its_content(text: Path, tmp_path: Path) -> None:
+def test_a_model_is_known_by_its_content() -> None:
     """Compare a model with a renamed copy, and with other content under its name."""
     for name in ("one", "other"):
-        shutil.copytree(TINY, tmp_path / name)
-    ElmoEmbedder(model=tmp_path / "one").embed_file(text, tmp_path / "out")
-    again = ElmoEmbedder(model=tmp_path / "other").embed_file(text, tmp_path / "out")
-    assert again.was_complete
-    shutil.copytree(GOLDEN / "tanh-clip", tmp_path / "one", dirs_exist_ok=True)
+        shutil.copytree(TINY, name)
+    ElmoEmbedder(model="one").embed_file(TEXT, OUT)
+    assert ElmoEmbedder(model="other").embed_file(TEXT, OUT).was_complete
+    shutil.copytree(GOLDEN / "tanh-clip", "one", dirs_exist_ok=True)
     with pytest.raises(OutputError, match="other options: weights of the model"):
-        ElmoEmbedder(model=tmp_path / "one").embed_file(text, tmp_path / "out")
+        ElmoEmbedder(model="one").embed_file(TEXT, OUT)
 
 
-def test_a_run_killed_before_renaming_its_file_is_complete(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output, replace = text.parent / "out", os.replace
+def test_a_run_killed_before_renaming_its_file_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
 
     def kill(source: Path, target: Path) -> None:
-        if target == output:
+        if target.name == "out":
             raise KeyboardInterrupt
         replace(source, target)
 
@@ -143,12 +131,12 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", kill)
             with pytest.raises(KeyboardInterrupt):
-                embed(text, output, overwrite=overwrite)
-        text.write_text(LINES + "more\n")
+                embed(TEXT, OUT, overwrite=overwrite)
+        TEXT.write_text(LINES + "more\n")
         if overwrite:
-            assert embed(text, output, overwrite=True).n_sentences == 6
+            assert embed(TEXT, OUT, overwrite=True).n_sentences == 6
         else:
             with pytest.raises(OutputError, match="out already exists, but contains only"):
-                embed(text, output)
-            text.write_text(LINES)
-            assert embed(text, output).was_complete
+                embed(TEXT, OUT)
+            TEXT.write_text(LINES)
+            assert embed(TEXT, OUT).was_complete

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Array, Corpus, assert_holds, corpora, line_record, open_writer, write
 from numpy.testing import assert_array_equal
+from pyarrow import parquet
 from transcripts import Transcript, read_transcripts
 
 from elmo_cli import open_activations
@@ -22,35 +25,26 @@ from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 
 
-def lines(*texts: str, pooled: bool = False) -> Corpus:
+def lines(*texts: str) -> Corpus:
     random = np.random.default_rng(0)
-    values = [
-        random.normal(size=(2, 3) if pooled else (2, len(text.split()), 3)).astype(np.float32)
-        for text in texts
-    ]
-    pooling = {"pooling": "mean"} if pooled else {}
-    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1", **pooling})
+    shapes = [(2, len(text.split()), 3) for text in texts]
+    values = [random.normal(size=shape).astype(np.float32) for shape in shapes]
+    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 
-def read(path: Path, form: str, corpus: Corpus) -> list[Array]:
-    """Read the values of a file as other programs do."""
-    names = [record.id or str(number) for number, record in enumerate(corpus.records)]
-    if form == "jsonl":
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-        return [np.array(each["activations"], np.float32) for each in rows]
-    if form == "npz":
+def read(path: Path, names: list[str]) -> list[Array]:
+    """Read the values of records as other programs do."""
+    if path.suffix == ".jsonl":
+        rows = map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1])
+        return [np.array(row["activations"], np.float32) for row in rows]
+    if path.suffix == ".npz":
         with np.load(path) as arrays:
             assert sorted(arrays) == sorted(names)
             return [arrays[name] for name in names]
-    if form == "npy":
+    if path.suffix == ".npy":
         return list(np.load(path))
-    from pyarrow import parquet
-
-    table = parquet.read_table(path)
-    if not corpus.records:
-        assert len(table) == 0
-        return []
-    return [np.array(each, np.float32) for each in table["activations"].to_pylist()]
+    columns = parquet.read_table(path).to_pydict()
+    return [np.array(each, np.float32) for each in columns.get("activations", [])]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -64,14 +58,15 @@ def test_every_format_holds_the_values(
             write(corpus, path)
         return
     write(corpus, path, stops=stops)
-    arrays = read(path, form, corpus)
-    assert len(arrays) == len(corpus.values)
+    names = [record.id or str(number) for number, record in enumerate(corpus.records)]
+    arrays = read(path, names)
     for values, expected in zip(arrays, corpus.values, strict=True):
         assert_array_equal(values.reshape(expected.shape), expected)
         assert values.shape == expected.shape or expected.size == 0  # lists of nothing
-    has_ids = form == "npy" and any(record.id for record in corpus.records)
-    names = {path.name, f"{path.name}.ids.txt"} if has_ids else {path.name}
-    assert {name.name for name in path.parent.iterdir()} == names
+    files = {path.name}
+    if form == "npy" and any(record.id for record in corpus.records):
+        files.add(f"{path.name}.ids.txt")
+    assert {file.name for file in path.parent.iterdir()} == files
 
 
 def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path) -> None:
@@ -79,14 +74,12 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
         writer.checkpoint({"place": [1, ""]})
-    with pytest.raises(
-        OutputError,
-        match=r"is an unfinished run with other options: --format \(hdf5, not npz",
-    ):
+    message = r"is an unfinished run with other options: --format \(hdf5, not npz"
+    with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
-    open_writer(tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True).__exit__(
-        None
-    )
+    settings: dict[str, Any] = {"file_format": "npz", "overwrite": True}
+    with suppress(ZeroDivisionError), open_writer(tmp_path / "out", corpus.attributes, **settings):
+        1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,12 +105,11 @@ def test_packages_that_are_not_installed_are_reported(
     write(lines("a"), tmp_path / "zstd", "packed", compression="zstd")
     for package in ("hdf5plugin", "pyarrow"):
         monkeypatch.setitem(sys.modules, package, None)
-    for act in (
-        lambda: write(lines("a"), tmp_path / "out", compression="zstd"),
-        lambda: open_activations(tmp_path / "zstd"),
-    ):
-        with pytest.raises(ElmoError, match=r'with pip install .*\[zstd\]"\.$'):
-            act()
+    message = r'with pip install .*\[zstd\]"\.$'
+    with pytest.raises(ElmoError, match=message):
+        write(lines("a"), tmp_path / "out", compression="zstd")
+    with pytest.raises(ElmoError, match=message):
+        open_activations(tmp_path / "zstd")
     with pytest.raises(ElmoError, match=r'with pip install .*\[parquet\]"\.$'):
         write(lines("a"), tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["zstd"]
@@ -156,8 +148,6 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
 def test_parquet_has_groups_of_fixed_width_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyarrow import parquet
-
     monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
@@ -168,10 +158,6 @@ def test_parquet_has_groups_of_fixed_width_columns(
     assert str(file.schema_arrow.field("activations").type) == kind
     metadata = json.loads(file.metadata.metadata[b"elmo"])
     assert (metadata["layers"], metadata["records"]) == ("0,1", "51")
-    for values, expected in zip(
-        read(tmp_path / "out.parquet", "parquet", corpus)[1:], corpus.values[1:], strict=True
-    ):
-        assert_array_equal(values, expected)
 
 
 def test_json_lines_go_to_standard_output(text: Path) -> None:

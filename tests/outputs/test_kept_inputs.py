@@ -10,8 +10,6 @@ from commands import TINY, elmo
 
 from elmo_cli.cli import COMMANDS, find_command
 
-MODEL = ("--model", "m")
-
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -25,49 +23,58 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize(
-    ("output", "arguments"),
+    "command",
     [
-        ("t.txt", ("embed", "t.txt", "t.txt", "--format", "jsonl", *MODEL)),
-        ("link.txt", ("embed", "w.txt", "link.txt", "--format", "jsonl", *MODEL)),
-        ("m/weights.hdf5", ("embed", "t.txt", "m/weights.hdf5", *MODEL)),
-        ("m/options.json", ("embed", "t.txt", "m/options.json", "--format", "npz", *MODEL)),
-        ("w.txt", ("embed", "t.txt", "w.txt", "--vocabulary-file", "w.txt", "--format", "npz")),
-        ("w.txt", ("usages", "t.txt", "w.txt", "--words", "w.txt", "--format", "jsonl", *MODEL)),
-        ("m/weights.hdf5", ("usages", "t.txt", "m/weights.hdf5", "--words", "w.txt", *MODEL)),
-        ("twin.txt", ("word-vectors", "w.txt", "twin.txt", *MODEL)),
-        ("m/weights.hdf5", ("word-vectors", "w.txt", "m/weights.hdf5", *MODEL)),
-        ("t.txt", ("word-vectors", "t.txt", "--corpus", "t.txt", *MODEL)),
-        ("m/weights.hdf5", ("convert", "m/weights.hdf5", "m/weights.hdf5")),
-        ("p.svg", ("surprisal", "p.svg", "--plot", "p.svg", *MODEL)),
-        ("p.svg", ("surprisal", "t.txt", "--frequencies", "p.svg", "--plot", "p.svg", *MODEL)),
-        ("p.svg", ("plot", "bank", "p.svg", "p.svg")),
-        ("p.svg", ("change", "p.svg", "t.txt", "--plot", "p.svg")),
+        "embed t.txt {t.txt} --format jsonl --model m",
+        "embed w.txt {link.txt} --format jsonl --model m",
+        "embed t.txt {m/weights.hdf5} --model m",
+        "embed t.txt {m/options.json} --format npz --model m",
+        "embed t.txt {w.txt} --vocabulary-file w.txt --format npz",
+        "usages t.txt {w.txt} --words w.txt --format jsonl --model m",
+        "usages t.txt {m/weights.hdf5} --words w.txt --model m",
+        "word-vectors w.txt {twin.txt} --model m",
+        "word-vectors w.txt {m/weights.hdf5} --model m",
+        "word-vectors {t.txt} --corpus t.txt --model m",
+        "convert m/weights.hdf5 {m/weights.hdf5}",
+        "surprisal p.svg --plot {p.svg} --model m",
+        "surprisal t.txt --frequencies p.svg --plot {p.svg} --model m",
+        "plot bank p.svg {p.svg}",
+        "change p.svg t.txt --plot {p.svg}",
     ],
 )
-def test_no_command_writes_over_a_file_that_it_reads(
-    output: str, arguments: tuple[str, ...], folder: Path
-) -> None:
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    result = elmo(*arguments, "--overwrite")
+def test_no_command_writes_over_a_file_that_it_reads(command: str, folder: Path) -> None:
+    before = files_of(folder)
+    output = command[command.index("{") + 1 : command.index("}")]
+    result = elmo(*command.replace(f"{{{output}}}", output).split(), "--overwrite")
     last = f"Error: {output}: the output is also an input. Choose another output."
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, last)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert files_of(folder) == before
+
+
+@pytest.mark.parametrize("start", ["--options-file m/options.json", "--init-from m"])
+def test_training_does_not_write_over_the_model_it_starts_from(start: str, folder: Path) -> None:
+    before = files_of(folder)
+    result = elmo("train", "t.txt", *start.split(), "--output", "m")
+    assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
+    assert files_of(folder) == before
 
 
 @pytest.mark.parametrize(
-    ("output", "arguments"),
+    ("command", "output"),
     [
-        ("out.tsv", ("word-vectors", "w.txt", "out.tsv", *MODEL)),
-        ("out.hdf5", ("convert", "m/weights.hdf5", "out.hdf5")),
-        ("out.svg", ("surprisal", "t.txt", "--plot", "out.svg")),
+        ("word-vectors w.txt out.tsv --model m", "out.tsv"),
+        ("convert m/weights.hdf5 out.hdf5", "out.hdf5"),
+        ("surprisal t.txt --plot out.svg", "out.svg"),
     ],
 )
-def test_a_partial_file_of_another_program_is_kept(
-    output: str, arguments: tuple[str, ...], folder: Path
-) -> None:
+def test_a_partial_file_of_another_program_is_kept(command: str, output: str, folder: Path) -> None:
     Path(f"{output}.partial").write_text("a download")
-    assert elmo(*arguments).exit_code == 0
+    assert elmo(*command.split()).exit_code == 0
     assert Path(f"{output}.partial").read_text() == "a download"
     assert not list(folder.glob("*.elmo-partial"))
 
@@ -78,13 +85,3 @@ def test_every_command_that_overwrites_names_its_output_out() -> None:
         if any("--overwrite" in parameter.opts for parameter in parameters):
             paths = [each.metavar for each in parameters if isinstance(each.type, click.Path)]
             assert any((metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths), name
-
-
-@pytest.mark.parametrize("start", [("--options-file", "m/options.json"), ("--init-from", "m")])
-def test_training_does_not_write_over_the_model_it_starts_from(
-    start: tuple[str, str], folder: Path
-) -> None:
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    result = elmo("train", "t.txt", *start, "--output", "m")
-    assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

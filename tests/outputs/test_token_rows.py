@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_array_equal
+from table_files import read_rows
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
@@ -41,18 +42,10 @@ def embed(source: str, output: str, **options: Any) -> None:
     ElmoEmbedder(model=TINY).embed_file(source, output, overwrite=True, **options)
 
 
-def rows_of(path: str) -> list[Row]:
-    """Return the rows of a table."""
-    if path.endswith(".jsonl"):
-        return [json.loads(line) for line in Path(path).read_text().splitlines()]
-    rows: list[Row] = parquet.read_table(path).to_pylist()
-    return rows
-
-
 @both
 def test_each_token_has_a_row(name: str) -> None:
     embed("items.csv", name, output_format="0,2", rows="tokens", keep_columns=["all"])
-    rows = rows_of(name)
+    rows = read_rows(name)
     assert list(rows[0])[:6] == ["id", "line", "position", "token", "group", "input_line"]
     assert [tuple(row.values())[:6] for row in rows] == TOKENS
     sentences = [["the", '"', "cat"], ["dog", "NA", "null"]]
@@ -61,17 +54,17 @@ def test_each_token_has_a_row(name: str) -> None:
         values = np.array([row[f"layer_{layer}"] for row in rows], np.float32)
         assert_array_equal(values, layers[layer])
     embed("items.csv", name, output_format="top", rows="tokens")
-    assert list(rows_of(name)[0]) == ["id", "line", "position", "token", "vector"]
+    assert list(read_rows(name)[0]) == ["id", "line", "position", "token", "vector"]
 
 
 @both
 def test_lines_without_ids_are_numbered_from_one(name: str) -> None:
     Path("raw.txt").write_text("A dog.\n\nA cat. It sat.\n")
     embed("raw.txt", name, output_format="top", rows="tokens", tokenizer="moses")
-    places = [(row["id"], row["line"], row["position"]) for row in rows_of(name)]
+    places = [(row["id"], row["line"], row["position"]) for row in read_rows(name)]
     assert places == [*((None, 1, i) for i in range(3)), *((None, 3, i) for i in range(6))]
     embed("raw.txt", name, output_format="top", rows="tokens", split_sentences=True)
-    assert {(row["line"], row["sentence_number"]) for row in rows_of(name)} == {
+    assert {(row["line"], row["sentence_number"]) for row in read_rows(name)} == {
         *((1, 1), (3, 2), (3, 3)),
     }
 
@@ -81,18 +74,15 @@ def test_vectors_of_tokens_are_lists_of_fixed_size() -> None:
         embed("items.csv", "out.parquet", output_format="1,2", rows="tokens", dtype=dtype)
         schema = parquet.read_schema("out.parquet")
         assert schema.field("layer_1").type == pyarrow.list_(kind, 32)
-        metadata = parquet.read_metadata("out.parquet").metadata
-        assert json.loads(metadata[b"elmo"])["layers"] == "1,2"
+        assert json.loads(schema.metadata[b"elmo"])["layers"] == "1,2"
 
 
-def test_a_text_without_tokens_gives_no_rows() -> None:
-    Path("blank.txt").write_text("\n\n")
+@pytest.mark.parametrize("text", ["\n\n", ""])
+def test_a_text_without_tokens_gives_no_rows(text: str) -> None:
+    Path("blank.txt").write_text(text)
     embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
-    schema = parquet.read_schema("out.parquet")
-    assert (rows_of("out.parquet"), schema.names[-1]) == ([], "vector")
-    Path("blank.txt").write_text("")
-    embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
-    assert rows_of("out.parquet") == []
+    assert read_rows("out.parquet") == []
+    assert not text or parquet.read_schema("out.parquet").names[-1] == "vector"
 
 
 def test_columns_of_parquet_keep_their_types() -> None:
@@ -108,20 +98,15 @@ def test_columns_of_parquet_keep_their_types() -> None:
     }
     table = pyarrow.table(columns)
     parquet.write_table(table, "in.parquet")
+    ids = table["id"].cast(pyarrow.int64())
+    expected = table.drop_columns(["text"]).set_column(0, "id", ids)
     for options in ({"pooling": "mean"}, {"rows": "tokens"}):
         embed("in.parquet", "out.parquet", keep_columns=["all"], **options)
         output = parquet.read_table("out.parquet")
         new_names = [name.replace("input_layer_9", "layer_9") for name in output.schema.names]
-        output = output.rename_columns(new_names)
-        for name in ("small", "day", "price", "kind", "pair", "layer_9"):
-            assert output.schema.field(name).type == table.schema.field(name).type
-        assert output.schema.field("id").type == pyarrow.int64()
-        by_id = {row["id"]: row for row in output.to_pylist()}
-        for row in table.to_pylist():
-            if row["id"] in by_id:
-                assert {name: by_id[row["id"]][name] for name in row if name != "text"} == {
-                    name: value for name, value in row.items() if name != "text"
-                }
+        kept = output.rename_columns(new_names).select(expected.schema.names)
+        assert kept.schema.types == expected.schema.types
+        assert all(row in expected.to_pylist() for row in kept.to_pylist())
 
 
 def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +116,7 @@ def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.Monke
     def embed_column_n(*rows: Row) -> list[object]:
         Path("in.jsonl").write_text("".join(map(json.dumps, rows)).replace("}{", "}\n{"))
         embed("in.jsonl", "out.parquet", pooling="mean", keep_columns=["all"])
-        return [row["n"] for row in rows_of("out.parquet")]
+        return [row["n"] for row in read_rows("out.parquet")]
 
     assert embed_column_n(*rows) == [None, "1", "x"]
     with pytest.raises(InputError, match=r"column 'n': expected int64, as in the first rows, fo"):
@@ -146,16 +131,13 @@ def test_ids_may_have_any_characters(rows: str, name: str) -> None:
     ids = ["a/b", ".", "tab\t,\"'", "line\nend\r", "zero\0", "ü☃"]
     Path("in.jsonl").write_text("\n".join(json.dumps({"id": i, "text": "a"}) for i in ids))
     embed("in.jsonl", name, output_format="top", rows=rows)
-    assert [row["id"] for row in rows_of(name)] == ids
+    assert [row["id"] for row in read_rows(name)] == ids
 
 
 def test_npy_has_a_file_of_ids() -> None:
     embed("items.csv", "out.npy", output_format="top", pooling="mean")
     assert Path("out.npy.ids.txt").read_text() == "a/1\nb 2\nc, 3\n"
     assert np.load("out.npy").shape == (3, 32)
-    Path("in.csv").write_text('id,text\n"a\nb",c\n')
-    with pytest.raises(InputError, match="the id 'a\\\\nb' has a line end, but the file of ids"):
-        embed("in.csv", "out.npy", output_format="top", pooling="mean")
     Path("in.txt").write_text("c\n")
     embed("in.txt", "out.npy", output_format="top", pooling="mean")
     assert not Path("out.npy.ids.txt").exists()
@@ -164,42 +146,32 @@ def test_npy_has_a_file_of_ids() -> None:
 def test_a_skipped_record_has_no_rows() -> None:
     Path("in.jsonl").write_text('{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n')
     embed("in.jsonl", "out.parquet", rows="tokens", skip_errors=True)
-    assert [(row["id"], row["token"]) for row in rows_of("out.parquet")] == [
-        *((1, "a"), (1, "b"), (3, "c")),
-    ]
+    tokens = [(row["id"], row["token"]) for row in read_rows("out.parquet")]
+    assert tokens == [(1, "a"), (1, "b"), (3, "c")]
 
 
 @both
 def test_rows_of_sentences_and_usages_keep_columns(name: str) -> None:
     embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
-    rows = [(row["id"], row["input_line"], row["group"]) for row in rows_of(name)]
+    rows = [(row["id"], row["input_line"], row["group"]) for row in read_rows(name)]
     assert rows == [("a/1", "7", "x"), ("b 2", "8", "y"), ("c, 3", "9", "")]
     Path("words.txt").write_text("dog\ncat\n")
     arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
     assert elmo(*arguments, "--keep-columns", "group", "--overwrite").exit_code == 0
-    rows = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
+    rows = [(row["id"], row["word"], row["group"]) for row in read_rows(name)]
     assert rows == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
-    with pytest.raises(InputError, match=r"no column 'x'. The columns are 'id', 'text', 'group'"):
-        embed("items.csv", name, keep_columns=["x"])
+
+
+BIG = "1" * 20
 
 
 @both
 @pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("3 10", [3, 10]),
-        ("0 -7", [0, -7]),
-        ("03 10", ["03", "10"]),
-        ("3 x", ["3", "x"]),
-        (f"3 {'1' * 19}", [3, int("1" * 19)]),
-        (f"3 {'1' * 20}", ["3", "1" * 20]),
-    ],
+    "ids", [[3, 10], [0, -7], ["03", "10"], ["3", "x"], [3, int(BIG[:19])], ["3", BIG]], ids=str
 )
-def test_ids_of_csv_are_integers_if_all_look_so(
-    source: str, expected: list[object], name: str
-) -> None:
-    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in source.split()))
-    Path("in.json").write_text(json.dumps([{"id": each, "text": "a"} for each in expected]))
+def test_ids_of_csv_are_integers_if_all_look_so(ids: list[object], name: str) -> None:
+    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in ids))
+    Path("in.json").write_text(json.dumps([{"id": each, "text": "a"} for each in ids]))
     for file, rows in (("in.csv", "sentences"), ("in.json", "sentences"), ("in.json", "tokens")):
         embed(file, name, output_format="top", rows=rows)
-        assert [row["id"] for row in rows_of(name)] == expected
+        assert [row["id"] for row in read_rows(name)] == ids

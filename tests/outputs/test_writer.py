@@ -18,7 +18,7 @@ from layouts import write as write_corpus
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
 
 
@@ -40,9 +40,7 @@ def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> 
     monkeypatch.setattr(ResumableFile, "_write_at", lambda *arguments: act(real, *arguments))
 
 
-def test_datasets_are_named_by_line_and_indexed_by_sentence(
-    tmp_path: Path,
-) -> None:
+def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
     write(tmp_path / "out", "a b", "naïve 東京", "", "a b", 'quoted " \\ one')
     with h5py.File(tmp_path / "out", "r") as file:
         assert sorted(file) == ["0", "1", "2", "3", "4", "sentence_to_index"]
@@ -61,25 +59,14 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_p
         assert len(file) == 2  # nor an index
 
 
-@pytest.mark.parametrize("compression", [None, "gzip"])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        *(("other", sentence) for sentence in (".", "/", "a\0b")),
-        *map(str.split, ("a a", "a/b a/b", "a/b a", "a a/b", "a a/b/c")),
-    ],
-)
-def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
-    first: str, second: str, compression: str | None, tmp_path: Path
+def assert_equal_with_stops(
+    corpus: Corpus, layout: str, folder: Path, stops: Any, **options: Any
 ) -> None:
-    settings: dict[str, Any] = {"use_sentence_keys": True, "compression": compression}
-    with pytest.raises(InputError) as caught:
-        write(tmp_path / "out", first, "", second, **settings)
-    assert str(caught.value) == (
-        f"line 3: the sentence {second!r} cannot name a dataset, or names an existing one. "
-        "Remove --use-sentence-keys."
-    )
-    assert list(tmp_path.iterdir()) == []
+    """Assert that a run writes the same bytes as one that has stopped and resumed."""
+    write_corpus(corpus, folder / "whole", layout, **options)
+    write_corpus(corpus, folder / "parts", layout, stops=stops, **options)
+    assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
+    assert len(list(folder.iterdir())) == 2
 
 
 numbers = st.sets(st.integers(0, 12), max_size=4)
@@ -87,54 +74,35 @@ numbers = st.sets(st.integers(0, 12), max_size=4)
 
 @layouts
 @pytest.mark.parametrize("compression", [None, "gzip"])
-@given(corpus=corpora(), checkpoints=numbers, stops=numbers, block_bytes=st.sampled_from([1, 300]))
+@given(corpus=corpora(), at=st.tuples(numbers, numbers), block=st.sampled_from([1, 300]))
 @settings(max_examples=10)
 def test_a_run_that_resumes_writes_the_same_bytes(
-    layout: str,
-    compression: str | None,
-    corpus: Corpus,
-    checkpoints: set[int],
-    stops: set[int],
-    block_bytes: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    layout: str, compression: Any, corpus: Corpus, at: Any, block: int, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
-    options: dict[str, Any] = {"compression": compression, "checkpoints": checkpoints}
-    with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block_bytes):
-        write_corpus(corpus, folder / "whole", layout, **options)
-        write_corpus(corpus, folder / "parts", layout, stops=stops, **options)
-    assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
-    assert len(list(folder.iterdir())) == 2
+    checkpoints, stops = at
+    options = {"compression": compression, "checkpoints": checkpoints}
+    with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block):
+        assert_equal_with_stops(corpus, layout, folder, stops, **options)
 
 
 @layouts
 def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) -> None:
-    corpus, checkpoints = lines(*map(str, range(1200))), range(100, 1200, 300)
-    write_corpus(corpus, tmp_path / "whole", layout, checkpoints=checkpoints)
-    stops = [99, 150, 1000, 1199]
-    write_corpus(corpus, tmp_path / "parts", layout, checkpoints=checkpoints, stops=stops)
-    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    corpus, stops = lines(*map(str, range(1200))), [99, 150, 1000, 1199]
+    assert_equal_with_stops(corpus, layout, tmp_path, stops, checkpoints=range(100, 1200, 300))
 
 
+@pytest.mark.parametrize("n_good", [0, 30])
 @pytest.mark.parametrize(
-    ("fault", "n_good", "message"),
+    ("fault", "message"),
     [
-        (OSError(errno.EIO, "broken"), 0, "/out: cannot write the output: Input/output error"),
-        (OSError(errno.EIO, "broken"), 30, "/out: cannot write the output: Input/output error"),
-        (
-            OSError(errno.ENOSPC, ""),
-            5,
-            ": No space left on device. Make room and run the command again.",
-        ),
-        (KeyboardInterrupt(), 5, ""),
+        (OSError(errno.EIO, ""), "/out: cannot write the output: Input/output error"),
+        (OSError(errno.ENOSPC, ""), "on device. Make room and run the command again."),
+        (KeyboardInterrupt(), ""),
     ],
 )
 def test_a_write_that_fails_leaves_no_file(
-    fault: BaseException,
-    n_good: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
     writes = iter(range(n_good))
 
@@ -165,14 +133,6 @@ def test_a_folder_that_is_not_writable_is_refused(
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
     with pytest.raises(OutputError, match=f"/out: the folder {tmp_path} is not writable$"):
         write(tmp_path / "out")
-
-
-def test_a_bug_in_a_writer_is_not_called_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.hdf5.AllenNlpWriter.write", lambda: None)
-    with pytest.raises(TypeError, match="takes 0 positional arguments"):
-        write(tmp_path / "out", "a")
 
 
 @layouts
