@@ -3,7 +3,7 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -186,9 +186,14 @@ def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) ->
 def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -> None:
     # Two batches of 4 tokens, or one of 3 sentences: these are 4 and 3 sentences.
     read: list[int] = []
-    endless = (read.append(number) or ["word", str(number)] for number in count())
+
+    def endless() -> Iterator[list[str]]:
+        for number in count():
+            read.append(number)
+            yield ["word", str(number)]
+
     embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state=state, batch_tokens=4)
-    stream = embedder.embed_sentences(endless, batch_size=3)
+    stream = embedder.embed_sentences(endless(), batch_size=3)
     assert read == []
     for number in range(2 * window + 1):
         next(stream)
