@@ -96,7 +96,6 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
     char_cnn = options["char_cnn"]
     ids = character_row(token, char_cnn.get("max_characters_per_token", 50))
     characters = arrays["char_embed"][ids]
-    activation = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[char_cnn["activation"]]
     features = []
     for i, (width, _) in enumerate(char_cnn["filters"]):
         weights, bias = arrays[f"CNN/W_cnn_{i}"][0], arrays[f"CNN/b_cnn_{i}"]  # (width, C, count)
@@ -104,7 +103,9 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
             np.tensordot(characters[start : start + width], weights, 2) + bias
             for start in range(len(characters) - width + 1)
         ]
-        features.append(activation(np.max(responses, axis=0)))
+        largest = np.max(responses, axis=0)
+        is_relu = char_cnn["activation"] == "relu"
+        features.append(np.maximum(largest, 0) if is_relu else np.tanh(largest))
     return np.concatenate(features)
 
 
