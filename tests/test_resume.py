@@ -228,7 +228,7 @@ def test_kills_at_random_moments_lose_nothing(
         child.start()
         child.join()
         assert child.exitcode in (0, -signal.SIGPROF)
-        return child.exitcode != 0
+        return bool(child.exitcode)
 
     started = time.process_time()
     # By as many threads as the children: carried states let roundings grow.
