@@ -6,11 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
+from reference import Array, sigmoid
 
 from elmo_cli.compiled.kernels import find_kernel
 
-Array = NDArray[np.float64]
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (
     () if not find_kernel("step_float32") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
@@ -31,9 +30,5 @@ def processor(capability: str) -> Iterator[None]:
 def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
     """Return new cells, and the inputs of the projection; see Sak et al. (2014)."""
     i, j, f, o = np.split(gates, 4, axis=1)
-    new = np.clip(_sigmoid(i) * np.tanh(j) + _sigmoid(f) * cells, -clip, clip)
-    return new, _sigmoid(o) * np.tanh(new)
-
-
-def _sigmoid(values: Array) -> Array:
-    return 0.5 + 0.5 * np.tanh(values / 2)
+    new = np.clip(sigmoid(i) * np.tanh(j) + sigmoid(f) * cells, -clip, clip)
+    return new, sigmoid(o) * np.tanh(new)

@@ -225,8 +225,7 @@ def golden_models_are_read_once() -> Iterator[None]:
         return copy.deepcopy(bilms[files])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("engine",):
-            patch.setattr(f"elmo_cli.{module}.load_bilm", load)
+        patch.setattr("elmo_cli.engine.load_bilm", load)
         yield
 
 

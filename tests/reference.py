@@ -1,4 +1,4 @@
-"""ELMo once more: slow, obvious, in float64, a token and a step at a time.
+"""ELMo once more: slow, obvious, in float64, one token and one step after the other.
 
 It shares no line with the package, and works on the arrays of a weights file by
 their bilm-tf names. Options are the content of an options.json.
@@ -47,14 +47,12 @@ def read_arrays(path: str | Path) -> Arrays:
     return arrays
 
 
-def sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x))
+def sigmoid(x: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(x / 2)
 
 
-def clipped(x: float, bound: float | None) -> float:
-    if bound is None or bound == 0:
-        return x
-    return max(-bound, min(bound, x))
+def clipped(x: Array, bound: float | None) -> Array:
+    return np.clip(x, -bound, bound) if bound else x
 
 
 # Characters
@@ -97,30 +95,25 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
     """Return the activation of the largest response of each filter in the padded token."""
     char_cnn = options["char_cnn"]
     ids = character_row(token, char_cnn.get("max_characters_per_token", 50))
-    characters = [arrays["char_embed"][i] for i in ids]
-    activation = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh}[char_cnn["activation"]]
-    features: list[float] = []
-    for i, (width, count) in enumerate(char_cnn["filters"]):
-        weights = arrays[f"CNN/W_cnn_{i}"][0]  # (width, C, count)
-        responses = []
-        for start in range(len(characters) - width + 1):
-            response = arrays[f"CNN/b_cnn_{i}"].copy()  # (count,)
-            for offset in range(width):
-                response += characters[start + offset] @ weights[offset]
-            responses.append(response)
-        for f in range(count):
-            features.append(activation(max(response[f] for response in responses)))
-    return np.array(features)
+    characters = arrays["char_embed"][ids]
+    features = []
+    for i, (width, _) in enumerate(char_cnn["filters"]):
+        weights, bias = arrays[f"CNN/W_cnn_{i}"][0], arrays[f"CNN/b_cnn_{i}"]  # (width, C, count)
+        responses = [
+            np.tensordot(characters[start : start + width], weights, 2) + bias
+            for start in range(len(characters) - width + 1)
+        ]
+        largest = np.max(responses, axis=0)
+        is_relu = char_cnn["activation"] == "relu"
+        features.append(np.maximum(largest, 0) if is_relu else np.tanh(largest))
+    return np.concatenate(features)
 
 
 def highway(x: Array, k: int, arrays: Arrays) -> Array:
     carry = x @ arrays[f"CNN_high_{k}/W_carry"] + arrays[f"CNN_high_{k}/b_carry"]
     transform = x @ arrays[f"CNN_high_{k}/W_transform"] + arrays[f"CNN_high_{k}/b_transform"]
-    outputs = []
-    for old, gate, new in zip(x, carry, transform, strict=True):
-        g = sigmoid(gate)
-        outputs.append(g * max(new, 0.0) + (1 - g) * old)
-    return np.array(outputs)
+    gate = sigmoid(carry)
+    return gate * np.maximum(transform, 0) + (1 - gate) * x
 
 
 # biLM
@@ -141,20 +134,14 @@ def lstm_step(
     """Run one step of one LSTM. The new hidden state is its output."""
     lstm = options["lstm"]
     name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-    n = lstm["dim"]
     gates = np.concatenate([x, state.hidden]) @ arrays[f"{name}/W_0"] + arrays[f"{name}/B"]
-    cell, hidden = np.zeros(n), np.zeros(n)
-    for d in range(n):
-        input_gate = sigmoid(gates[d])
-        new_memory = math.tanh(gates[n + d])
-        forget_gate = sigmoid(gates[2 * n + d] + 1.0)
-        output_gate = sigmoid(gates[3 * n + d])
-        memory = input_gate * new_memory + forget_gate * state.cell[d]
-        cell[d] = clipped(memory, lstm.get("cell_clip"))
-        hidden[d] = output_gate * math.tanh(cell[d])
+    entered, new, forgotten, shown = np.split(gates, 4)
+    memory = sigmoid(entered) * np.tanh(new) + sigmoid(forgotten + 1) * state.cell
+    cell = clipped(memory, lstm.get("cell_clip"))
+    hidden = sigmoid(shown) * np.tanh(cell)
     if f"{name}/W_P_0" in arrays:
         hidden = hidden @ arrays[f"{name}/W_P_0"]
-    return CellState(np.array([clipped(h, lstm.get("proj_clip")) for h in hidden]), cell)
+    return CellState(clipped(hidden, lstm.get("proj_clip")), cell)
 
 
 def run_direction(
@@ -202,10 +189,9 @@ def bilm(
 
 def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
     """Return the log probability of every word, shape (V,), in a context, shape (P,)."""
-    logits = [float(context @ row) + b for row, b in zip(weight, bias, strict=True)]
-    largest = max(logits)
-    log_total = largest + math.log(sum(math.exp(logit - largest) for logit in logits))
-    return np.array([logit - log_total for logit in logits])
+    logits = weight @ context + bias
+    shifted: Array = logits - logits.max()
+    return shifted - math.log(np.exp(shifted).sum())
 
 
 def sentence_scores(
@@ -251,12 +237,12 @@ def scalar_mix(
     Layers have the shape (L, B, T, W). With a mask, shape (B, T), each is normalised
     first, by the mean and the variance of all its values under the mask.
     """
-    exponentials = [math.exp(weight) for weight in weights]
+    exponentials = np.exp(weights)
     mixed = np.zeros(layers.shape[1:])
     for layer, exponential in zip(layers, exponentials, strict=True):
         values = layer
         if mask is not None:
             unmasked = layer[mask.astype(bool)]
             values = (layer - unmasked.mean()) / math.sqrt(unmasked.var() + 1e-12)
-        mixed += exponential / sum(exponentials) * values
+        mixed += exponential / exponentials.sum() * values
     return gamma * mixed

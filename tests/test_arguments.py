@@ -9,32 +9,8 @@ import pytest
 from strategies import make_language_model, small_architecture
 
 import elmo_cli
-from elmo_cli import (
-    Elmo,
-    ElmoEmbedder,
-    HubElmo,
-    LanguageModel,
-    average_vectors,
-    batch_to_ids,
-    measure_change,
-    measure_perplexity,
-    measure_surprisal,
-    neighbours,
-    open_activations,
-    open_occurrences,
-    plot_changes,
-    plot_occurrences,
-    predict_words,
-    read_occurrences,
-    read_targets,
-    sample_sentences,
-    substitute_words,
-    tokenize,
-    write_occurrences,
-)
+from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
 from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, option_names
-
-Values = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +25,7 @@ class Models(NamedTuple):
 
     folder: Path
     embedder: ElmoEmbedder
-    language_model: LanguageModel
+    model: LanguageModel
     elmo: Elmo
     hub: HubElmo
 
@@ -61,183 +37,115 @@ class Models(NamedTuple):
     def vectors(self) -> Path:
         return self.folder / "out.hdf5"
 
-    def new(self, suffix: str) -> Path:
-        """Return a file that is never written."""
-        return self.folder / f"new{suffix}"
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), 1, folder)
-    embedder = ElmoEmbedder(folder)
-    (folder / "in.txt").write_text("a cat\nthe cat\nsome cat\n", encoding="utf-8")
-    embedder.embed_file(folder / "in.txt", folder / "out.hdf5")
-    return Models(folder, embedder, LanguageModel(folder), Elmo(folder), HubElmo(folder))
+    models = Models(
+        folder, ElmoEmbedder(folder), LanguageModel(folder), Elmo(folder), HubElmo(folder)
+    )
+    models.text.write_text("a cat\nthe cat\nsome cat\n", encoding="utf-8")
+    models.embedder.embed_file(models.text, models.vectors)
+    return models
 
 
-def table() -> Any:
-    return pytest.importorskip("pandas").DataFrame({"a": ["the cat"]})
+COLUMN = pytest.importorskip("pandas").Series(["the cat"], name="a")
+TABLE = COLUMN.to_frame()
+NOT_A_STRING = [None, ["a"], COLUMN, b"a", 3]
+NO_SENTENCE_OR_TEXT = [None, 3, TABLE, {"a": "b"}, np.zeros(2), [["a"]], ["a", None]]
+NO_WORDS = ["the cat", *NO_SENTENCE_OR_TEXT[1:]]
+NO_BATCH_OR_TEXT = [None, 3, TABLE, {"a"}, {"a": ["b"]}, np.zeros((2, 2)), [["a"], None]]
+NO_BATCH = ["the cat", *NO_BATCH_OR_TEXT]
+NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
+NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
+NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
+CALLS = [
+    ("text", NOT_A_STRING, "tokenize(x)"),
+    ("word", NOT_A_STRING, "plot_occurrences(open_activations(vectors), x, 'new.svg')"),
+    ("the input", NOT_A_STRING, "read_targets(x)"),
+    ("the input", NOT_A_STRING, "write_occurrences(embedder, x, 'new.jsonl', {'cat': 'cat'})"),
+    ("the input", NOT_A_STRING, "embedder.embed_file(x, 'new.hdf5')"),
+    ("path", NOT_A_STRING, "open_activations(x)"),
+    ("path", NOT_A_STRING, "open_occurrences(x)"),
+    ("path", NOT_A_STRING, "read_occurrences(x, vectors)"),
+    ("sentence", [*NO_WORDS, None], "embedder.embed_sentence(x)"),
+    ("text", NO_SENTENCE_OR_TEXT, "sample_sentences(model, x)"),
+    ("words", NO_WORDS, "average_vectors(embedder, [['the']], x)"),
+    ("vocab_to_cache", NO_WORDS, "Elmo(folder, vocab_to_cache=x)"),
+    ("batch", NO_SENTENCES, "embedder.embed_batch(x)"),
+    ("batch", NO_SENTENCES, "embedder.batch_to_embeddings(x)"),
+    ("sentences", NO_SENTENCES, "list(embedder.embed_sentences(x))"),
+    ("keep_columns", ["id", None, 3], "embedder.embed_file(text, 'new.jsonl', keep_columns=x)"),
+    ("texts", NO_BATCH_OR_TEXT, "embedder.encode(x)"),
+    ("texts", NO_BATCH, "ElmoVectorizer(folder).transform(x)"),
+    ("batch", NO_SENTENCES, "batch_to_ids(x)"),
+    ("batch", NO_SENTENCES, "elmo.bilm.sentence_ids(x)"),
+    ("inputs", NO_BATCH, "hub(x)"),
+    ("inputs", [[["a"]], None], "elmo(x)"),
+    ("sentences", NO_TEXTS, "list(model.score(x))"),
+    ("texts", NO_SENTENCES, "model.read(x, backward=False)"),
+    ("sentences", NO_TEXTS, "measure_perplexity(model, x)"),
+    ("sentences", NO_TEXTS, "list(measure_surprisal(model, x))"),
+    ("texts", NO_TEXTS, "predict_words(model, x)"),
+    ("sentences", NO_TEXTS, "list(substitute_words(model, x))"),
+    ("sentences", NO_SENTENCES, "average_vectors(embedder, x)"),
+    ("files", NO_MAPPING, "neighbours(x, [[0, 0, 0, 0, 0, 0]])"),
+    ("files", NO_MAPPING, "plot_occurrences(x, 'cat', 'new.svg')"),
+    ("words", NO_MAPPING, "write_occurrences(embedder, text, 'new.jsonl', x)"),
+    ("words", NO_MAPPING, "read_occurrences(vectors, vectors, x)"),
+    ("new", NO_MAPPING, "measure_change({}, x)"),
+    ("changes", NO_MAPPING, "plot_changes(x, 'new.svg')"),
+]
+"""Names of an argument in messages, wrong values, and a call with one of them."""
 
 
-def not_a_string() -> Values:
-    return {"None": None, "list": ["a"], "series": table()["a"], "bytes": b"a", "number": 3}
-
-
-def not_a_sentence() -> Values:
-    return {"string": "the cat", **no_sentence_or_text(), "None": None}
-
-
-def no_sentence_or_text() -> Values:
-    wrong = {"None": None, "number": 3, "table": table(), "dict": {"a": "b"}}
-    return {**wrong, "numbers": np.zeros(2), "lists": [["a"]], "with None": ["a", None]}
-
-
-def no_words() -> Values:
-    return {name: x for name, x in not_a_sentence().items() if x is not None}
-
-
-def no_batch_or_text() -> Values:
-    wrong = {"None": None, "number": 3, "table": table(), "set": {("a",)}, "dict": {"a": ["b"]}}
-    return {**wrong, "numbers": np.zeros((2, 2)), "None in it": [["a"], None]}
-
-
-def no_batch() -> Values:
-    return {"string": "the cat", **no_batch_or_text()}
-
-
-def no_sentences() -> Values:
-    return {**no_batch(), "strings": ["the cat", "sat"], "series": table()["a"]}
-
-
-def no_texts() -> Values:
-    return {**no_batch(), "with a number": ["the cat", 3]}
-
-
-def no_mapping() -> Values:
-    return {"string": "cat", "list": ["cat"], "array": np.zeros(2), "series": table()["a"]}
-
-
-def no_columns() -> Values:
-    return {"string": "id", "None": None, "number": 3}
-
-
-def no_ids() -> Values:
-    return {"lists": [["a"]], "None": None}
-
-
-WORDS = {"cat": "cat"}
-CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any]]] = {
-    "text: tokenize": (not_a_string, lambda m, x: tokenize(x)),
-    "word: plot_occurrences": (
-        not_a_string,
-        lambda m, x: plot_occurrences(open_activations(m.vectors), x, m.new(".svg")),
-    ),
-    "the input: read_targets": (not_a_string, lambda m, x: read_targets(x)),
-    "the input: write_occurrences": (
-        not_a_string,
-        lambda m, x: write_occurrences(m.embedder, x, m.new(".jsonl"), WORDS),
-    ),
-    "the input: embed_file": (
-        not_a_string,
-        lambda m, x: m.embedder.embed_file(x, m.new(".hdf5")),
-    ),
-    "path: open_activations": (not_a_string, lambda m, x: open_activations(x)),
-    "path: open_occurrences": (not_a_string, lambda m, x: open_occurrences(x)),
-    "path: read_occurrences": (not_a_string, lambda m, x: read_occurrences(x, m.vectors)),
-    "sentence: embed_sentence": (not_a_sentence, lambda m, x: m.embedder.embed_sentence(x)),
-    "text: sample": (no_sentence_or_text, lambda m, x: sample_sentences(m.language_model, x)),
-    "words: average_vectors": (no_words, lambda m, x: average_vectors(m.embedder, [["the"]], x)),
-    "vocab_to_cache: Elmo": (no_words, lambda m, x: Elmo(m.folder, vocab_to_cache=x)),
-    "batch: embed_batch": (no_sentences, lambda m, x: m.embedder.embed_batch(x)),
-    "batch: embeddings": (no_sentences, lambda m, x: m.embedder.batch_to_embeddings(x)),
-    "sentences: embed": (no_sentences, lambda m, x: m.embedder.embed_sentences(x)),
-    "keep_columns: embed_file": (
-        no_columns,
-        lambda m, x: m.embedder.embed_file(m.text, m.new(".jsonl"), keep_columns=x),
-    ),
-    "texts: encode": (no_batch_or_text, lambda m, x: m.embedder.encode(x)),
-    "texts: transform": (no_batch, lambda m, x: elmo_cli.ElmoVectorizer(m.folder).transform(x)),
-    "batch: batch_to_ids": (no_sentences, lambda m, x: batch_to_ids(x)),
-    "batch: sentence_ids": (no_sentences, lambda m, x: m.elmo.bilm.sentence_ids(x)),
-    "inputs: HubElmo": (no_batch, lambda m, x: m.hub(x)),
-    "inputs: Elmo": (no_ids, lambda m, x: m.elmo(x)),
-    "sentences: score": (no_texts, lambda m, x: m.language_model.score(x)),
-    "texts: read": (no_sentences, lambda m, x: m.language_model.read(x, backward=False)),
-    "sentences: perplexity": (no_texts, lambda m, x: measure_perplexity(m.language_model, x)),
-    "sentences: surprisal": (no_texts, lambda m, x: measure_surprisal(m.language_model, x)),
-    "texts: predict_words": (no_texts, lambda m, x: predict_words(m.language_model, x)),
-    "sentences: substitute": (no_texts, lambda m, x: substitute_words(m.language_model, x)),
-    "sentences: average_vectors": (no_sentences, lambda m, x: average_vectors(m.embedder, x)),
-    "files: neighbours": (no_mapping, lambda m, x: neighbours(x, np.zeros((1, 6)))),
-    "files: plot_occurrences": (
-        no_mapping,
-        lambda m, x: plot_occurrences(x, "cat", m.new(".svg")),
-    ),
-    "words: write_occurrences": (
-        no_mapping,
-        lambda m, x: write_occurrences(m.embedder, m.text, m.new(".jsonl"), x),
-    ),
-    "words: read_occurrences": (
-        no_mapping,
-        lambda m, x: read_occurrences(m.vectors, m.vectors, x),
-    ),
-    "new: measure_change": (no_mapping, lambda m, x: measure_change({}, x)),
-    "changes: plot_changes": (no_mapping, lambda m, x: plot_changes(x, m.new(".svg"))),
-}
-"""Names of an argument in messages and of a call: wrong values, and a call with one of them."""
-
-
-def finish(result: object) -> None:
-    """Read a stream, whose errors come while it is read."""
-    if isinstance(result, Iterator):
-        list(result)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_wrong_arguments_are_named(name: str, models: Models) -> None:
-    values, call = CALLS[name]
-    argument = name.partition(":")[0]
-    for kind, value in values().items():
+@pytest.mark.parametrize(("argument", "values", "call"), CALLS)
+def test_wrong_arguments_are_named(
+    argument: str, values: list[Any], call: str, models: Models
+) -> None:
+    names = {name: getattr(elmo_cli, name) for name in [*elmo_cli.__all__, "ElmoVectorizer"]}
+    names |= {name: getattr(models, name) for name in (*Models._fields, "text", "vectors")}
+    for value in values:
         with pytest.raises(InputError) as caught:
-            finish(call(models, value))
+            eval(call, {**names, "x": value})
         message = str(caught.value)
-        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} ")), kind
+        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} ")), value
         assert "expected" in message
         assert "\n" not in message
 
 
-def test_words_to_cache_may_be_an_array(models: Models) -> None:
-    elmo = Elmo(models.folder, vocab_to_cache=np.array(["the", "cat"]))  # type: ignore[arg-type]
+def test_sentences_and_words_to_cache_may_be_arrays(models: Models) -> None:
+    words: Any = np.array(["the", "cat"])
+    elmo = Elmo(models.folder, vocab_to_cache=words)
     assert elmo.token_table is not None
     assert elmo.token_table.words == ["the", "cat"]
     assert Elmo(models.folder, vocab_to_cache=[]).token_table is None
+    (activations,) = models.embedder.embed_batch(words[None])
+    assert np.array_equal(activations, models.embedder.embed_sentence(["the", "cat"]))
 
 
 def test_language_models_take_raw_texts(models: Models) -> None:
-    model, text, tokens = (
-        models.language_model,
-        "The cat, it sat.",
-        ["The", "cat", ",", "it", "sat", "."],
-    )
+    model, text = models.model, "The cat, it sat."
+    tokens = ["The", "cat", ",", "it", "sat", "."]
     assert model.tokenize(text) == tokens
     calls: list[Callable[[Any], Any]] = [
         lambda x: next(iter(model.score([x]))).forward.tolist(),
-        lambda x: next(iter(measure_surprisal(model, [x]))).surprisal.tolist(),
-        lambda x: measure_perplexity(model, [x]),
-        lambda x: predict_words(model, [x]),
-        lambda x: [*substitute_words(model, [x])],
-        lambda x: sample_sentences(model, x, seed=3),
+        lambda x: next(iter(elmo_cli.measure_surprisal(model, [x]))).surprisal.tolist(),
+        lambda x: elmo_cli.measure_perplexity(model, [x]),
+        lambda x: elmo_cli.predict_words(model, [x]),
+        lambda x: [*elmo_cli.substitute_words(model, [x])],
+        lambda x: elmo_cli.sample_sentences(model, x, seed=3),
     ]
     for call in calls:
         assert call(text) == call(tokens)
-    (gap,) = predict_words(model, ["The _____ sat."])
+    (gap,) = elmo_cli.predict_words(model, ["The _____ sat."])
     assert (gap.place, gap.tokens) == ("gap", ["The", "___", "sat", "."])
 
 
 def test_every_class_says_what_it_has_loaded(models: Models) -> None:
     name = str(models.folder / "out.hdf5")
-    with open_occurrences(name) as files:
+    with elmo_cli.open_occurrences(name) as files:
         assert repr(files) == f"VectorFiles({name!r})"
     dataset = elmo_cli.ActivationsDataset(name)
     assert repr(dataset) == f"ActivationsDataset({dataset.activations!r})"
@@ -258,13 +166,11 @@ def test_layers_are_named_by_numbers(layers: Any, name: str, models: Models) -> 
     assert np.array_equal(chosen, next(models.embedder.embed_sentences(sentence, layers=name)))
     encoded = models.embedder.encode(sentence, layers=layers)
     assert np.array_equal(encoded, models.embedder.encode(sentence, layers=name))
-    with open_occurrences(models.folder / "out.hdf5") as files:
+    with elmo_cli.open_occurrences(models.folder / "out.hdf5") as files:
         vectors = next(files.read(layers)).vectors
         assert np.array_equal(vectors, next(files.read(name)).vectors)
-    models.embedder.embed_file(
-        models.folder / "in.txt", models.folder / f"{name}.hdf5", layers, overwrite=True
-    )
-    with open_activations(models.folder / f"{name}.hdf5") as file:
+    models.embedder.embed_file(models.text, models.folder / "new.hdf5", layers, overwrite=True)
+    with open_activations(models.folder / "new.hdf5") as file:
         assert file.attributes["layers"] == name
 
 
@@ -278,7 +184,7 @@ def test_missing_layers_are_an_error(layers: Any, models: Models) -> None:
 
 
 @pytest.mark.parametrize("kind", [ElmoEmbedder, LanguageModel, Elmo, HubElmo])
-def test_one_argument_is_a_model(kind: Any, models: Models, monkeypatch: Any) -> None:
+def test_one_argument_is_a_model(kind: Any, models: Models) -> None:
     for name in (models.folder, str(models.folder), "mini"):
         model = kind(name)
         if isinstance(model, (ElmoEmbedder, LanguageModel)):
@@ -288,39 +194,43 @@ def test_one_argument_is_a_model(kind: Any, models: Models, monkeypatch: Any) ->
         kind("orignal")
     with pytest.raises(InputError, match=r"^model: expected a name or a path, found 3\.$"):
         kind(3)
-    with pytest.raises(InputError, match=r"^name: expected a name or a path, found None\.$"):
-        ElmoEmbedder.from_pretrained(None)  # type: ignore[arg-type]
 
 
 def test_two_arguments_are_the_files_of_a_model(models: Models) -> None:
     options, weights = models.folder / "options.json", models.folder / "weights.hdf5"
     expected = models.embedder.embed_sentence(["cat"])
-    assert np.array_equal(ElmoEmbedder(options, weights).embed_sentence(["cat"]), expected)
-    assert np.array_equal(
-        ElmoEmbedder(str(options), str(weights)).embed_sentence(["cat"]), expected
-    )
+    for embedder in (
+        ElmoEmbedder(str(options), str(weights)),
+        ElmoEmbedder(options_file=options, weight_file=weights, cuda_device=-1),
+    ):
+        assert np.array_equal(embedder.embed_sentence(["cat"]), expected)
+        assert embedder.cuda_device == -1
     with pytest.raises(ModelError, match=r"found another file\. Give the folder"):
         ElmoEmbedder(options)
+
+
+def test_an_embedder_shows_its_model_and_how_it_runs() -> None:
+    embedder = ElmoEmbedder(model="mini", state="warm", precision="bfloat16")
+    expected = "ElmoEmbedder(model='mini', state='warm', precision='bfloat16', device='cpu')"
+    assert repr(embedder) == expected
+    with pytest.raises(InputError, match=r"^name: expected a name or a path, found None\.$"):
+        ElmoEmbedder.from_pretrained(None)  # type: ignore[arg-type]
 
 
 # Messages
 
 
 def test_messages_name_arguments_and_on_the_command_line_options(models: Models) -> None:
-    text, output = models.folder / "in.txt", models.folder / "out.hdf5"
+    def embed(suffix: str, **options: Any) -> None:
+        models.embedder.embed_file(models.text, models.folder / f"out{suffix}", **options)
+
     calls: dict[str, Callable[[], Any]] = {
-        "Use overwrite=True to start over.": lambda: write_occurrences(
-            models.embedder, text, output, {"cat": "cat"}
+        "Use overwrite=True to start over.": lambda: elmo_cli.write_occurrences(
+            models.embedder, models.text, models.vectors, {"cat": "cat"}
         ),
-        "format npy requires pooling:": lambda: models.embedder.embed_file(
-            text, models.folder / "out.npy"
-        ),
-        "or name a format with file_format.": lambda: models.embedder.embed_file(
-            text, models.folder / "out.csv"
-        ),
-        "keep_columns has no effect with text": lambda: models.embedder.embed_file(
-            text, models.folder / "out.jsonl", keep_columns=["id"]
-        ),
+        "format npy requires pooling:": lambda: embed(".npy"),
+        "or name a format with file_format.": lambda: embed(".csv"),
+        "keep_columns has no effect with text": lambda: embed(".jsonl", keep_columns=["id"]),
     }
     for part, call in calls.items():
         with pytest.raises(ElmoError) as caught:
@@ -334,10 +244,7 @@ def test_messages_name_arguments_and_on_the_command_line_options(models: Models)
 @pytest.mark.parametrize(
     ("message", "shown"),
     [
-        (
-            "Use --layout packed, Parquet or JSON lines.",
-            "Use layout='packed', Parquet or JSON lines.",
-        ),
+        ("Use --layout packed or Parquet.", "Use layout='packed' or Parquet."),
         ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
         ("Choose one with --text-column.", "Choose one with text_column."),
         ("`elmo embed --pooling mean` writes it", "`elmo embed --pooling mean` writes it"),

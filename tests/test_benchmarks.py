@@ -75,12 +75,6 @@ def test_the_host_is_measured_without_a_bilm(tmp_path: Path) -> None:
         assert file["activations"].shape == (4 * gpu.COPIES, 8)
 
 
-@pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])
-def test_a_plain_write_has_as_many_bytes(n_bytes: int, tmp_path: Path) -> None:
-    assert gpu.write_seconds(tmp_path / "bytes", n_bytes) > 0
-    assert (tmp_path / "bytes").stat().st_size == n_bytes
-
-
 def test_a_stopwatch_counts_no_second_twice() -> None:
     class Nested:
         def outer(self) -> int:

@@ -1,9 +1,7 @@
 import copy
 import io
 import json
-import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from commands import run_python
 from conftest import Golden
 from fake_device import FakeDevice
 from hypothesis import given
@@ -44,6 +43,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
 
 def small_elmo(files: ModelFiles, **arguments: Any) -> Elmo:
     return Elmo(files.options, files.weights, **{"dropout": 0.0, **arguments})
+
+
+def variant(layer_norm: int, boundaries: int) -> tuple[dict[str, bool], str]:
+    """Return arguments, and the name of their group in the golden files."""
+    arguments = {"do_layer_norm": bool(layer_norm), "keep_sentence_boundaries": bool(boundaries)}
+    return arguments, f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"
 
 
 def first(output: ElmoOutput) -> Tensor:
@@ -79,24 +84,14 @@ def randomise(elmo: Elmo) -> None:
 
 
 @pytest.mark.parametrize("layer_norm", [0, 1])
-@pytest.mark.parametrize("boundaries", [0, 1])
-def test_representations_are_allennlps(
-    golden: Golden, layer_norm: int, boundaries: int, device: str
-) -> None:
-    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"]
-    elmo = Elmo(
-        golden.files.options,
-        golden.files.weights,
-        1,
-        do_layer_norm=bool(layer_norm),
-        keep_sentence_boundaries=bool(boundaries),
-        scalar_mix_parameters=group.attrs["scalar_mix_parameters"].tolist(),
-        dropout=0.0,
-    ).to(device)
+def test_representations_are_allennlps(golden: Golden, layer_norm: int, device: str) -> None:
+    arguments, name = variant(layer_norm, boundaries=layer_norm)
+    group = golden.expected[name]
+    weights = group.attrs["scalar_mix_parameters"].tolist()
+    elmo = small_elmo(golden.files, scalar_mix_parameters=weights, **arguments).to(device)
     output = elmo(batch_to_ids(golden.sentences).to(device))
-    mask = group["mask"][()]
     assert output["mask"].dtype == torch.int64
-    assert output["mask"].tolist() == mask.tolist()
+    assert output["mask"].tolist() == group["mask"][()].tolist()
     # The padding is compared too: it is not zero with layer norm and boundaries.
     for sentence, actual, expected in zip(
         golden.sentences, first(output), group["representation"][()], strict=True
@@ -128,9 +123,6 @@ def test_in_double_precision_the_reference_is_met_exactly(
     assert_allclose(first(output).detach().numpy(), expected, atol=1e-12)
 
 
-# Characters
-
-
 def test_batch_to_ids_gives_allennlps_ids(golden: Golden) -> None:
     ids = batch_to_ids(golden.sentences)
     assert ids.dtype == torch.int64
@@ -157,18 +149,6 @@ def test_files_folders_and_modules_are_the_same_model(
     for representation in representations[1:]:
         assert torch.equal(representation, representations[0])
     assert elmos[4].bilm is golden.bilm
-
-
-def test_only_one_model_may_be_named(files: ModelFiles) -> None:
-    bilm, folder = load_bilm(files), files.options.parent
-    one_of_them = r"^Give either options_file and weight_file, or (module, or model\.|model, or)"
-    for arguments in (
-        {"options_file": files.options, "weight_file": files.weights, "module": bilm},
-        {"options_file": files.options, "weight_file": files.weights, "model": folder},
-        {"module": bilm, "model": folder},
-    ):
-        with pytest.raises(ElmoError, match=one_of_them):
-            Elmo(**arguments)
 
 
 def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
@@ -204,16 +184,10 @@ def test_more_dimensions_before_the_tokens_change_no_value(files: ModelFiles) ->
 @pytest.mark.parametrize("layer_norm", [0, 1])
 @pytest.mark.parametrize("boundaries", [0, 1])
 def test_empty_sentences_equal_allennlps(golden: Golden, layer_norm: int, boundaries: int) -> None:
-    group = f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"
-    elmo = Elmo(
-        golden.files.options,
-        golden.files.weights,
-        do_layer_norm=bool(layer_norm),
-        keep_sentence_boundaries=bool(boundaries),
-        dropout=0.0,
-    )
+    arguments, name = variant(layer_norm, boundaries)
+    elmo = small_elmo(golden.files, **arguments)
     output = elmo(batch_to_ids(json.loads(golden.with_empty.attrs["sentences"])))
-    assert_equals_golden(output, golden.with_empty[group])
+    assert_equals_golden(output, golden.with_empty[name])
 
 
 def assert_equals_golden(output: ElmoOutput, group: h5py.Group) -> None:
@@ -241,6 +215,10 @@ def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
     assert not first(output)[output["mask"] == 0].any()
 
 
+PADDING = "inputs: padding before a token. It must come after the tokens."
+ODD_IDS = "inputs: expected ids from batch_to_ids or bilm.sentence_ids"
+
+
 def with_id(value: int) -> Tensor:
     """Return the ids with one of them replaced."""
     ids = IDS.clone()
@@ -251,41 +229,28 @@ def with_id(value: int) -> Tensor:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((IDS[..., 0],), r"inputs: expected shape \(B, T, 50\), found \(3, 4\)$"),
-        ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
-        ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
-        ((IDS.flip(1),), r"inputs: padding before a token"),
-        (
-            (with_id(1000),),
-            r"inputs: expected ids from batch_to_ids or bilm.sentence_ids, found 0 to 1000$",
-        ),
-        (
-            (with_id(-2),),
-            r"inputs: expected ids from batch_to_ids or bilm.sentence_ids, found -2 to 261$",
-        ),
-        (
-            (IDS, WORD_INPUTS[:, :3]),
-            r"word_inputs: expected shape \(3, 4\), found \(3, 3\)$",
-        ),
+        ((IDS[..., 0],), "inputs: expected shape (B, T, 50), found (3, 4)"),
+        ((IDS[..., :12],), "inputs: expected shape (B, T, 50), found (3, 4, 12)"),
+        ((IDS.float(),), "inputs: expected int64, found torch.float32"),
+        ((IDS.flip(1),), PADDING),
+        ((with_id(1000),), f"{ODD_IDS}, found 0 to 1000"),
+        ((with_id(-2),), f"{ODD_IDS}, found -2 to 261"),
+        ((IDS, WORD_INPUTS[:, :3]), "word_inputs: expected shape (3, 4), found (3, 3)"),
         (
             (torch.zeros_like(IDS), WORD_INPUTS + 3),
             "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
-            "found one outside it$",
+            "found one outside it",
         ),
-        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), "inputs: padding before a token"),
+        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), PADDING),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(
     files: ModelFiles, arguments: tuple[Tensor, ...], message: str
 ) -> None:
     elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
-    with pytest.raises(ElmoError, match=f"^{message}"):
+    with pytest.raises(ElmoError) as caught:
         elmo(*arguments)
-
-
-def test_there_is_one_representation_at_least(files: ModelFiles) -> None:
-    with pytest.raises(ElmoError, match=r"^num_output_representations 0: expected 1 or more$"):
-        small_elmo(files, num_output_representations=0)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("is_trained", [False, True])
@@ -307,11 +272,11 @@ def test_a_call_waits_twice_for_a_gpu(
 # State, modes, precisions
 
 
-def test_nothing_is_kept_between_calls(files: ModelFiles) -> None:
-    elmo = small_elmo(files)
+def test_nothing_is_kept_between_calls_without_a_cache(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=[])
     before = first(elmo(IDS))
     elmo(batch_to_ids([["something", "else"]] * 5))
-    assert torch.equal(first(elmo(IDS)), before)
+    assert torch.equal(first(elmo(IDS, WORD_INPUTS)), before)
 
 
 @pytest.mark.parametrize("cache", [None, VOCABULARY])
@@ -322,27 +287,20 @@ def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[s
     assert_allclose(first(output).float().detach(), first(elmo(IDS)).detach(), atol=0.1)
 
 
-@pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
-def test_compiled_it_gives_equal_results(files: ModelFiles) -> None:
-    pytest.importorskip("torch._dynamo")
-    elmo = small_elmo(files, do_layer_norm=True)
-    torch.compiler.reset()
-    compiled = torch.compile(elmo, backend="eager")
-    assert_allclose(first(compiled(IDS)).detach(), first(elmo(IDS)).detach(), atol=1e-6)
-
-
 # Gradients
 
 
 def test_a_frozen_bilm_gets_no_gradient_and_the_mixes_do(files: ModelFiles) -> None:
     elmo = small_elmo(files, num_output_representations=2)
-    backward(torch.cat(elmo(IDS)["elmo_representations"]))
+    one, two = elmo(IDS)["elmo_representations"]
+    assert torch.equal(one, two)
+    randomise(elmo)
+    one, two = elmo(IDS)["elmo_representations"]
+    assert not torch.allclose(one, two)
+    backward(one)
     with_gradient = {name for name, value in elmo.named_parameters() if value.grad is not None}
-    assert with_gradient == {
-        f"scalar_mix_{k}.{name}"
-        for k in range(2)
-        for name in ("gamma", *(f"scalar_parameters.{layer}" for layer in range(3)))
-    }
+    layers = {f"scalar_mix_0.scalar_parameters.{layer}" for layer in range(3)}
+    assert with_gradient == {"scalar_mix_0.gamma", *layers}
     assert not any(parameter.requires_grad for parameter in elmo.bilm.parameters())
 
 
@@ -381,24 +339,10 @@ def test_given_mix_parameters_are_fixed(files: ModelFiles) -> None:
     assert_allclose(output, top, atol=1e-6)
 
 
-def test_representations_have_weights_of_their_own(files: ModelFiles) -> None:
-    elmo = small_elmo(files, num_output_representations=2)
-    same = elmo(IDS)["elmo_representations"]
-    assert len(same) == 2
-    assert torch.equal(*same)
-    randomise(elmo)
-    one, two = elmo(IDS)["elmo_representations"]
-    assert not torch.allclose(one, two)
-    backward(one)
-    state = dict(elmo.named_parameters())
-    assert state["scalar_mix_0.gamma"].grad is not None
-    assert state["scalar_mix_1.gamma"].grad is None
-
-
 # Memory
 
 PRIVATE_BYTES = """
-import sys
+import ctypes, sys
 from pathlib import Path
 from elmo_cli import Elmo, batch_to_ids
 
@@ -411,6 +355,7 @@ def used(folder):
     elmo(batch_to_ids([["a"]]))
     return elmo
 
+ctypes.CDLL(None).mallopt(-3, 65536)  # Give back what is freed: M_MMAP_THRESHOLD.
 small = used(sys.argv[1])  # with all that the first use of a model takes
 before = private_bytes()
 large = used(sys.argv[2])
@@ -421,12 +366,7 @@ print(private_bytes() - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells private memory apart")
 def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) -> None:
     large = make_model(small_architecture(dim=1024, projection_dim=256), 1, tmp_path)  # 38 MB
-    done = subprocess.run(
-        [sys.executable, "-c", PRIVATE_BYTES, files.options.parent, tmp_path],
-        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},  # what is freed is given back
-        capture_output=True,
-        check=True,
-    )
+    done = run_python("-c", PRIVATE_BYTES, files.options.parent, tmp_path, check=True)
     assert int(done.stdout) < 1.5 * large.weights.stat().st_size
 
 
@@ -501,7 +441,7 @@ def test_the_cache_changes_no_value(
 def test_words_without_characters_equal_allennlps(golden: Golden, shape: tuple[int, ...]) -> None:
     attributes = golden.with_empty.attrs
     vocabulary = json.loads(attributes["vocabulary"])
-    elmo = Elmo(golden.files.options, golden.files.weights, dropout=0.0, vocab_to_cache=vocabulary)
+    elmo = small_elmo(golden.files, vocab_to_cache=vocabulary)
     words = torch.tensor(json.loads(attributes["word_inputs"]))
     for dtype in (torch.int64, torch.float32):
         output = elmo(torch.zeros(shape, dtype=dtype), words)
@@ -530,17 +470,6 @@ def test_words_in_the_cache_are_not_encoded_again(files: ModelFiles) -> None:
     assert encoded == [2]
     elmo(batch_to_ids([["The", "dog"]]), torch.tensor([[3, 5]]))
     assert encoded == [2]
-
-
-def test_word_inputs_are_not_used_without_a_cache(files: ModelFiles) -> None:
-    elmo = small_elmo(files, vocab_to_cache=[])
-    assert torch.equal(first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS)))
-
-
-def test_a_bilm_that_trains_has_no_cache(files: ModelFiles) -> None:
-    message = "^vocab_to_cache: cannot be used with requires_grad"
-    with pytest.raises(ElmoError, match=message):
-        small_elmo(files, requires_grad=True, vocab_to_cache=VOCABULARY)
 
 
 def test_the_cache_follows_the_module_to_a_gpu(files: ModelFiles, gpu: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import TINY, Forked, elmo, python, start_elmo
+from commands import TINY, Forked, elmo, python, run_python, start_elmo
 from runs import assert_same_file
 
 from elmo_cli import open_activations
@@ -26,11 +26,9 @@ main()
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create an empty folder for commands, and make checkpoints as often in this process."""
-    monkeypatch.chdir(tmp_path)
+def _often(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make checkpoints as often in this process, in an empty folder."""
     monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
-    return tmp_path
 
 
 def start_often(*arguments: str | Path) -> Forked:
@@ -59,6 +57,16 @@ def n_lines_kept() -> int:
     return state["n_records"] if state else 0
 
 
+def assert_goes_on_after_line_40(last_line: bytes) -> None:
+    """Assert that there is no output yet, and that the same command embeds one line more."""
+    assert not Path("out.hdf5").exists()
+    result = elmo(*COMMAND, stdin=LINES + last_line)
+    assert result.exit_code == 0
+    assert n_lines_computed(result.stderr) == 1
+    with open_activations("out.hdf5") as activations:
+        assert len(activations) == 41
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> None:
     long_line = b"word " * 1_000_000 + b"\n"
@@ -75,12 +83,7 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
         time.sleep(0.5)
         process.send_signal(number)
         assert process.wait(timeout=300) == 128 + number
-    assert not Path("out.hdf5").exists()
-    result = elmo(*COMMAND, stdin=LINES + b"one more\n")
-    assert result.exit_code == 0
-    assert n_lines_computed(result.stderr) == 1
-    with open_activations("out.hdf5") as activations:
-        assert len(activations) == 41
+    assert_goes_on_after_line_40(b"one more\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -98,12 +101,7 @@ def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, kind: s
             until(lambda: n_lines_kept() == 40)
             process.send_signal(number)
             assert process.wait(timeout=60) == 128 + number
-    assert not Path("out.hdf5").exists()
-    result = elmo(*COMMAND, stdin=LINES + b"half a line\n")
-    assert result.exit_code == 0
-    assert n_lines_computed(result.stderr) == 1
-    with open_activations("out.hdf5") as activations:
-        assert len(activations) == 41
+    assert_goes_on_after_line_40(b"half a line\n")
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
@@ -134,15 +132,12 @@ def test_a_line_is_answered_before_the_next_one_is_read() -> None:
 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
-    limited = (
-        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n{OFTEN}"
-    )
-    command = [*python(), "-c", limited, *COMMAND]
-    full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))"
+    full = run_python("-c", f"{limit}\n{OFTEN}", *COMMAND, input=LINES.decode())
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
-        b"Error: out.hdf5: cannot write the output: File too large. Raise the limit on the size of "
-        b"files (ulimit -f) and run the command again."
+        "Error: out.hdf5: cannot write the output: File too large. Raise the limit on the size of "
+        "files (ulimit -f) and run the command again."
     ]
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, stdin=LINES)

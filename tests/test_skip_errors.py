@@ -11,7 +11,6 @@ from conftest import GOLDEN
 from runs import limit_memory
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.errors import StoppedError
 
 
 def embed(path: Path, output: Path, **settings: Any) -> None:
@@ -68,20 +67,6 @@ def test_skipped_sequences_with_a_valid_id_get_a_dataset(tmp_path: Path) -> None
     repeated = f"{path}, line 5: the id 'a' is also in line 1, but ids name the datasets"
     assert skipped["sequence 3"].startswith(repeated)
     assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
-
-
-def test_what_was_skipped_before_an_interruption_is_reported_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, output = tmp_path / "text", tmp_path / "out"
-    path.write_bytes(b"a b\n\xff\n" + b"c d e\n" * 9)
-    monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 9)
-    with pytest.raises(StoppedError, match=r"resumes after line 4\.$"):
-        embed(path, output, should_stop=lambda: True)
-    embed(path, output)
-    with open_activations(output) as activations:
-        assert list(json.loads(activations.attributes["skipped"])) == ["1"]
-        assert len(activations) == 11
 
 
 def test_only_the_first_skipped_records_are_shown(

@@ -1,8 +1,6 @@
 """Number of threads of a command in containers and in jobs of a cluster."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,9 +87,3 @@ def test_odd_files_of_control_groups_are_ignored(
         )
         limit_threads()
         assert "OMP_NUM_THREADS" not in os.environ
-
-
-def test_importing_the_library_changes_no_threads() -> None:
-    program = "import os; before = dict(os.environ); import elmo_cli; elmo_cli.ElmoEmbedder; "
-    program += "assert dict(os.environ) == before"
-    subprocess.run([sys.executable, "-c", program], check=True)

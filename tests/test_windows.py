@@ -2,12 +2,10 @@
 
 import ntpath
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from commands import TINY, elmo, python
+from commands import TINY, elmo
 
 from elmo_cli import atomic
 from elmo_cli.atomic import replace_file, replaced
@@ -82,30 +80,6 @@ def test_another_permission_error_is_not_retried(monkeypatch: pytest.MonkeyPatch
     message = r"^out.txt: cannot be written: Operation not permitted$"
     with pytest.raises(OutputError, match=message), replaced("out.txt") as partial:
         partial.write_text("x")
-
-
-def test_lines_that_end_in_crlf_are_the_same_lines() -> None:
-    outputs = []
-    for name, end in (("unix", "\n"), ("windows", "\r\n")):
-        Path(f"{name}.txt").write_text(f"a b{end}naïve 東京{end}{end}c{end}", newline="")
-        result = elmo("embed", f"{name}.txt", "-", "--format", "jsonl", "--model", TINY, "-q")
-        assert result.exit_code == 0
-        outputs.append(result.stdout)
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == 4
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii", "utf-16"])
-def test_every_console_encoding_gives_text_in_utf8(encoding: str) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    # The others are as Python opens them in `fork_server.py`.
-    start = [sys.executable] if encoding == "cp1252" else python()
-    command = [*start, "-m", "elmo_cli", "-q", "cosine", "b", "東 b", "a b"]
-    result = subprocess.run(
-        [*command, "--model", str(TINY)], capture_output=True, check=False, env=environment
-    )
-    assert (result.returncode, result.stderr) == (0, b"")
-    assert "東" in result.stdout.decode()
 
 
 def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
