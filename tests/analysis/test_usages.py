@@ -90,14 +90,13 @@ def test_a_table_has_one_row_per_occurrence(name: str) -> None:
     embed("text.txt", "all.hdf5", output_format="all", layout="packed")
     with open_activations("all.hdf5") as file:
         vectors = np.array([file[line][:, i] for line, row in enumerate(POSITIONS) for i in row])
-    lines = TEXT.splitlines()
     expected = [
         {
-            **{"word": WORDS[lines[line].split()[position]], "form": lines[line].split()[position]},
-            **{"line": line + 1, "id": None, "position": position, "sentence": lines[line]},
+            **{"word": WORDS[text.split()[position]], "form": text.split()[position]},
+            **{"line": line, "id": None, "position": position, "sentence": text},
         }
-        for line, positions in enumerate(POSITIONS)
-        for position in positions
+        for line, (text, row) in enumerate(zip(TEXT.splitlines(), POSITIONS, strict=True), 1)
+        for position in row
     ]
     for layers, columns in (
         ("top", {"vector": 2}),
@@ -300,38 +299,34 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
 @FORMATS
 def test_words_that_never_occur_leave_no_output(name: str) -> None:
     Path("targets.txt").write_text("Fish,FISH\nzebra\n")
-    Path(name).write_bytes(b"")
+    message = "text.txt: no target word occurs. Check the words and the tokenizer."
+    command = ("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY)
     for options in ((), ("--overwrite",)):
-        if not options:
-            Path(name).unlink()
-        result = elmo(
-            *("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY), *options
-        )
-        assert_fails(
-            result,
-            "text.txt: no target word occurs. Check the words and the tokenizer.",
-            loads=True,
-        )
+        assert_fails(elmo(*command, *options), message, loads=True)
         assert not Path(name).exists()
         assert not Path(f"{name}.partial").exists()
+
+
+ROW = (
+    '{"word": "a", "form": "a", "line": 1, "id": null, "position": POSITION, "sentence": "a b", '
+    '"vector": VECTOR}\n'
+)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", "", "a.jsonl: expected rows, found none"),
-        ("a.jsonl", "[]\n", "a.jsonl, line 1: expected a JSON object, found "),
-        ("a.jsonl", '{"word": 1}\n', "a.jsonl: expected the columns word, form, "),
-        ("a.jsonl", '{"word": "a", "form": "a", "line": 1, "id": null, "position": 3, "sentence"'
-         ': "a b", "vector": [1]}\n', "a.jsonl, row 1: the form 'a' is not the token at "),
-        ("a.jsonl", '{"word": "a", "form": "a", "line": 1, "id": null, "position": 0, "sentence"'
-         ': "a b", "vector": ["x"]}\n', "a.jsonl, line 1: invalid row: could not convert"),
-        ("a.parquet", "text", "a.parquet: not a readable file of target words: "),
-        ("a.npz", "text", "a.npz: not a readable file of target words: "),
+        ("a.jsonl", "", ": expected rows, found none"),
+        ("a.jsonl", "[]\n", ", line 1: expected a JSON object, found "),
+        ("a.jsonl", '{"word": 1}\n', ": expected the columns word, form, "),
+        ("a.jsonl", ROW.replace("POSITION", "3").replace("VECTOR", "[1]"), ", row 1: the form 'a'"),
+        ("a.jsonl", ROW.replace("POSITION", "0").replace("VECTOR", '["x"]'), ", line 1: invalid"),
+        ("a.parquet", "text", ": not a readable file of target words: "),
+        ("a.npz", "text", ": not a readable file of target words: "),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_reported(name: str, content: str, message: str) -> None:
     Path(name).write_text(content)
     with pytest.raises(ElmoError) as error, open_occurrences(name) as files:
         list(files.read())
-    assert str(error.value).startswith(message)
+    assert str(error.value).startswith(f"{name}{message}")

@@ -63,12 +63,12 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     del options["char_cnn"]
     make_model(options, 1, Path("words"))
     with (
-        h5py.File("model/weights.hdf5", "r") as characters,
+        h5py.File("model/weights.hdf5") as other,
         h5py.File("words/weights.hdf5", "w") as file,
     ):
         file["embedding"] = read("out.hdf5")
         for direction in ("RNN_0", "RNN_1"):
-            characters.copy(direction, file)
+            other.copy(direction, file)
     sentence = ["the", "cat", "sat"]
     assert_allclose(
         ElmoEmbedder(model="words").embed_sentence(sentence),
@@ -100,17 +100,13 @@ def test_the_command() -> None:
 
 # The formats.
 
-
 THREE = ["the", "naïve", "東京"]
 
 
-NAMES = ["out.txt", "out.vec", "out.w2v", "out.vec.gz", "out.bin", "out.tsv", "out.npz"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("suffix", ["txt", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"])
 @pytest.mark.filterwarnings("default")
-def test_every_format_has_words_and_vectors(name: str) -> None:
-    words = words_file(*THREE)
+def test_every_format_has_words_and_vectors(suffix: str) -> None:
+    words, name = words_file(*THREE), f"out.{suffix}"
     for output in ("out.hdf5", name):
         write_token_vectors(words, output, model="model")
     found, values = read_words(Path(name))
@@ -145,11 +141,9 @@ def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
         assert read_words(Path(name))[0] == TOKENS
         assert caplog.messages == []
         return
-    joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
-    n_changed, example = 5, "New York"
-    if name.endswith(".tsv"):
-        joined[1] = "New York"
-        n_changed, example = 4, "a\\tb"
+    is_tsv = name.endswith(".tsv")
+    joined = ["in", "New York" if is_tsv else "New_York", "a_b", "c_d", "_", "x_y", "x"]
+    n_changed, example = (4, "a\\tb") if is_tsv else (5, "New York")
     words, values = read_words(Path(name))
     assert words == joined
     assert_allclose(values, read("out.hdf5"), rtol=1e-5)
