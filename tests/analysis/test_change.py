@@ -169,13 +169,11 @@ def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
     assert read_targets(path) == {",": ","}
     path.write_text("word;form\nsleep;slept\n")
     assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
-    for content, arguments, message in (
-        ("bank,banks\nbanks\n", (), r"t\.csv, line 2: 'banks' is a form of 'bank' already"),
-        ("\n\n", (), r"t\.csv: no words\. Write one word per line"),
-        ("a,b\n", ("csv",), r"no column 'word'. The columns are 'a', 'b'"),
-        ("a,b\n", ("text", "x"), r"t\.csv: expected a table with a column 'x', found text"),
+    path.write_text("a,b\n")
+    for arguments, message in (
+        (("csv",), r"no column 'word'. The columns are 'a', 'b'"),
+        (("text", "x"), r"t\.csv: expected a table with a column 'x', found text"),
     ):
-        path.write_text(content)
         with pytest.raises(ElmoError, match=message):
             read_targets(path, *arguments)
 
