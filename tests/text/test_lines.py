@@ -108,23 +108,6 @@ def test_what_is_no_gzip_is_reported() -> None:
             lines_of(content, "input.gz")
 
 
-# Bytes, for progress
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"a\n", b"\xef\xbb\xbfa\r\n\n \xc3\xa9 \nlast", b"\n\n\n"]
-)
-def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: bytes) -> None:
-    for name, stored in (("input.txt", content), ("input.txt.gz", gzip.compress(content))):
-        path = tmp_path / name
-        path.write_bytes(stored)
-        counts: list[int] = []
-        with Source(path) as source:
-            n_lines = len(list(source.lines(counts.append)[0]))
-        assert sum(counts) == Source(path).size == len(stored)
-        assert len(counts) >= n_lines
-
-
 # Standard input
 
 
