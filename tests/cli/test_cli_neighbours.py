@@ -100,11 +100,11 @@ def test_queries_come_from_standard_input() -> None:
         assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
         assert row == {name: "" if value is None else str(value) for name, value in hit.items()}
     one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
-    for hit, row in zip(hits[:2], one, strict=True):
-        assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", row[1], None)
+    for hit, (_, line, sentence) in zip(hits[:2], one, strict=True):
+        assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", line, None)
         words = hit["sentence"].split()
         words[hit["position"]] = f"[{hit['token']}]"
-        assert " ".join(words) == row[2]
+        assert " ".join(words) == sentence
 
 
 @pytest.mark.parametrize("name", [*(f"q.{name}" for name in NAMES), "-"])

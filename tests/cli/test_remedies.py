@@ -47,10 +47,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with all inputs, models and outputs of commands."""
     folder = tmp_path_factory.mktemp("remedies")
     inputs: dict[str, str | bytes] = {}
-    for line in (FOLDER / "inputs.txt").read_text(encoding="utf-8").splitlines()[1:]:
-        _, name, content = line.split(" ", 2)
-        literal, _, number = content.partition(" * ")
-        inputs[name] = ast.literal_eval(literal) * int(number or 1)
+    lines = (FOLDER / "inputs.txt").read_text(encoding="utf-8").splitlines()
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    for line in lines:
+        if line.startswith("= "):
+            _, name, content = line.split(" ", 2)
+            literal, _, number = content.partition(" * ")
+            inputs[name] = ast.literal_eval(literal) * int(number or 1)
     (folder / "model").mkdir()
     make_language_model(small_architecture(), 1, folder / "model")
     shutil.copytree(
@@ -60,19 +63,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         write_inputs(inputs)
         patch.setenv("ELMO_MODEL", "model")
-        for arguments in (
-            "embed text.txt v.h5",
-            "embed text.txt pooled.h5 --layers top --pooling mean",
-            "embed text.txt old.h5 --tokenizer moses:verbatim",
-            "embed text.txt new.h5 --tokenizer moses",
-            "usages text.txt u.npz --words words.txt",
-            "usages text.txt all.npz --words words.txt --layers all",
-            "usages text.txt u.jsonl --words words.txt",
-            "surprisal text.txt --plot v.h5.svg",
-            "train text.txt --init-from model --output finished --steps 1",
-            "train text.txt --init-from model --output done --steps 1 --keep-checkpoint",
-        ):
-            assert elmo(*arguments.split()).exit_code == 0
+        for command in commands:
+            assert elmo(*command.split()).exit_code == 0
     shutil.copy(folder / "model/softmax.hdf5", folder)
     shutil.copy(folder / "model/vocab.txt", folder / "vocabulary")
     (folder / "weights.hdf5.gz").write_bytes(

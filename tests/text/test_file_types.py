@@ -89,7 +89,7 @@ def test_zstd_without_its_package_is_reported(
 def zip_file(name: str = "a.txt", text: str = TEXT) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
-        file.writestr(zipfile.ZipInfo(name), text)  # of 1980: no byte of its time ends a line
+        file.writestr(zipfile.ZipInfo(name), text)  # A time of today may contain LF.
     return content.getvalue()
 
 
