@@ -28,6 +28,7 @@ from typing import Any
 import elmo_cli
 
 PRELOADED = ("h5py", "numpy", "sacremoses", "torch", "torch.nn.functional", "tqdm")
+DRAWING = ("matplotlib.backends.backend_agg", "matplotlib.figure", "sklearn.manifold")
 """Modules of others. Those of the package follow, but for the one that `-m` runs."""
 
 WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,7 +38,7 @@ WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def preload() -> None:
     """Import what commands use, without a thread, and keep it out of garbage collection."""
     names = [module.name for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli.")]
-    for name in (*PRELOADED, *names, "pyarrow.parquet"):
+    for name in (*PRELOADED, *names, *DRAWING, "pyarrow.parquet"):
         if not name.endswith("__main__"):
             with suppress(ImportError):
                 importlib.import_module(name)

@@ -1,20 +1,14 @@
-import math
+"""Cosines of vectors, and words in sentences."""
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
-from elmo_cli import ElmoEmbedder
-from elmo_cli.analysis.neighbours import cosine, similarities
-from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+from elmo_cli.analysis.neighbours import cosine
+from elmo_cli.analysis.occurrences import find_occurrence
 from elmo_cli.errors import InputError
 
 RIVER = ["We", "sat", "by", "the", "river", "bank", "."]
-MONEY = ["The", "bank", "lent", "us", "money"]
 TWICE = ["bank", "after", "bank"]
-
-
-# Cosines
 
 
 def test_the_cosine_of_planted_vectors() -> None:
@@ -24,25 +18,6 @@ def test_the_cosine_of_planted_vectors() -> None:
     assert cosine(one, -one) == pytest.approx(-1)
     assert cosine(one, np.array([-4, 3], np.float32)) == 0
     assert cosine(one, np.zeros(2, np.float32)) == 0
-
-
-def test_similarities_are_cosines_per_layer_and_of_the_average(tiny: ElmoEmbedder) -> None:
-    pairs = [
-        (Occurrence(RIVER, 5), Occurrence(MONEY, 1)),
-        (Occurrence(TWICE, 0), Occurrence(TWICE, 2)),
-        (Occurrence(RIVER, 5), Occurrence(TWICE, 2)),
-    ]
-    for pair, similarity in zip(pairs, similarities(tiny, pairs), strict=True):
-        one, other = (tiny.embed_sentence(o.sentence)[:, o.index] for o in pair)
-        expected = [
-            float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
-            for a, b in [*zip(one, other, strict=True), (one.sum(0), other.sum(0))]
-        ]
-        assert (similarity.first, similarity.second) == pair
-        assert_allclose([*similarity.layers, similarity.average], expected, atol=1e-6)
-
-
-# Words in sentences
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,7 @@ def test_parquet_that_is_damaged_is_named(
     else:
         table = table.replace_schema_metadata({"elmo": content})
     parquet.write_table(table, path)
-    result = elmo("change", path, path)
-    assert_says_one_line(result)
+    assert_says_one_line(result := elmo("change", path, path))
     assert f"{path}: {reason}" in result.stderr
 
 

@@ -32,6 +32,13 @@ def corpus(
     return Corpus(list(map(line_record, texts)), values, {"layers": layers, **attributes})
 
 
+def embed(path: Path, text: str, layers: str, embedder: ElmoEmbedder, **options: Any) -> None:
+    """Embed lines, or JSON lines."""
+    source = path.with_name("text.jsonl" if text.startswith("{") else "text.txt")
+    source.write_text(text)
+    embedder.embed_file(source, path, layers, **options)
+
+
 def cosines(query: Array, vectors: Array) -> Array:
     a, b = query.astype(np.float64), vectors.astype(np.float64)
     scores: Array = b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
@@ -82,11 +89,8 @@ def test_the_nearest_tokens_have_the_largest_cosines(
 @pytest.mark.parametrize(
     ("stored", "layers", "rows"),
     [
-        ("all", None, [1, 2]),
-        ("all", "0", [0]),
-        ("all", "2,0", [0, 2]),
-        ("0,2", None, [1]),
-        ("0,2", "2", [1]),
+        *(("all", None, [1, 2]), ("all", "0", [0]), ("all", "2,0", [0, 2])),
+        *(("0,2", None, [1]), ("0,2", "2", [1])),
     ],
 )
 def test_the_mean_of_the_lstm_layers_is_compared_by_default(
@@ -113,10 +117,9 @@ def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layers", ["all", "0,2", "top", "average", "lstm1", "word_emb"])
 @pytest.mark.parametrize("state", ["zero", "warm"])
 def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state: Any) -> None:
-    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
-    text.write_text("the cat sat\na dog ran off\n\nthe cat sat\n")
-    embedder = ElmoEmbedder(model=TINY, state=state)
-    embedder.embed_file(text, path, layers, layout="packed")
+    path = tmp_path / "v.hdf5"
+    text = "the cat sat\na dog ran off\n\nthe cat sat\n"
+    embed(path, text, layers, ElmoEmbedder(model=TINY, state=state), layout="packed")
     with open_activations(path) as activations:
         settings = ModelSettings.from_attributes(activations.attributes)
         query = [Occurrence(["the", "cat", "sat", "."], 1), Occurrence(["the", "cat", "sat"], 1)]
@@ -128,30 +131,26 @@ def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state:
     assert [hit.record for hit in nearest[1]] == [1] * 4
 
 
-def test_the_word_and_its_sentence_can_be_excluded(tmp_path: Path) -> None:
-    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
-    text.write_text("The cat sat\nthe cat ran\nA Cat sat\n")
-    embedder = ElmoEmbedder(model=TINY)
-    embedder.embed_file(text, path, "top", layout="packed")
+def test_the_word_and_its_sentence_can_be_excluded(tmp_path: Path, tiny: ElmoEmbedder) -> None:
+    path = tmp_path / "v.hdf5"
+    embed(path, "The cat sat\nthe cat ran\nA Cat sat\n", "top", tiny, layout="packed")
     query = [Occurrence(["the", "cat", "ran"], 1)]
     with open_activations(path) as activations:
-        all_uses = word_neighbours(embedder, activations, query)
-        others = word_neighbours(embedder, activations, query, other_words=True)
+        all_uses = word_neighbours(tiny, activations, query)
+        others = word_neighbours(tiny, activations, query, other_words=True)
     assert {hit.token for hit in all_uses.nearest[0]} == {"The", "cat", "sat", "A", "Cat"}
     assert {hit.token for hit in others.nearest[0]} == {"The", "sat", "A"}
     assert {hit.record for hit in all_uses.nearest[0]} == {0, 2}
 
 
-def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
-    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
-    text.write_text("the cat sat\n\na dog ran off\nthe dog sat\n")
-    embedder = ElmoEmbedder(model=TINY)
-    embedder.embed_file(text, path, pooling="mean")
+def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path, tiny: ElmoEmbedder) -> None:
+    path = tmp_path / "v.hdf5"
+    embed(path, "the cat sat\n\na dog ran off\nthe dog sat\n", "all", tiny, pooling="mean")
     sentence = ["the", "cat", "ran"]
-    (vector,) = embedder.embed_sentences([sentence], layers="1,2", pooling="mean")
+    (vector,) = tiny.embed_sentences([sentence], layers="1,2", pooling="mean")
     with open_activations(path) as activations:
         as_files(activations).check_pooling(pooled=True)
-        (nearest,) = word_neighbours(embedder, activations, [Occurrence(sentence, 0)]).nearest
+        (nearest,) = word_neighbours(tiny, activations, [Occurrence(sentence, 0)]).nearest
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
         with pytest.raises(ElmoError, match=r"v\.hdf5: the file has one vector per sentence"):
             as_files(activations).check_pooling(pooled=False)
@@ -162,14 +161,15 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
 
 
 @layouts
-def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: str) -> None:
-    text, path = tmp_path / "text.jsonl", tmp_path / "v.hdf5"
-    text.write_text('{"tokens": ["the", "cat"], "id": "b"}\n{"text": "a cat", "id": "a"}\n')
-    embedder = ElmoEmbedder(model=TINY)
-    embedder.embed_file(text, path, layout=layout)
+def test_records_with_keys_are_searched_by_their_tokens(
+    tmp_path: Path, layout: str, tiny: ElmoEmbedder
+) -> None:
+    path = tmp_path / "v.hdf5"
+    text = '{"tokens": ["the", "cat"], "id": "b"}\n{"text": "a cat", "id": "a"}\n'
+    embed(path, text, "all", tiny, layout=layout)
     with open_activations(path) as activations:
         query = [Occurrence(["my", "cat"], 1)]
-        (nearest,) = word_neighbours(embedder, activations, query).nearest
+        (nearest,) = word_neighbours(tiny, activations, query).nearest
         tokens_of_records = {(hit.location.name, hit.token) for hit in nearest}
     assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
 

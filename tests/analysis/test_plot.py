@@ -31,15 +31,11 @@ Array = NDArray[Any]
 def senses(n_each: int, seed: int = 0) -> Corpus:
     """Return lines with "bank" in two senses, far apart in direction 0, and other words."""
     random = np.random.default_rng(seed)
-    texts = [f"river bank <{i}> &" for i in range(n_each)] + [
-        f"bank $ {i} $" for i in range(n_each)
-    ]
-    values = []
-    for text in texts:
-        vectors = random.normal(size=(len(text.split()), 6))
-        vectors[text.split().index("bank"), 0] += 20 if "river" in text else -20
-        values.append(vectors.astype(np.float32))
-    return Corpus(list(map(line_record, texts)), values, {"layers": "top"})
+    texts = [form.format(i) for form in ("river bank <{}> &", "bank $ {} $") for i in range(n_each)]
+    values = random.normal(size=(len(texts), 4, 6)).astype(np.float32)
+    values[:n_each, 1, 0] += 20  # the banks
+    values[n_each:, 0, 0] -= 20
+    return Corpus(list(map(line_record, texts)), list(values), {"layers": "top"})
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +62,10 @@ def groups(path: str, kind: str = "points") -> list[ElementTree.Element]:
     return [group for group in found if group.get("id", "").startswith(f"{kind}-")]
 
 
-def points(path: str) -> list[list[tuple[str, float]]]:
-    """Return the title and the x of each point, group by group."""
+def points(path: str) -> list[dict[str, float]]:
+    """Return the titles of the points with their x, group by group."""
     return [
-        [
-            (use.findtext(f"{SVG}title") or "", float(use.get("x", "")))
-            for use in g.iter(f"{SVG}use")
-        ]
+        {use.findtext(f"{SVG}title") or "": float(use.get("x", "")) for use in g.iter(f"{SVG}use")}
         for g in groups(path)
     ]
 
@@ -89,8 +82,7 @@ def texts(path: str) -> list[str]:
 def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     write(senses(60), "many.hdf5")
     picture = plot("bank.svg", "many.hdf5")
-    (group,) = points("bank.svg")
-    titles = dict(group)
+    (titles,) = points("bank.svg")
     assert (len(titles), picture.n_occurrences, picture.n_drawn) == (120, 120, 120)
     middle = np.mean(list(titles.values()))
     sides = {("river" in title, bool(x > middle)) for title, x in titles.items()}
@@ -110,7 +102,7 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
 def test_each_cluster_and_file_has_a_colour() -> None:
     plot("clusters.svg", clusters=2)
     one, other = points("clusters.svg")
-    assert {"river" in title for title, _ in one} != {"river" in title for title, _ in other}
+    assert {"river" in title for title in one} != {"river" in title for title in other}
     assert (len(one), len(other)) == (20, 20)
     assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
     for seed, name in enumerate(("w.hdf5", "a.hdf5")):
@@ -118,7 +110,7 @@ def test_each_cluster_and_file_has_a_colour() -> None:
     plot("files.SVG", "w.hdf5", "a.hdf5", "v.hdf5")
     Path("files.SVG").rename("files.svg")
     assert [len(group) for group in points("files.svg")] == [6, 6, 40]
-    assert points("files.svg")[0][0][0] == "w.hdf5:1: river [bank] <0> &"
+    assert next(iter(points("files.svg")[0])) == "w.hdf5:1: river [bank] <0> &"
     legend = [text for text in texts("files.svg") if ".hdf5 (" in text]
     assert legend == ["w.hdf5 (6)", "a.hdf5 (6)", "v.hdf5 (40)"]
 
@@ -129,7 +121,7 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     words = {"bank": "bank", "banks": "bank"}
     write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
-    titles = [title for title, _ in points("bank.svg")[0]]
+    titles = [*points("bank.svg")[0]]
     assert titles[1] == ("2: [bank]" if name.endswith(".npz") else "2: all [banks] closed")
     if not name.endswith(".npz"):
         with pytest.raises(ElmoError, match="'banks': 2 occurrences in "):
@@ -164,15 +156,13 @@ def test_characters_that_cannot_be_printed_are_replaced() -> None:
     values = [np.concatenate([v, v[:1]]) for v in odd.values]
     write(odd._replace(records=records, values=values), "odd.hdf5", "packed")
     plot("odd.svg", "odd.hdf5")
-    assert points("odd.svg")[0][0][0] == "1: river [bank] <0> &\ufffd \ufffd"
+    assert next(iter(points("odd.svg")[0])) == "1: river [bank] <0> &\ufffd \ufffd"
 
 
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    message = (
-        r"^plot needs matplotlib, which is not installed\. Install it with pip install .*\[plot\]"
-    )
-    with pytest.raises(ElmoError, match=message):
+    problem = r"^plot needs matplotlib, which is not installed\."
+    with pytest.raises(ElmoError, match=rf"{problem} Install it with pip install .*\[plot\]"):
         plot("bank.svg")
     assert not Path("bank.svg").exists()
 
@@ -204,12 +194,11 @@ CHANGES = [
 
 def test_each_changed_word_is_a_point_with_its_figures() -> None:
     assert plot_changes(CHANGES, "c.svg") == 3
-    assert tooltips("c.svg") == [
-        ["mouse: 0.5000, 9 old and 1,200 new, p 0.0010, adjusted p 0.0030"],
-        [
-            "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600",
-            "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000",
-        ],
+    [changed], others = tooltips("c.svg")
+    assert changed == "mouse: 0.5000, 9 old and 1,200 new, p 0.0010, adjusted p 0.0030"
+    assert others == [
+        "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600",
+        "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000",
     ]
     shown = {"mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"}
     assert shown <= {*texts("c.svg")}
@@ -295,16 +284,12 @@ def test_equal_figures_give_equal_files(kind: str) -> None:
 
 
 def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
-    calls: dict[str, Callable[[], object]] = {
-        r"^c\.svg: no word has enough occurrences": lambda: plot_changes(CHANGES[3:], "c.svg"),
-        r"^s\.svg: no sentence has tokens to draw": lambda: plot_surprisals(
-            [sentence_of(None)], "s.svg"
-        ),
-        r"^s\.txt: unknown suffix '\.txt'": lambda: plot_surprisals([GARDEN_PATH], "s.txt"),
-    }
-    for message, call in calls.items():
-        with pytest.raises(ElmoError, match=message):
-            call()
+    with pytest.raises(ElmoError, match=r"^c\.svg: no word has enough occurrences"):
+        plot_changes(CHANGES[3:], "c.svg")
+    with pytest.raises(ElmoError, match=r"^s\.svg: no sentence has tokens to draw"):
+        plot_surprisals([sentence_of(None)], "s.svg")
+    with pytest.raises(ElmoError, match=r"^s\.txt: unknown suffix '\.txt'"):
+        plot_surprisals([GARDEN_PATH], "s.txt")
 
 
 def test_a_picture_has_a_maximum_of_points_words_and_sentences(

@@ -1,5 +1,7 @@
 import gzip
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,12 +65,12 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     del options["char_cnn"]
     make_model(options, 1, Path("words"))
     with (
-        h5py.File("model/weights.hdf5", "r") as characters,
+        h5py.File("model/weights.hdf5") as other,
         h5py.File("words/weights.hdf5", "w") as file,
     ):
         file["embedding"] = read("out.hdf5")
         for direction in ("RNN_0", "RNN_1"):
-            characters.copy(direction, file)
+            other.copy(direction, file)
     sentence = ["the", "cat", "sat"]
     assert_allclose(
         ElmoEmbedder(model="words").embed_sentence(sentence),
@@ -100,17 +102,13 @@ def test_the_command() -> None:
 
 # The formats.
 
-
 THREE = ["the", "naïve", "東京"]
 
 
-NAMES = ["out.txt", "out.vec", "out.w2v", "out.vec.gz", "out.bin", "out.tsv", "out.npz"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("suffix", ["txt", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"])
 @pytest.mark.filterwarnings("default")
-def test_every_format_has_words_and_vectors(name: str) -> None:
-    words = words_file(*THREE)
+def test_every_format_has_words_and_vectors(suffix: str) -> None:
+    words, name = words_file(*THREE), f"out.{suffix}"
     for output in ("out.hdf5", name):
         write_token_vectors(words, output, model="model")
     found, values = read_words(Path(name))
@@ -145,11 +143,9 @@ def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
         assert read_words(Path(name))[0] == TOKENS
         assert caplog.messages == []
         return
-    joined = ["in", "New_York", "a_b", "c_d", "_", "x_y", "x"]
-    n_changed, example = 5, "New York"
-    if name.endswith(".tsv"):
-        joined[1] = "New York"
-        n_changed, example = 4, "a\\tb"
+    is_tsv = name.endswith(".tsv")
+    joined = ["in", "New York" if is_tsv else "New_York", "a_b", "c_d", "_", "x_y", "x"]
+    n_changed, example = (4, "a\\tb") if is_tsv else (5, "New York")
     words, values = read_words(Path(name))
     assert words == joined
     assert_allclose(values, read("out.hdf5"), rtol=1e-5)
@@ -194,16 +190,14 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 SENTENCES = [line.split() for line in ("the cat sat", "the dog", "", "the cat ran off", "a dog")]
 
 
-def mean_by_hand(word: str, layers: list[int], at_most: int = 99) -> NDArray[np.float64]:
-    embedder = ElmoEmbedder(model="model")
-    uses = [
-        embedder.embed_sentence(sentence)[layers, position].astype(np.float64).mean(axis=0)
-        for sentence in SENTENCES
-        for position, token in enumerate(sentence)
-        if token == word
-    ]
-    mean: NDArray[np.float64] = np.mean(uses[:at_most], axis=0)
-    return mean
+def means_by_hand(words: Sequence[str], layers: list[int], at_most: int = 99) -> list[Any]:
+    """Return the mean over the first occurrences of each word."""
+    embedder, uses = ElmoEmbedder(model="model"), defaultdict[str, list[Any]](list)
+    for sentence in SENTENCES:
+        values = embedder.embed_sentence(sentence)[layers].astype(float).mean(axis=0)
+        for token, vector in zip(sentence, values, strict=True):
+            uses[token].append(vector)
+    return [np.mean(uses[word][:at_most], axis=0) for word in words]
 
 
 @pytest.mark.parametrize(
@@ -220,8 +214,7 @@ def test_a_vector_is_the_mean_over_the_occurrences(layers: str | None, rows: lis
         words = [word for word, count in counts.items() if count >= min_count]
         assert (averages.words, averages.counts) == (words, [counts[word] for word in words])
         assert averages.vectors.dtype == np.float32
-        expected = [mean_by_hand(word, rows, at_most) for word in words]
-        assert_allclose(averages.vectors, expected, atol=1e-6)
+        assert_allclose(averages.vectors, means_by_hand(words, rows, at_most), atol=1e-6)
     with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\)"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
@@ -267,12 +260,11 @@ def test_the_command_averages_over_a_corpus() -> None:
     result = elmo("word-vectors", "out.tsv", *corpus)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Model: model\nWrote out.tsv: 3 words\n"
-    words = "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
-    assert Path("out.metadata.tsv").read_text() == words
-    expected = [mean_by_hand(word, [1, 2]) for word in ("the", "cat", "dog")]
+    assert Path("out.metadata.tsv").read_text() == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
+    expected = means_by_hand(["the", "cat", "dog"], [1, 2])
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6)
     elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
-    assert_allclose(read("out.hdf5"), [mean_by_hand("dog", [2])], atol=1e-6)
+    assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
     Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:

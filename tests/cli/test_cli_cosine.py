@@ -8,32 +8,27 @@ from commands import LOADED, TINY, elmo
 from numpy.testing import assert_allclose
 from table_files import NAMES, csv_rows, write_table
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, tokenize
 
 MODEL = ("--model", str(TINY))
 RIVER, MONEY = "I sat by the bank.", "The bank lent us money."
-RIVER_TOKENS = ["I", "sat", "by", "the", "bank", "."]
-MONEY_TOKENS = ["The", "bank", "lent", "us", "money", "."]
-
+COLUMNS = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
 
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def vectors(tokens: list[str], index: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return a token's vector in each layer and their average, shape (4, 32)."""
-    layers = ElmoEmbedder(model=TINY).embed_sentence(tokens)[:, index].astype(np.float64)
-    return np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
+def cosines(one: list[str], index: int, other: list[str], other_index: int) -> list[float]:
+    """Return the cosine of two tokens in each layer, and of their average."""
+    places = ((one, index), (other, other_index))
+    a, b = (
+        ElmoEmbedder(model=TINY).embed_sentence(tokens)[:, at].astype(float)
+        for tokens, at in places
+    )
+    pairs = [*zip(a, b, strict=True), (a.mean(axis=0), b.mean(axis=0))]
+    return [float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in pairs]
 
 
-def cosines_of(
-    one: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    other: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-) -> list[float]:
-    """Return the cosine of each layer, and of the average."""
-    return [float(a @ b / np.sqrt((a @ a) * (b @ b))) for a, b in zip(one, other, strict=True)]
-
-
-EXPECTED = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 1))
+EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 
 
 # One pair
@@ -42,36 +37,25 @@ EXPECTED = cosines_of(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 1))
 def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, *MODEL)
     assert (result.exit_code, result.stderr) == (0, LOADED)
-    assert result.stdout == (
-        "I sat by the [bank] .\n"
-        "The [bank] lent us money .\n"
-        "\n"
-        f"layer 0  {EXPECTED[0]:8.4f}\n"
-        f"layer 1  {EXPECTED[1]:8.4f}\n"
-        f"layer 2  {EXPECTED[2]:8.4f}\n"
-        f"average  {EXPECTED[3]:8.4f}\n"
-    )
+    names = ("layer 0", "layer 1", "layer 2", "average")
+    rows = [f"{name}  {value:8.4f}\n" for name, value in zip(names, EXPECTED, strict=True)]
+    assert result.stdout == "I sat by the [bank] .\nThe [bank] lent us money .\n\n" + "".join(rows)
+    for layer, value in (("0", EXPECTED[0]), ("2", EXPECTED[2]), ("average", EXPECTED[3])):
+        result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
+        assert (result.stderr, len(result.stdout.splitlines())) == ("", 1)
+        assert float(result.stdout) == pytest.approx(value, abs=2e-6)
 
 
 def test_a_word_is_found_with_typographic_or_plain_marks() -> None:
     sentences = ("It’s open.", "It's shut.")
-    plain, typed = (elmo("cosine", word, *sentences, *MODEL) for word in ("'s", "’s"))
-    assert typed.exit_code == 0, typed.stderr
-    assert typed.stdout == plain.stdout
-    assert typed.stdout.startswith("It ['s] open .\nIt ['s] shut .\n")
+    plain, typed = (elmo("cosine", word, *sentences, *MODEL).stdout for word in ("'s", "’s"))
+    assert typed == plain
+    assert typed.startswith("It ['s] open .\nIt ['s] shut .\n")
 
 
-@pytest.mark.parametrize(("layer", "index"), [("0", 0), ("2", 2), ("average", 3)])
-def test_a_layer_is_a_bare_number(layer: str, index: int) -> None:
-    result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) == pytest.approx(EXPECTED[index], abs=2e-6)
-
-
-def cosines_in(row: dict[str, float]) -> list[float]:
-    """Return the cosines in a row of JSON."""
-    return [row[f"cosine_{layer}"] for layer in (0, 1, 2, "average")]
+def cosines_in(row: dict[str, Any]) -> list[float]:
+    """Return the cosines in a row of JSON or CSV."""
+    return [float(row[name]) for name in COLUMNS]
 
 
 def test_json_holds_everything() -> None:
@@ -89,8 +73,7 @@ def test_json_holds_everything() -> None:
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
-MORE = cosines_of(vectors(["Naïve", "bank"], 1), vectors(["bank", "Zürich"], 0))
-ANSWERS = [EXPECTED, [1.0] * 4, MORE]
+ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich"], 0)]
 
 
 def test_pairs_are_answered_with_a_line_each() -> None:
@@ -130,11 +113,10 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
     )
     assert (result.exit_code, result.stderr) == (0, LOADED + warning)
     first, second = csv_rows(result.stdout, "\t")
-    names = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
-    assert [*first] == ["line", *names, "sentence1", "word", "sentence2", "label"]
-    assert_allclose([float(first[each]) for each in names], EXPECTED, atol=2e-6)
+    assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
+    assert_allclose(cosines_in(first), EXPECTED, atol=2e-6)
     assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
-    assert {second[each] for each in names} == {""}
+    assert {second[each] for each in COLUMNS} == {""}
     assert (second["line"], second["word"]) == ("2", "lend")
     assert [row["label"] for row in rows_of("--layer", "2", table=name)] == ["F", "T"]
 
@@ -150,13 +132,10 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
         pair | {"word2": "sat", "start1": "0", "end1": "1"},
     ]
     write_table("wic.csv", chosen)
-    cosines = [float(row["cosine"]) for row in rows_of("--layer", "2")]
-    one, other = vectors(["A", "bank", ",", "a", "bank", "."], 0), vectors(RIVER_TOKENS, 1)
-    assert cosines[3] == pytest.approx(cosines_of(one, other)[2], abs=2e-6)
-    for row, position, index in [(0, 1, 4), (1, 4, 4), (2, 4, 1)]:
-        one = vectors(["A", "bank", ",", "a", "bank", "."], position)
-        expected = cosines_of(one, vectors(RIVER_TOKENS, index))[2]
-        assert cosines[row] == pytest.approx(expected, abs=2e-6)
+    found = [float(row["cosine"]) for row in rows_of("--layer", "2")]
+    one, other = tokenize(sentence), tokenize(RIVER)
+    expected = [cosines(one, i, other, j)[2] for i, j in ((1, 4), (4, 4), (4, 1), (0, 1))]
+    assert found == pytest.approx(expected, abs=2e-6)
 
 
 def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
@@ -171,5 +150,4 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
     Path("p.jsonl").write_text(json.dumps(pair) + "\n")
     options = ("--text-column", "text1,text2", "--json")
     answer = json.loads(elmo("cosine", "--pairs", "p.jsonl", *options, *MODEL).stdout)
-    expected = cosines_of(vectors(["a", "b"], 1), vectors(["b", "c d"], 0))
-    assert_allclose([answer[f"cosine_{k}"] for k in (0, 1, 2, "average")], expected, atol=2e-6)
+    assert_allclose(cosines_in(answer), cosines(["a", "b"], 1, ["b", "c d"], 0), atol=2e-6)

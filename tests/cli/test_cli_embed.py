@@ -23,7 +23,6 @@ from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
 TINY_MODEL = ("--model", str(TINY))
-TOLERANCE = 1e-5
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +40,6 @@ def datasets(path: str | Path) -> dict[str, Any]:
         return {name: file[name][()] for name in file}
 
 
-# What allennlp wrote
-
-
 @pytest.mark.parametrize("layers", ["all", "top", "average"])
 def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> None:
     text = "".join(" ".join(sentence) + "\n" for sentence in golden.sentences)
@@ -56,13 +52,11 @@ def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> No
     assert result.exit_code == 0
     actual, expected = datasets("out.hdf5"), datasets(golden.folder / f"allennlp-{layers}.hdf5")
     assert list(actual) == list(expected)
-    index, expected_index = (file.pop("sentence_to_index") for file in (actual, expected))
-    assert index.shape == expected_index.shape
-    assert json.loads(index[0]) == json.loads(expected_index[0])
-    for name in expected:
-        assert (actual[name].shape, actual[name].dtype) == (expected[name].shape, np.float32)
-        tolerance = golden.tolerance(int(name))
-        assert_allclose(actual[name], expected[name], atol=tolerance, rtol=TOLERANCE)
+    (index,), (expected_index,) = (each.pop("sentence_to_index") for each in (actual, expected))
+    assert json.loads(index) == json.loads(expected_index)
+    for name, values in expected.items():
+        assert (actual[name].shape, actual[name].dtype) == (values.shape, np.float32)
+        assert_allclose(actual[name], values, atol=golden.tolerance(int(name)), rtol=1e-5)
 
 
 def test_an_old_command_line_works_as_it_is() -> None:
@@ -77,31 +71,21 @@ def test_an_old_command_line_works_as_it_is() -> None:
         "Warning: --include-package has no effect. It is accepted for old scripts.",
         f"Model: {TINY / 'weights.hdf5'}",
     ]
-    assert {name: values.shape for name, values in datasets("out.hdf5").items()} == {
-        **{"0": (3, 32), "1": (0, 32), "2": (1, 32)}
-    }
+    shapes = [values.shape for values in datasets("out.hdf5").values()]
+    assert shapes == [(3, 32), (0, 32), (1, 32)]
 
 
-@pytest.mark.parametrize(
-    ("flag", "name"),
-    [
-        *(("--all", "out.txt"), ("--top", "out.json"), ("--average", "out.npz")),
-        *(("--top", "out.parquet"), ("--all", "out"), ("--average", "out.h5")),
-    ],
-)
-def test_an_old_flag_writes_hdf5_whatever_the_name(flag: str, name: str) -> None:
-    result = elmo("embed", "text", name, flag, *TINY_MODEL)
-    assert result.exit_code == 0
-    warning = f"Warning: {name} will be HDF5. Choose another format with --format.\n"
-    assert (warning in result.stderr) == (name not in ("out", "out.h5"))
+@pytest.mark.parametrize("flag", ["--all", "--top", "--average"])
+def test_an_old_flag_writes_hdf5_whatever_the_name(flag: str) -> None:
     elmo("embed", "text", "new.hdf5", "--layers", flag.removeprefix("--"), *TINY_MODEL)
-    assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
+    for name in ("out.txt", "out.json", "out.npz", "out.parquet", "out", "out.h5"):
+        result = elmo("embed", "text", name, flag, *TINY_MODEL)
+        warning = f"Warning: {name} will be HDF5. Choose another format with --format.\n"
+        assert (warning in result.stderr) == (name not in ("out", "out.h5"))
+        assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
     chosen = elmo("embed", "text", "lines", flag, "--format", "jsonl", *TINY_MODEL)
     assert "will be HDF5" not in chosen.stderr
     assert len(Path("lines").read_text().splitlines()) == 3
-
-
-# What is written and said
 
 
 def test_model_and_outcome_are_logged_in_one_line_each() -> None:
@@ -116,14 +100,10 @@ def test_model_and_outcome_are_logged_in_one_line_each() -> None:
 
 def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     result = elmo("embed", "text", "out.hdf5")
-    assert result.exit_code == 0
-    assert result.stderr.startswith(
-        "Model: mini (bundled, small; the published model is --model original)\n"
-    )
+    model = "Model: mini (bundled, small; the published model is --model original)\n"
+    assert result.stderr.startswith(model)
     with h5py.File("out.hdf5", "r") as file:
-        assert {name: file[name].shape for name in "012"} == {
-            **{"0": (3, 3, 1024), "1": (3, 0, 1024), "2": (3, 1, 1024)}
-        }
+        assert [file[name].shape for name in "012"] == [(3, n, 1024) for n in (3, 0, 1)]
         assert file.attrs["model"] == "mini"
 
 
@@ -133,15 +113,10 @@ def test_options_reach_the_file() -> None:
         *("--state", "warm", "--batch-tokens", "2", "--layers", "0, 2", *TINY_MODEL),
     )
     assert result.exit_code == 0
+    chosen = {"model": str(TINY), "layers": "0,2", "state": "warm", "precision": "bfloat16"}
     with h5py.File("out.hdf5", "r") as file:
         assert file["0"].dtype == np.float16
-        attributes = {name: file.attrs[name] for name in ("model", "layers", "state", "precision")}
-        assert attributes == {
-            "model": str(TINY),
-            "layers": "0,2",
-            "state": "warm",
-            "precision": "bfloat16",
-        }
+        assert dict(file.attrs).items() >= chosen.items()
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
@@ -156,51 +131,44 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
         assert_allclose(activations[1], activations[4], atol=1e-6)
 
 
-# Progress
-
-
 def test_progress_as_lines_needs_no_terminal() -> None:
     result = elmo("embed", "text", "out.hdf5", "--file-friendly-logging", *TINY_MODEL)
-    lines = result.stderr.splitlines()
     assert "\r" not in result.stderr
-    assert lines[1].startswith("0%|")
-    assert lines[-2].startswith("100%|")
-    assert lines[-2].endswith(" tokens/s]")
+    _, first, *_, last, _ = result.stderr.splitlines()
+    assert first.startswith("0%|")
+    assert re.fullmatch(r"100%\|.* tokens/s\]", last)
 
 
 @pytest.mark.parametrize(
-    ("quiet", "stream", "shows"),
-    [(False, Terminal(), True), (True, Terminal(), False), (False, io.StringIO(), False)],
+    ("stderr", "stdin", "source", "quiet", "shows"),
+    [
+        (Terminal(), Terminal(), "text-of-1000-bytes", False, True),
+        (Terminal(), Terminal(), "text-of-1000-bytes", True, False),
+        (io.StringIO(), Terminal(), "text-of-1000-bytes", False, False),
+        (Terminal(), io.StringIO(), "-", False, True),
+        (Terminal(), Terminal(), "-", False, False),  # It would stand before what is typed.
+    ],
 )
 def test_progress_shows_on_a_terminal_unless_quiet(
-    quiet: bool, stream: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
+    stderr: io.StringIO,
+    stdin: io.StringIO,
+    source: str,
+    quiet: bool,
+    shows: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path("text-of-1000-bytes").write_bytes(b"a" * 1000)
-    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(sys, "stdin", stdin)
     with click.Context(click.Command("elmo")).scope() as context:
         context.meta["verbosity"] = -1 if quiet else 0
-        with progress_bar(source="text-of-1000-bytes") as bar:
+        with progress_bar(source=source) as bar:
             show_summary(bar, Summary(1, 70, 400, 0.1))
             show_summary(bar, Summary(2, 90, 1000, 0.2))
-    shown = stream.getvalue()
+    shown = stderr.getvalue()
     assert bool(shown) == shows
-    if shows:
-        assert "100%" in shown
-        assert "1.00k/1.00k" in shown  # bytes
-        assert "tokens/s" in shown
-        assert "<" in shown  # the time left
-
-
-@pytest.mark.parametrize(("stdin", "shows"), [(Terminal(), False), (io.StringIO(), True)])
-def test_no_progress_bar_stands_before_what_is_typed(
-    stdin: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(sys, "stdin", stdin)
-    with click.Context(click.Command("elmo")).scope(), progress_bar(source="-") as bar:
-        show_summary(bar, Summary(1, 70, 400, 0.1))
-    assert bool(stream.getvalue()) == shows
+    if shows and source != "-":  # the share, the bytes, the time left and the speed
+        assert re.search(r"100%.* 1\.00k/1\.00k .*<.* tokens/s", shown)
 
 
 def test_batch_size_without_effect_logs_a_warning() -> None:
@@ -212,17 +180,11 @@ def test_batch_size_without_effect_logs_a_warning() -> None:
     assert (result.exit_code, warning in result.stderr) == (0, False)
 
 
-# Errors: input and output
-
-
 def test_an_output_that_cannot_be_written_is_an_error() -> None:
     long = "x" * 300
     result = elmo("embed", "text", long, *TINY_MODEL)
     assert_fails(result, f"{long}: cannot write the output: File name too long", loads=True)
     assert os.listdir() == ["text"]
-
-
-# Errors: devices
 
 
 @pytest.mark.parametrize("option", [("--cuda", "0"), ("--device", "cuda:0")])
@@ -241,20 +203,16 @@ def test_a_device_that_is_not_there_is_an_error(
     assert_no_output()
 
 
-# Runs that are cut short
-
-
 def test_ctrl_c_explains_what_a_rerun_does() -> None:
     process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(b"The cat sat on the mat\n" * 5)
     process.stdin.flush()
-    for _ in range(600):  # until the output is open
-        if Path("out.hdf5.partial").exists():
-            break
-        time.sleep(0.1)
+    while not Path("out.hdf5.partial").exists():  # until the output is open
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=60)
+    process.wait(timeout=60)  # The pipe stays open.
     _, errors = process.communicate()
     assert (process.returncode, errors.decode()) == (
         130,

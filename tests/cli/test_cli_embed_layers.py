@@ -42,9 +42,7 @@ def test_layers_have_the_names_of_tf_hubs_outputs(
     name: str, index: int, width: int, layers: NDArray[np.float32]
 ) -> None:
     datasets, attributes = embed("--layers", name)
-    assert [values.shape for values in datasets] == [
-        *((3, width), (0, width), (1, width), (6, width))
-    ]
+    assert [values.shape for values in datasets] == [(n, width) for n in (3, 0, 1, 6)]
     assert_allclose(datasets[0], layers[index, :, :width], atol=TOLERANCE)
     assert attributes["layers"] == name
     assert not {"mix", "gamma", "pooling"} & set(attributes)
@@ -55,14 +53,10 @@ def test_a_trained_mix_is_applied(layers: NDArray[np.float32]) -> None:
     datasets, attributes = embed(*MIX)
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
     assert_allclose(datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=TOLERANCE)
-    assert [attributes[name] for name in ("layers", "mix", "gamma")] == [
-        *("mix", "0.2,-0.3,0.5", "1.2")
-    ]
+    assert attributes.items() >= {"layers": "mix", "mix": MIX[1], "gamma": "1.2"}.items()
     assert "pooling" not in attributes
-
-
-def test_a_mix_may_start_with_a_minus_and_has_a_gamma_of_1() -> None:
-    datasets, attributes = embed("--mix", "-1e3,-1e3, -1e3")
+    # A mix may start with a minus, and gamma is 1.
+    datasets, attributes = embed("--mix", "-1e3,-1e3, -1e3", "--overwrite")
     averages, _ = embed("--average", "--overwrite")
     assert_allclose(datasets[0], averages[0], atol=TOLERANCE)
     assert attributes["gamma"] == "1.0"
@@ -92,6 +86,3 @@ def test_a_sentence_may_be_one_vector(pooling: str, function: Any, choice: tuple
 def test_the_tokens_of_pooled_sentences_are_counted() -> None:
     result = elmo("embed", "text", "out.hdf5", "--pooling", "mean", *TINY_MODEL)
     assert result.stderr.splitlines()[-1].startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
-
-
-# Errors

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import assert_misused, elmo
+from commands import elmo
 from table_files import csv_rows
 
 MODEL = ("--model", "model")
@@ -56,15 +56,6 @@ def test_samples_continue_the_text_and_follow_the_seed() -> None:
     assert set(cold.split()) <= {"the", "cat"}
     behind = elmo(*arguments, "--backward").stdout.splitlines()
     assert all(line.endswith("the cat") for line in behind)
-
-
-def test_a_file_is_not_taken_for_the_text() -> None:
-    Path("two texts.txt").write_text(TEXT)
-    message = (
-        "two texts.txt: TEXT is the text itself, but a file with this name exists. To read its "
-        "texts, use `elmo predict --file 'two texts.txt'`."
-    )
-    assert_misused(elmo("predict", "two texts.txt", *MODEL), message)
 
 
 def test_lines_before_a_wrong_one_are_answered() -> None:

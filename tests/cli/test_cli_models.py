@@ -39,23 +39,18 @@ def model_in(folder: Path) -> Path:
 
 def test_models_is_a_table(cache: Path) -> None:
     model_in(cache / "original")
-    result = elmo("models")
-    assert result.exit_code == 0
-    header, *lines = result.stdout.splitlines()
+    header, *lines = elmo("models").stdout.splitlines()
     assert header.split() == [*("name", "parameters", "language", "size", "state", "trained", "on")]
     names = [line.split()[0] for line in lines]
-    assert names[:8] == [
-        *("mini", "small", "medium", "original", "original-5.5b", "pubmed", "nlpl-209-english"),
-        "portuguese",
-    ]
+    first = ["mini", "small", "medium", "original", "original-5.5b", "pubmed"]
+    assert names[:8] == [*first, "nlpl-209-english", "portuguese"]
     assert names[-1] == "many-langs-CODE"
     assert "44 languages, see --all" in lines[-1]
     column = header.index("state")
     states = {line.split()[0]: line[column:].split()[0] for line in lines}
-    assert states["mini"] == "bundled"
-    assert states["original"] == "downloaded"
-    assert states["small"] == "available"
-    assert "93.6M" in result.stdout
+    shown = {"mini": "bundled", "original": "downloaded", "small": "available"}
+    assert states.items() >= shown.items()
+    assert "93.6M" in lines[3]
     assert all(line == line.rstrip() for line in lines)
     rows = json.loads(elmo("models", "--json").stdout)
     assert {row["name"] for row in rows} == {model.name for model in MODELS}
@@ -93,15 +88,14 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
 def test_info_of_a_model(tmp_path: Path) -> None:
     details = json.loads(elmo("info", "mini", "--json").stdout)
     weights = tmp_path / "mini" / "weights.hdf5"
-    assert details["name"] == "mini"
-    assert details["state"] == "bundled"
-    assert (details["layers"], details["width"]) == (3, 8)
-    assert details["files"]["weights"]["sha256"] == sha256(weights)
-    assert details["files"]["weights"]["path"] == str(weights)
-    assert details["parts"]["character embedding"] == 261 * 4
-    assert details["parts"]["convolutions"] == 4 * 4 + 4 + 2 * 4 * 8 + 8
+    card = ["# mini", "", "A small model."]
+    expected = {"name": "mini", "state": "bundled", "layers": 3, "width": 8, "card": card}
+    assert details.items() >= expected.items()
+    file = {"sha256": sha256(weights), "path": str(weights)}
+    assert details["files"]["weights"].items() >= file.items()
+    parts = {"character embedding": 261 * 4, "convolutions": 4 * 4 + 4 + 2 * 4 * 8 + 8}
+    assert details["parts"].items() >= parts.items()
     assert details["parameters"] == sum(details["parts"].values())
-    assert details["card"] == ["# mini", "", "A small model."]
     installation = json.loads(elmo("info", "--json").stdout)
     assert installation.pop("installation").keys() >= {"Python", "processor", "kernels", "devices"}
     assert installation == details
@@ -112,20 +106,20 @@ def test_info_of_a_model(tmp_path: Path) -> None:
 def test_info_for_people(tmp_path: Path) -> None:
     model = elmo("info", "mini").stdout
     lines = model.splitlines()
-    assert lines[0] == "mini"
-    assert lines[-1] == "A small model."
+    assert (lines[0], lines[-1]) == ("mini", "A small model.")
     assert f"sha256 {sha256(tmp_path / 'mini' / 'weights.hdf5')}" in model
-    rows = {line[2:23].strip(): line[25:] for line in lines}
-    assert rows["layers"] == "3: the token layer and 2 LSTM layers"
-    assert rows["width"] == "8 values per token and layer"
-    assert rows["character CNN"] == "12 filters for 1 to 2 characters"
+    assert {line[2:23].strip(): line[25:] for line in lines}.items() >= {
+        "layers": "3: the token layer and 2 LSTM layers",
+        "width": "8 values per token and layer",
+        "character CNN": "12 filters for 1 to 2 characters",
+    }.items()
     installation, _, rest = elmo("info").stdout.partition("\n\n")
     assert rest == model
     names = [line.split()[0] for line in installation.splitlines()]
     assert names == ["elmo-cli", "Python", "packages", "processor", "kernels", "devices"]
 
 
-def test_info_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_downloads_nothing() -> None:
     result = elmo("info", "original")
     assert "93,600,848" in result.stdout
     assert "To download it, use `elmo download original`." in result.stdout

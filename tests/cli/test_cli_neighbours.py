@@ -7,7 +7,7 @@ import h5py
 import pytest
 from click.testing import Result
 from commands import LOADED, TINY, assert_misused, elmo
-from table_files import NAMES, write_table
+from table_files import NAMES, csv_rows, write_table
 
 TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
 NEW = "She robbed the bank ."
@@ -70,12 +70,8 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     options = () if says_model else ("--model", TINY, "--layers", "top")
     neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
     if name == "u.npz":  # A row has its number in place of the line, and no sentence.
-        assert {(row[1], row[2]) for row in neighbours} == {
-            ("1", "[bank]"),
-            ("2", "[bank]"),
-            ("3", "[bank]"),
-            ("1", "[cat]"),
-        }
+        found = {f"{row[1]} {row[2]}" for row in neighbours}
+        assert found == {"1 [bank]", "2 [bank]", "3 [bank]", "1 [cat]"}
         return
     lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in neighbours}
     assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
@@ -83,60 +79,50 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
 
 
-def test_the_sentence_itself_and_the_same_word_are_skipped() -> None:
-    neighbours = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
-    assert {row[1] for row in neighbours} == {"1", "4"}
-    assert not [row for row in neighbours if "[bank]" in row[2]]
-
-
 def test_several_files_are_searched_as_one() -> None:
-    neighbours = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50"))
-    assert {row[1] for row in neighbours} == {
-        f"{p}.hdf5:{n}" for p in ("v", "more") for n in (1, 3, 4)
-    }
-    assert neighbours == rows(
-        elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50")
-    )
+    result = elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50")
+    places = {f"{name}.hdf5:{line}" for name in ("v", "more") for line in (1, 3, 4)}
+    assert {row[1] for row in rows(result)} == places
+    pattern = elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50")
+    assert pattern.stdout == result.stdout
 
 
 def test_queries_come_from_standard_input() -> None:
     queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
-    result = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
-    fields = [line.split("\t") for line in result.stdout.splitlines()]
-    header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
-    assert fields[0] == [*header, "sentence"]
-    assert [field[:2] for field in fields[1:]] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
-    one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
-    for field, row in zip(fields[1:3], one, strict=True):
-        assert field[3:6] == ["v.hdf5", row[1], ""]
-        words = field[8].split()
-        words[int(field[6])] = f"[{field[7]}]"
-        assert " ".join(words) == row[2]
+    table = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
     answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
+    header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
+    shown = csv_rows(table.stdout, "\t")
+    assert [*shown[0]] == [*hits[0]] == [*header, "sentence"]
     assert [(hit["query_number"], hit["rank"]) for hit in hits] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    assert [hit["line"] for hit in hits[:2]] == [int(row[1]) for row in one]
-    assert [*hits[0]] == [*header, "sentence"]
+    for hit, row in zip(hits, shown, strict=True):
+        assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
+        assert row == {name: "" if value is None else str(value) for name, value in hit.items()}
+    one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
+    for hit, (_, line, sentence) in zip(hits[:2], one, strict=True):
+        assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", line, None)
+        words = hit["sentence"].split()
+        words[hit["position"]] = f"[{hit['token']}]"
+        assert " ".join(words) == sentence
 
 
 @pytest.mark.parametrize("name", [*(f"q.{name}" for name in NAMES), "-"])
 def test_queries_come_from_a_table(name: str) -> None:
     words = [("bank", NEW), ("cat", "The cat , she said .")]
-    queries = [{"number": n, "word": word, "said": said} for n, (word, said) in enumerate(words, 1)]
-    write_table("q.csv" if name == "-" else name, queries)
-    table = Path("q.csv").read_text() if name == "-" else ""
+    queries = [{"word": word, "said": sentence} for word, sentence in words]
+    table = write_table("q.csv" if name == "-" else name, queries)
+    stdin = Path(table).read_text() if name == "-" else ""
     options = ["--text-column", "said", "--json", "--top", "2"]
-    if name == "-":
-        options += ["--input-format", "csv"]
-    result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=table)
-    hits = [json.loads(line) for line in result.stdout.splitlines()]
+    options += ["--input-format", "csv"] if name == "-" else []
+    result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=stdin)
+    hits = iter(result.stdout.splitlines())
     for number, (word, sentence) in enumerate(words, 1):
         one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
-        actual = [hit for hit in hits if hit["query_number"] == number]
-        for hit, line in zip(actual, one.stdout.splitlines(), strict=True):
-            expected = json.loads(line)
+        for expected in map(json.loads, one.stdout.splitlines()):
             cosine = pytest.approx(expected["cosine"], abs=1e-6)
-            assert hit == {**expected, "query_number": number, "cosine": cosine}
+            assert json.loads(next(hits)) == {**expected, "query_number": number, "cosine": cosine}
+    assert next(hits, None) is None
 
 
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
@@ -165,10 +151,8 @@ def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatc
     answer = elmo(*command, "--mean-layers", "1").stdout
     assert answer not in ("", elmo(*command).stdout)
     assert elmo(*command, "--layers", "1").stdout == answer
-    for name in ("MEAN_LAYERS", "LAYERS"):
-        with monkeypatch.context() as patch:
-            patch.setenv(f"ELMO_NEIGHBOURS_{name}", "1")
-            assert elmo(*command).stdout == answer
+    monkeypatch.setenv("ELMO_NEIGHBOURS_LAYERS", "1")
+    assert elmo(*command).stdout == answer
 
 
 def test_a_query_is_cut_as_its_corpus_was() -> None:

@@ -5,8 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 from commands import TINY, elmo
@@ -25,18 +25,13 @@ from elmo_cli.settings import ModelSettings
 def test_idle_threads_wait_shortly_by_default(
     environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        # The fixture restores the variable after the test.
-        monkeypatch.setenv(name, environment.get(name, ""))
-        if name not in environment:
-            monkeypatch.delenv(name)
     spin_counts: list[str | None] = []
-
-    def main(**settings: Any) -> None:
-        spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
-
+    main = Mock(side_effect=lambda **_: spin_counts.append(os.environ.get("GOMP_SPINCOUNT")))
     monkeypatch.setattr(elmo_cli.cli, "main", main)
-    run_with_collector_restored()
+    with patch.dict(os.environ, environment):
+        for name in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} - {*environment}:
+            os.environ.pop(name, None)
+        run_with_collector_restored()
     assert spin_counts == [spin_count]
 
 
@@ -65,18 +60,14 @@ def test_the_library_leaves_the_process_as_it_is() -> None:
 def test_an_interrupt_while_arguments_are_parsed_has_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupt(*arguments: Any, **settings: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(elmo_cli.cli.ElmoGroup, "parse_args", interrupt)
+    parse = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(elmo_cli.cli.ElmoGroup, "parse_args", parse)
     result = elmo("--version")
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
 
 
-def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes() -> None:
     name, output = os.fsdecode(b"m\xe9"), os.fsdecode(b"v\xe9.hdf5")
     shutil.copytree(TINY, name)
     assert elmo("embed", "-", output, "--model", name, stdin="a b").exit_code == 0

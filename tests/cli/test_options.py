@@ -1,7 +1,5 @@
 """Options under headings in the help of a command, and with conditions."""
 
-from typing import Any
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -11,15 +9,11 @@ from elmo_cli.cli.command import Command, Option, option_group
 from elmo_cli.cli.options import option
 
 
-def two_options(command: Any) -> Any:
-    return option("--first")(option("--second")(command))
-
-
 @click.command(cls=Command)
 @click.argument("text")
 @option_group("Input", option("--format"), option("--old", hidden=True))
 @click.option("-q", "--quiet", is_flag=True)
-@option_group("Model", two_options, option("--third"))
+@option_group("Model", lambda each: option("--first")(option("--second")(each)), option("--third"))
 def command(**options: str) -> None:
     """Do something."""
     click.echo(sorted(options))
@@ -44,8 +38,7 @@ def test_all_options_reach_the_command() -> None:
 def test_conditions_name_options_of_the_command(name: str) -> None:
     command = find_command(name)
     names = {name for parameter in command.params for name in parameter.opts}
-    for parameter in command.params:
-        if isinstance(parameter, Option):
-            texts = [text for text in (parameter.requires, parameter.excludes) if text]
-            conditions = [part.split() for text in texts for part in text.split(" or ")]
-            assert {part[0] for part in conditions} <= names
+    for each in command.params:
+        if isinstance(each, Option):
+            texts = [text for text in (each.requires, each.excludes) if text]
+            assert {part.split()[0] for text in texts for part in text.split(" or ")} <= names

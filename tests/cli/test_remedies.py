@@ -1,5 +1,6 @@
 """Messages of commands that fail: to the letter, and their remedies work."""
 
+import ast
 import gzip
 import shlex
 import shutil
@@ -10,64 +11,9 @@ import h5py
 import pytest
 from commands import elmo
 from strategies import make_language_model, small_architecture
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, read_transcripts, write_inputs
 
 FOLDER = Path(__file__).parent
-FILES: dict[str, str | bytes] = {
-    "text.txt": "the cat sat\nthe dog sat\nthe cat\na cat\nno cat ran\n",
-    "the.txt": "the cat\n",
-    "words.txt": "cat\n",
-    "upper.txt": "Cat\n",
-    "both.txt": "Cat\ncat\n",
-    "city.txt": "New York\n",
-    "counts.txt": "the 3\ncat 2\nsat 2\na 1\ndog 1\n",
-    "punctuation.txt": "The cat sat. Then, it ran.\n" * 4,
-    "wrapped.txt": "and this is a line of seventy characters , which does not end in here\n" * 40,
-    "chinese.txt": "今天天气很好我们一起去公园散步吧然后再去吃饭。\n" * 3,
-    "marks.txt": "a \ufeffcat\n" * 2,
-    "control.txt": "a \x93cat\x94\n",
-    "latin.txt": "the caf\xe9\n".encode("latin-1"),
-    "windows.txt": "the \u201ccat\u201d\n".encode("windows-1252"),
-    "utf16.txt": "the cat\n".encode("utf-16"),
-    "utf16le.txt": "the cat\n".encode("utf-16-le"),
-    "utf32.txt": "the cat\n".encode("utf-32"),
-    "items.csv": "id,item,n\n1,the cat sat,3\n2,a cat,4\n",
-    "items.txt": "id\ttext\n1\tthe cat sat\n2\ta cat\n",
-    "numbers.csv": "id,text,item\n1,3,the cat\n2,4,a cat\n",
-    "repeated.csv": "id,text\n1,the cat\n1,a cat\n",
-    "empty-id.csv": "id,text\n,the cat\n2,a cat\n",
-    "twice.csv": "text,text\na,b\n",
-    "story.csv": "story,word\n" + "1,the\n1,cat\n" * 5 + "2,a\n2,cat.\n",
-    "passages.csv": "text\n" + "The cat sat there. The dog ran home.\n" * 20,
-    "receptors.csv": "text\n" + "CASSLGNEQF\n" * 20,
-    "quotes.tsv": 'id\ttext\n1\t"the" cat\n2\ta cat\n',
-    "words.tsv": "the\tX\ncat\tY\n\na\tX\ncat\tY\n",
-    "queries.csv": "word,text\nthe,the cat the\n",
-    "numbered.csv": "word,text,occurrence\nthe,the cat the,2\n",
-    "words.conll": "the X\ncat Y\n\na X\n",
-    "words.conllu": "the X\ncat Y\n\na X\n",
-    "ids.conllu": "# sent_id = a\n1\tthe\n\n1\tcat\n",
-    "reads.fastq": "@x\nACGT\n+\nIIII\n",
-    "objects.json": '{"id": "a", "text": "the cat"}\n{"id": "b", "text": "a cat"}\n',
-    "nested.jsonl": '{"data": {"text": "the cat"}}\n',
-    "later.jsonl": '{"text": "the"}\n{"text": "a", "x": "y"}\n',
-    "slash.jsonl": '{"id": "a/b", "text": "the cat"}\n',
-    "break.jsonl": '{"id": "a\\nb", "text": "the cat"}\n',
-    "wrong.jsonl": '{"text": "the"}\n[1]\n',
-    "missing.csv": "word,count\nzebra,3\n",
-    "upper-vocabulary": "<S>\n</S>\n<UNK>\nTHE\nCAT\n",
-    "missing.txt": "NA null\n",
-    "empty.txt": "\n",
-    "forms.csv": "cat,a\ndog,a\n",
-    "keys.txt": "a/b\na/b/c\n",
-    "foreign.h5.partial": "x",
-    "quoted.csv": 'id,text\n1,"the" cat\n',
-    "sequence.fasta": "MKV\n>a\nMKV\n",
-    "page.html": "<html><body><p>the cat</p></body></html>",
-    "rich.rtf": "{\\rtf1\\ansi the cat\\par}",
-}
-"""Inputs by their names."""
-
 OPTIONS = "--options-file model/options.json --output new --steps 1"
 
 
@@ -100,9 +46,14 @@ def run(command: str) -> tuple[int, str]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with all inputs, models and outputs of commands."""
     folder = tmp_path_factory.mktemp("remedies")
-    for name, content in FILES.items():
-        data = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(data)
+    inputs: dict[str, str | bytes] = {}
+    lines = (FOLDER / "inputs.txt").read_text(encoding="utf-8").splitlines()
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    for line in lines:
+        if line.startswith("= "):
+            _, name, content = line.split(" ", 2)
+            literal, _, number = content.partition(" * ")
+            inputs[name] = ast.literal_eval(literal) * int(number or 1)
     (folder / "model").mkdir()
     make_language_model(small_architecture(), 1, folder / "model")
     shutil.copytree(
@@ -110,20 +61,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        write_inputs(inputs)
         patch.setenv("ELMO_MODEL", "model")
-        for arguments in (
-            "embed text.txt v.h5",
-            "embed text.txt pooled.h5 --layers top --pooling mean",
-            "embed text.txt old.h5 --tokenizer moses:verbatim",
-            "embed text.txt new.h5 --tokenizer moses",
-            "usages text.txt u.npz --words words.txt",
-            "usages text.txt all.npz --words words.txt --layers all",
-            "usages text.txt u.jsonl --words words.txt",
-            "surprisal text.txt --plot v.h5.svg",
-            "train text.txt --init-from model --output finished --steps 1",
-            "train text.txt --init-from model --output done --steps 1 --keep-checkpoint",
-        ):
-            assert elmo(*arguments.split()).exit_code == 0
+        for command in commands:
+            assert elmo(*command.split()).exit_code == 0
     shutil.copy(folder / "model/softmax.hdf5", folder)
     shutil.copy(folder / "model/vocab.txt", folder / "vocabulary")
     (folder / "weights.hdf5.gz").write_bytes(

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import h5py
 import pytest
@@ -43,17 +43,12 @@ def test_rows_of_repeated_ids_have_the_line_too(
 def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path, read = write("a", "b", "a", name="in.parquet"), parquet.ParquetFile.iter_batches
-    columns = list[list[str]]()
-
-    def note(*arguments: Any, **settings: Any) -> Any:
-        columns.append(settings["columns"])
-        return read(*arguments, **settings)
-
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", note)
+    noted = Mock(side_effect=read)
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s))
     for options in ([], ["--word-column", "text", "--id-column", "id"]):
         assert elmo("surprisal", path, "--json", *options, *MODEL).exit_code == 0
-        assert columns == [["id"], ["text", "id"]]
-        columns.clear()
+        assert [call.kwargs["columns"] for call in noted.mock_calls] == [["id"], ["text", "id"]]
+        noted.reset_mock()
 
 
 @pytest.mark.parametrize("command", ["embed", "embed --rows tokens", "usages --words words.txt"])

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,6 @@ def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> Non
     assert [json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]] == tokens
 
 
-"""Number of joined rows of each id and condition."""
-
-
 def test_texts_that_are_read_as_missing_are_counted() -> None:
     writer = RowWriter(lambda text: None, "csv", ["token"])
     writer.write([["NA"], ["None"], [None], ["nature"]], {"kept": "null"})
@@ -82,10 +80,9 @@ def test_records_with_other_columns_fit_json_alone() -> None:
         writer = RowWriter(lambda text: None, row_format, ["token"])
         writer.write([["a"]], {"x": 1})
         writer.write([["a"]])
-        if row_format == "jsonl":
-            writer.write([["a"]], {"y": 1})
-            continue
-        with pytest.raises(InputError, match=r"^column 'y': the first record does not have it"):
+        has_columns = row_format == "csv"
+        message = r"^column 'y': the first record does not have it"
+        with pytest.raises(InputError, match=message) if has_columns else nullcontext():
             writer.write([["a"]], {"y": 1})
 
 

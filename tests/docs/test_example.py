@@ -1,4 +1,4 @@
-"""The example of sentiment runs, on a few sentences in the form of its package."""
+"""The examples: one that reads activations, and sentiment, on sentences like its package's."""
 
 import io
 import runpy
@@ -9,9 +9,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import elmo
 from conftest import GOLDEN
 
-SCRIPT = str(Path(__file__).parents[2] / "examples" / "sentiment.py")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPT = str(EXAMPLES / "sentiment.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "lines"),
+    [
+        # The last one of equal sentences has its sentence.
+        ("b .\n" * 9 + "k .\n\nb .\n", "", [f"{n}\t(3, 2, 32)\t" for n in range(9)]
+         + ["9\t(3, 2, 32)\tk .", "10\t(3, 0, 32)\t", "11\t(3, 2, 32)\tb ."]),
+        ("a b\n", "--top --forget-sentences", ["0\t(2, 32)\t"]),
+    ],
+)  # fmt: skip
+def test_activations_are_read_in_the_order_of_lines(
+    text: str,
+    options: str,
+    lines: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    elmo("embed", "-", "out.hdf5", "--model", GOLDEN / "relu", *options.split(), stdin=text)
+    monkeypatch.setattr(sys, "argv", ["", "out.hdf5"])
+    runpy.run_path(str(EXAMPLES / "read_activations.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 @pytest.fixture
@@ -37,14 +62,11 @@ def package(tmp_path: Path) -> Path:
 
 def test_the_split_is_repeatable_and_has_clear_ratings_only(package: Path) -> None:
     read: Any = runpy.run_path(SCRIPT)["read_reviews"]
-    train, dev, test = read(package, 100, 5)
+    train, dev, test = split = read(package, 100, 5)
     assert (len(train), len(dev), len(test)) == (30, 5, 5)
     for tokens, label in [*train, *dev, *test]:
-        assert tokens[3] == ("good" if label else "bad")
-        assert tokens[4:] == [",", "isn", "'t", "it", "?"]
-    assert [tuple(part) for part in read(package, 100, 5)] == [
-        tuple(part) for part in (train, dev, test)
-    ]
+        assert tokens[3:] == ["good" if label else "bad", ",", "isn", "'t", "it", "?"]
+    assert read(package, 100, 5) == split
 
 
 def test_the_example_prints_a_line_for_each_way(
@@ -52,7 +74,7 @@ def test_the_example_prints_a_line_for_each_way(
 ) -> None:
     pytest.importorskip("sklearn")
     monkeypatch.setenv("ELMO_MODEL", str(GOLDEN / "relu"))
-    options = ["--train", "30", "--held-out", "5", "--epochs", "1", "--seeds", "1", "2"]
+    options = ["--train", "10", "--held-out", "5", "--epochs", "1", "--seeds", "1", "2"]
     monkeypatch.setattr(sys, "argv", [SCRIPT, str(package), *options, "--sklearn"])
     runpy.run_path(SCRIPT, run_name="__main__")
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]

@@ -1,6 +1,5 @@
-"""The site: hooks that make linked files its pages, the generated parts, the main picture."""
+"""The site: hooks that make linked files its pages, and the picture of the model."""
 
-import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -60,36 +59,12 @@ def test_pictures_have_the_colours_of_the_page(hooks: dict[str, Any], picture: P
 def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:
     from mkdocs.config.defaults import MkDocsConfig
 
-    project = (
-        'repository = "https://example.org/a/b"\ndocumentation = "https://example.org/docs/"\n'
-    )
-    (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
+    urls = 'repository = "https://example.org/a/b"\ndocumentation = "https://example.org/docs/"\n'
+    (tmp_path / "pyproject.toml").write_text(urls)
     hooks["on_config"].__globals__["ROOT"] = tmp_path
     config = hooks["on_config"](MkDocsConfig())
     assert (config.repo_url, config.repo_name) == ("https://example.org/a/b", "a/b")
     assert config.site_url == "https://example.org/docs/"
-
-
-def test_every_command_has_an_example_with_output() -> None:
-    text = (DOCS / "commands.md").read_text(encoding="utf-8")
-    sections = re.split(r"^## elmo ", text, flags=re.MULTILINE)[1:]
-    without = [part.partition("\n")[0] for part in sections if "\nExample with its" not in part]
-    assert len(sections) >= 17
-    assert without == []
-
-
-def test_anchors_of_options_are_unique() -> None:
-    text = (DOCS / "commands.md").read_text(encoding="utf-8")
-    anchors = re.findall(r'<a id="([^"]+)"', text)
-    assert "elmo-embed-layers" in anchors
-    assert len(anchors) == len(set(anchors)) > 200
-
-
-def test_api_page_names_everything_that_is_public() -> None:
-    stub = (ROOT / "elmo_cli" / "__init__.pyi").read_text(encoding="utf-8")
-    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE)) - {"__version__"}
-    text = (DOCS / "api.md").read_text(encoding="utf-8")
-    assert names - set(re.findall(r"^::: elmo_cli\.(\w+)$", text, re.MULTILINE)) == set()
 
 
 def test_directions_never_mix_in_the_picture_of_the_model() -> None:
@@ -112,15 +87,3 @@ def test_directions_never_mix_in_the_picture_of_the_model() -> None:
         assert not {"forward", "backward"} <= ends
         assert line.get("class") != "f" or "backward" not in ends
         assert line.get("class") != "b" or "forward" not in ends
-
-
-def test_tables_contain_no_pipes_of_commands() -> None:
-    """Check that no cell has an escaped pipe in code, whose backslash the site shows."""
-    pages = [*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    rows = [
-        f"{page.name}: {row}"
-        for page in pages
-        for row in re.findall(r"^\|.*\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
-        if re.search(r"`[^`]*\\\|[^`]*`", row)
-    ]
-    assert rows == []

@@ -27,13 +27,8 @@ def plant(data: Path) -> None:
         "</corpus>",
         "wsd/ALL/ALL.gold.key.txt": "senseval2.t bank%1:17:01::\n",
         "index.sense": "bank%1:14:00:: 00000001 1 9\nbank%1:17:01:: 00000002 2 5\n",
-        "blimp/data/set.jsonl": json.dumps(
-            {
-                "sentence_good": "The cats sleep.",
-                "sentence_bad": "The cats sleeps.",
-                "linguistics_term": "agreement",
-            }
-        ),
+        "blimp/data/set.jsonl": '{"sentence_good": "The cats sleep.", "sentence_bad": '
+        '"The cats sleeps.", "linguistics_term": "agreement"}',
         "other.jsonl": "{}\n",
         "en_x-ud-train.conllu": "1\tcat\tcat\tNOUN\n2\tsleep\tsleep\tVERB\n\n",
         "en_x-ud-test.conllu": "1\tcat\tcat\tNOUN\n\n",
@@ -51,12 +46,14 @@ def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixtu
     evaluate_model.main(["--model", "mini", "--data", "data", "--output", "mini"])
     content = json.loads((folder / "mini.json").read_text("utf-8"))
     assert content["model"] == "mini"
-    names = [
-        *("Lists of senses", "Word senses", "Word senses without fallback"),
-        *("Parts of speech", "Minimal pairs"),
-    ]
+    names = ["Lists of senses", "Word senses", "Word senses without fallback"]
+    names += ["Parts of speech", "Minimal pairs"]
     tests = content["tests"]
     assert list(tests) == names
+    typical = [cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()]
+    # Layer 0 cannot tell senses apart: a token has one vector everywhere. Chance is below 60.
+    assert typical[0] == 50
+    assert min(typical[1:5]) > 65
     senses = tests["Word senses"]["rows"]
     assert senses["WordNet's first sense"]["senseval2"] == {"value": 0, "low": 0, "high": 0}
     assert senses["layer 1"]["senseval2"]["value"] == 100
@@ -73,40 +70,33 @@ def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixtu
 def test_missing_data_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plant(folder / "data")
     (folder / "data" / "index.sense").unlink()
-    for path in folder.glob("data/*.conllu"):
-        path.unlink()
-    for path in folder.glob("data/brown/*"):
+    for path in (*folder.glob("data/*.conllu"), *folder.glob("data/brown/*")):
         path.unlink()
     evaluate_model.main(["--model", str(GOLDEN / "relu"), "--data", "data"])
     content = json.loads((folder / "results.json").read_text("utf-8"))
     assert list(content["tests"]) == ["Lists of senses"]
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == [
+    *lines, last = capsys.readouterr().err.splitlines()
+    assert lines == [
         "word senses: skipped. --data has no index.sense.",
         "parts of speech: skipped. --data has no Brown corpus, no treebank (*-train.conllu).",
     ]
-    assert len(lines) == 3
-    assert lines[2].startswith("minimal pairs: skipped. ")  # The model has no softmax.
-
-
-def test_mistakes_end_in_one_line(folder: Path) -> None:
+    assert last.startswith("minimal pairs: skipped. ")  # The model has no softmax.
     with pytest.raises(SystemExit, match=r"^nowhere: no such folder"):
         evaluate_model.main(["--model", "mini", "--data", "nowhere"])
     with pytest.raises(SystemExit, match="no-such-model"):
         evaluate_model.main(["--model", "no-such-model"])
 
 
-def test_both_files_grow_with_each_table(folder: Path) -> None:
-    tables = [Table(name, "A note.", ["a"], {"b": [None]}) for name in ("one", "two")]
+def test_both_files_grow_with_each_table() -> None:
     sizes = []
 
     def yield_tables() -> Iterator[Table]:
-        for table in tables:
-            yield table
-            sizes.append((folder / "results.md").stat().st_size)
+        for name in ("one", "two"):
+            yield Table(name, "A note.", ["a"], {"b": [None]})
+            sizes.append([Path(f"results.{kind}").stat().st_size for kind in ("md", "json")])
 
     evaluate_model.write_tables({}, yield_tables(), Path("results"))
-    assert sizes == sorted(set(sizes))
+    assert all(first < second for first, second in zip(*sizes, strict=True))
 
 
 def test_a_table_as_markdown_and_json() -> None:
@@ -118,17 +108,11 @@ def test_a_table_as_markdown_and_json() -> None:
         "## Senses\n\nTwo words.\n\n|  | all | one |\n|---|--:|--:|\n"
         "| layer 1 | 50.0 (0.0 to 61.3) |  |\n| published | 67.4 |  |\n"
     )
+    figures = {
+        "layer 1": {"all": {"value": 50.04, "low": -0.01, "high": 61.26}},
+        "published": {"all": {"value": 67.4}},
+    }
     assert json.loads(to_json({"model": "mini"}, [table])) == {
-        "model": "mini",
-        "unit": "percent",
-        "interval": "95 % (bootstrap)",
-        "tests": {
-            "Senses": {
-                "note": "Two words.",
-                "rows": {
-                    "layer 1": {"all": {"value": 50.04, "low": -0.01, "high": 61.26}},
-                    "published": {"all": {"value": 67.4}},
-                },
-            }
-        },
+        **{"model": "mini", "unit": "percent", "interval": "95 % (bootstrap)"},
+        "tests": {"Senses": {"note": "Two words.", "rows": figures}},
     }

@@ -5,21 +5,15 @@ import numpy as np
 import pytest
 import start_states
 
-# Kneser-Ney.
+VOCABULARY = {"<S>", "</S>", "<UNK>", "the", "cat", "<s>"}
 
 
 def test_unknown_words_are_one_word_to_kenlm() -> None:
-    vocabulary = {"<S>", "</S>", "<UNK>", "the", "cat", "<s>"}
-    sentences = [["the", "cat", "sat"], ["<s>", "the"], [], ["the", "cat", "ate"]]
-    lines = list(kneser_ney.mapped_lines(sentences, vocabulary))
-    assert lines == ["the cat @unknown@", "@unknown@ the", "the cat @unknown@"]
-
-
-def test_sentences_that_differ_in_unknown_words_are_distinct() -> None:
-    vocabulary = {"<S>", "</S>", "<UNK>", "the"}
-    sentences = [["the", "cat"], ["the", "dog"], ["the", "cat"]]
-    lines = list(kneser_ney.mapped_lines(sentences, vocabulary, distinct=True))
-    assert lines == ["the @unknown@", "the @unknown@"]
+    sentences = [["the", "cat", "sat"], ["<s>", "the"], [], ["the", "cat", "ate"]] * 2
+    lines = ["the cat @unknown@", "@unknown@ the", "the cat @unknown@"]
+    assert list(kneser_ney.mapped_lines(sentences, VOCABULARY)) == lines * 2
+    # Sentences that differ in unknown words are distinct.
+    assert list(kneser_ney.mapped_lines(sentences, VOCABULARY, distinct=True)) == lines
 
 
 def test_the_perplexity_counts_the_end_of_sentences() -> None:
@@ -34,21 +28,12 @@ def test_the_perplexity_counts_the_end_of_sentences() -> None:
         "predictions": 5,
         "unknown": pytest.approx(1 / 3),
     }
-
-
-def test_an_answer_for_another_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected 'a'"):
         kneser_ney.perplexities(["a"], ["b=5 2 -1\t</s>=2 2 -1\tTotal: -2 OOV: 0"])
 
 
-# Initial states.
-
-
-def test_batches_hold_one_line_per_stretch() -> None:
-    assert start_states.in_order(2, 3) == [0, 3, 1, 4, 2, 5]
-
-
 def test_a_uniform_model_has_the_perplexity_of_its_size() -> None:
+    assert start_states.in_order(2, 3) == [0, 3, 1, 4, 2, 5]  # A batch holds a line per stretch.
     n_predictions = np.array([3, 5, 2, 7])
     log_p = -np.log([[10.0], [20.0]]) * n_predictions
     estimate = start_states.perplexities(log_p, n_predictions, 2)

@@ -20,23 +20,18 @@ def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
     assert sentence.tags == ["``", "ppss", "*", "np$", "md", "in", "cd"]
 
 
-def test_brown_is_tested_on_other_documents(tmp_path: Path) -> None:
+def test_brown_is_tested_on_other_documents_or_stretches(tmp_path: Path) -> None:
     for number in range(10):
         text = f"\n\n\tDocument/nn {number}/cd ./.\n" * 3
-        (tmp_path / f"ca0{number}").write_text(text, encoding="utf-8")
-    split = tagged_data.read_brown(list(tmp_path.iterdir()))
-    assert [len(part) for part in split] == [24, 6]
-    numbers = [{sentence.tokens[1] for sentence in part} for part in split]
-    assert not numbers[0] & numbers[1]
-
-
-def test_brown_in_one_file_is_split_by_stretches(tmp_path: Path) -> None:
+        (tmp_path / f"ca0{number}").write_text(text)
     lines = [f"Line/nn {number // 100}/cd ./.\n" for number in range(500)]
-    path = tmp_path / "brown.tagged"
-    path.write_text("".join(lines), encoding="utf-8")
-    split = tagged_data.read_brown([path])
-    assert [len(part) for part in split] == [400, 100]
-    assert len({sentence.tokens[1] for sentence in split.test}) == 1
+    paths = list(tmp_path.iterdir())
+    (tmp_path / "brown.tagged").write_text("".join(lines))
+    for sources, sizes in ((paths, [24, 6]), ([tmp_path / "brown.tagged"], [400, 100])):
+        split = tagged_data.read_brown(sources)
+        assert [len(part) for part in split] == sizes
+        train, test = ({sentence.tokens[1] for sentence in part} for part in split)
+        assert not train & test
 
 
 def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> None:
@@ -44,23 +39,23 @@ def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> No
     rows = ["1-2\tdu\t_\t_", "1\tde\tde\tADP", "2\tle\tle\tDET", "2.1\tx\t_\tVERB", "3\ta b\t_\tX"]
     path.write_text("# text = du a b\n" + "\n".join(rows) + "\n\n1\tOui\toui\tINTJ", "utf-8")
     split = tagged_data.read_treebank(path, path)
-    assert split.train == split.test
-    assert split.train == [
-        Tagged(["de", "le", "a_b"], [0, 1, 2], ["ADP", "DET", "X"]),
-        Tagged(["Oui"], [0], ["INTJ"]),
-    ]
+    assert (
+        split.test
+        == split.train
+        == [
+            Tagged(["de", "le", "a_b"], [0, 1, 2], ["ADP", "DET", "X"]),
+            Tagged(["Oui"], [0], ["INTJ"]),
+        ]
+    )
 
 
 def planted_split() -> Split:
     """Return sentences whose tags follow from the length of the token before."""
     random = np.random.default_rng(0)
-    tags = {0: "uh", 2: "nn", 3: "vb", 4: "jj"}
-    sentences = []
-    for _ in range(400):
-        tokens = list(random.choice(["xx", "xxx", "xxxx"], size=6))
-        before = [0, *map(len, tokens[:-1])]
-        positions = list(range(1, 6))
-        sentences.append(Tagged(tokens, positions, [tags[before[p]] for p in positions]))
+    tags = {2: "nn", 3: "vb", 4: "jj"}
+    texts = [list(random.choice(["xx", "xxx", "xxxx"], size=6)) for _ in range(400)]
+    positions = list(range(1, 6))
+    sentences = [Tagged(t, positions, [tags[len(word)] for word in t[:-1]]) for t in texts]
     return Split(sentences[:300], sentences[300:])
 
 
@@ -74,12 +69,9 @@ def test_the_classifier_finds_the_layer_that_knows() -> None:
     assert estimate.errors[4] == pytest.approx(0.021, abs=0.01)  # sqrt(2/9 / 500)
     table = part_of_speech.evaluate(PlantedEmbedder(), {"planted": split})
     assert table.columns == ["planted", "published: biLM, Penn Treebank"]
-    assert [*table.rows] == [
-        part_of_speech.USUAL,
-        *("layer 0", "layer 1", "layer 2", "top layer minus layer 1"),
-    ]
-    cells = table.rows["layer 1"]
-    assert [cell.value for cell in cells if cell] == [100, 97.3]
+    layers = ("layer 0", "layer 1", "layer 2", "top layer minus layer 1")
+    assert [*table.rows] == [part_of_speech.USUAL, *layers]
+    assert [cell.value for cell in table.rows["layer 1"] if cell] == [100, 97.3]
 
 
 def test_the_usual_tag_is_the_most_frequent_one() -> None:

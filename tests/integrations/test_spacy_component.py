@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.analysis.neighbours import cosine
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import ElmoError
 
 spacy = pytest.importorskip("spacy")
 
@@ -80,19 +80,16 @@ def test_a_stream_is_batched_through_to_the_embedder(monkeypatch: pytest.MonkeyP
     nlp = pipeline("sentencizer")
     texts = [TEXT, "", "A cat.", " \n", TEXT, "No. Yes."]
     expected = [nlp(text).tensor for text in texts]
-    calls = []
-    embed = ElmoEmbedder.embed_sentences
+    calls, embed = [], ElmoEmbedder.embed_sentences
 
     def counted(self: ElmoEmbedder, sentences: Any, **settings: Any) -> Any:
         calls.append(list(sentences))
         return embed(self, calls[-1], **settings)
 
     monkeypatch.setattr(ElmoEmbedder, "embed_sentences", counted)
-    for batch_size, n_calls in ((100, 1), (4, 1)):
-        calls.clear()
+    for n_calls, batch_size in ((1, 100), (2, 4)):
         docs = list(nlp.pipe(texts, batch_size=batch_size))
-        assert len(calls) == n_calls
-        assert [doc.text for doc in docs] == texts
+        assert (len(calls), [doc.text for doc in docs]) == (n_calls, texts)
         for doc, tensor in zip(docs, expected, strict=True):
             assert_allclose(doc.tensor, tensor, atol=1e-6)
     assert [tensor.shape for tensor in expected[1:4:2]] == [(0, 32), (1, 32)]
@@ -109,11 +106,7 @@ def test_it_survives_the_disk_and_pickle_without_weights(tmp_path: Path) -> None
         assert_array_equal(again(TEXT).tensor, doc.tensor)
     restored = pickle.loads(pickle.dumps(doc))
     assert restored[4].similarity(restored[11]) == doc[4].similarity(doc[11])
-
-
-def test_a_document_from_bytes_gets_its_hooks_back() -> None:
-    nlp = pipeline("sentencizer")
-    doc = nlp(TEXT)
+    # A document from bytes gets its hooks back.
     with pytest.warns(UserWarning, match="Unable to save user hooks"):
         restored = spacy.tokens.Doc(nlp.vocab).from_bytes(doc.to_bytes())
     assert_array_equal(restored.tensor, doc.tensor)
@@ -132,9 +125,10 @@ def test_two_processes_give_equal_results() -> None:
 
 
 def test_a_wrong_setting_is_refused_when_it_is_added() -> None:
-    with pytest.raises(ModelError, match="no such model"):
-        pipeline(model="no such model")
-    with pytest.raises(InputError, match="9"):
-        pipeline(layers="9")
-    with pytest.raises(InputError, match=r"^state 'cold': expected zero or warm or carry$"):
-        pipeline(state="cold")
+    for config, message in (
+        ({"model": "no such model"}, "no such model"),
+        ({"layers": "9"}, "9"),
+        ({"state": "cold"}, "^state 'cold': expected zero or warm or carry$"),
+    ):
+        with pytest.raises(ElmoError, match=message):
+            pipeline(**config)

@@ -1,40 +1,30 @@
+"""Lines of a text as bytes, from files, gzip and standard input, and joined to paragraphs."""
+
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
+from elmo_cli.text.input_formats import open_input, open_records
+from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.sources import LineReader, Source, read_text
-from elmo_cli.text.tokenizers import WHITESPACE
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
     return list(LineReader(name, io.BytesIO(content)).lines())
 
 
-def message_of(content: bytes, name: str = "input.txt") -> str:
-    with pytest.raises(InputError) as caught:
-        lines_of(content, name)
-    return str(caught.value)
-
-
 def read_sentences(path: str | Path) -> list[list[str]]:
     """Return the tokens of each line of a file."""
     with Source(path) as source:
         return [WHITESPACE.tokenize(line) for line in source.lines()[0]]
-
-
-class StandardInput:
-    """Stand-in for `sys.stdin` that is read as bytes."""
-
-    def __init__(self, content: bytes) -> None:
-        self.buffer = io.BytesIO(content)
-
-
-# Lines
 
 
 def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
@@ -45,10 +35,8 @@ def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
-    assert lines_of(f"a{separator}b\nc{separator}d\n".encode()) == [
-        f"a{separator}b",
-        f"c{separator}d",
-    ]
+    lines = [f"a{separator}b", f"c{separator}d"]
+    assert lines_of("".join(f"{line}\n" for line in lines).encode()) == lines
 
 
 @pytest.mark.parametrize("content", [b"a\r\rb", b"a\r\rb\r"])
@@ -68,8 +56,7 @@ def test_long_files_with_cr_are_read_in_pieces() -> None:
     for end in ("\r", "\r\n"):
         content = end.join(lines).encode()
         reader = LineReader("x", io.BytesIO(content), splits_at_cr=True)
-        lines_read = list(reader.lines())
-        assert lines_read == lines
+        assert list(reader.lines()) == lines
 
 
 def test_a_reader_may_begin_in_the_middle() -> None:
@@ -112,42 +99,49 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     assert f"line {len(read) + 1}:" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_what_is_no_gzip_is_reported() -> None:
+    for content, message in (
         (gzip.compress(noise(100))[:20] + b"\xff" * 40, "line 1: reading failed: Error -3 while "),
         (gzip.compress(b"a\n")[:-8] + bytes(8), "line 2: reading failed: CRC check failed"),
-    ],
-    ids=["damaged", "another checksum"],
-)
-def test_what_is_no_gzip_is_reported(content: bytes, message: str) -> None:
-    assert message_of(content, "input.gz").startswith(f"input.gz, {message}")
-
-
-# Bytes, for progress
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"a\n", b"\xef\xbb\xbfa\r\n\n \xc3\xa9 \nlast", b"\n\n\n"],
-    ids=["empty", "a line", "no last line end", "blank lines"],
-)
-def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: bytes) -> None:
-    for name, stored in (("input.txt", content), ("input.txt.gz", gzip.compress(content))):
-        path = tmp_path / name
-        path.write_bytes(stored)
-        counts: list[int] = []
-        with Source(path) as source:
-            n_lines = len(list(source.lines(counts.append)[0]))
-        assert sum(counts) == Source(path).size == len(stored)
-        assert len(counts) >= n_lines
+    ):
+        with pytest.raises(InputError, match=f"^input.gz, {message}"):
+            lines_of(content, "input.gz")
 
 
 # Standard input
 
 
-def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin = StandardInput(b"a b\n\xc3\xa9\n")
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_dash_is_standard_input_which_stays_open(
+    compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(compress(b"a b\n\xc3\xa9\n"))))
     monkeypatch.setattr("sys.stdin", stdin)
     assert read_sentences("-") == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
+
+
+# Hard-wrapped text
+
+
+def read_paragraphs(path: Path, tokenizer: Tokenizer | None = None) -> list[Record]:
+    settings = TextSettings("text", skip_errors=True, paragraphs=True)
+    with open_records(open_input(path, settings, tokenizer)) as (records, *_):
+        return list(records)
+
+
+def test_lines_until_a_blank_line_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_bytes(b"\n\nThe river\nrose .\n\n\n\xff\nThe\nend .")
+    records = read_paragraphs(path)
+    assert [record.text for record in records] == ["The river rose .", "", "The end ."]
+    assert [record.error is None for record in records] == [True, False, True]
+
+
+def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
+    pytest.importorskip("sentencex")
+    path = tmp_path / "book.txt"
+    path.write_text("\nOne two\nthree. Four\nfive.\n\n\nSix.\n")
+    records = read_paragraphs(path, make_tokenizer("whitespace", "en", split_sentences=True))
+    assert [record.text for record in records] == ["One two three.", "Four five.", "Six."]
+    assert [record.attributes["line"] for record in records] == [1, 1, 6]

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import TINY, run_python
+from commands import run_python
+from strategies import make_language_model, small_architecture
 from table_files import NAMES, write_table
 
 COUNT_OPENINGS = """
@@ -37,24 +38,16 @@ def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Path("a.gz").write_bytes(gzip.compress(b"a b\nc\n"))
     for name in NAMES:
         write_table(f"a.{name}", [{"id": number, "text": "a b"} for number in range(3)])
-    model = tmp_path / "model"
-    model.mkdir()
-    for file in TINY.iterdir():
-        (model / file.name).write_bytes(file.read_bytes())
-    options = json.loads((TINY / "options.json").read_text())
-    options["training"] = {"tokenizer": "moses:en"}
+    model = make_language_model(small_architecture(), 1, tmp_path).options.parent
+    options = small_architecture() | {"training": {"tokenizer": "moses:en"}}
     (model / "options.json").write_text(json.dumps(options))
     commands = [
-        ("a.txt", "text.hdf5"),
-        ("a.gz", "gz.hdf5"),
-        ("a.csv", "csv.parquet"),
-        ("a.csv", "kept.parquet", "--rows", "tokens", "--keep-columns", "all"),
-        ("a.jsonl", "jsonl.hdf5"),
-        ("a.json", "json.hdf5"),
-        ("a.parquet", "parquet.parquet", "--keep-columns", "all"),
-        ("a.txt", "moses.hdf5", "--tokenizer", "moses"),
+        *("a.txt text.hdf5", "a.gz gz.hdf5", "a.csv csv.parquet", "a.jsonl jsonl.hdf5"),
+        *("a.json json.hdf5", "a.parquet parquet.parquet --keep-columns all"),
+        "a.csv kept.parquet --rows tokens --keep-columns all",
+        "a.txt moses.hdf5 --tokenizer moses",
     ]
-    arguments = json.dumps([[*command, "--model", str(model)] for command in commands])
+    arguments = json.dumps([[*command.split(), "--model", str(model)] for command in commands])
     result = run_python("-c", COUNT_OPENINGS, arguments)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [1] * len(commands)

@@ -23,6 +23,15 @@ def pipe(should_stop: Callable[[], bool] = lambda: False) -> Iterator[tuple[Pipe
         yield file, writing
 
 
+@contextmanager
+def background(function: Callable[..., object], *arguments: object) -> Iterator[None]:
+    """Call a function in a thread."""
+    thread = threading.Thread(target=function, args=arguments)
+    thread.start()
+    yield
+    thread.join()
+
+
 def write_slowly(descriptor: int, content: bytes, size: int) -> None:
     for start in range(0, len(content), size):
         os.write(descriptor, content[start : start + size])
@@ -33,12 +42,9 @@ def write_slowly(descriptor: int, content: bytes, size: int) -> None:
 @pytest.mark.parametrize("is_blocking", [True, False])
 def test_all_lines_are_read_however_they_come(is_blocking: bool) -> None:
     content = b"".join(b"line %d\n" % number for number in range(200)) + b"the last"
-    with pipe() as (file, writing):
+    with pipe() as (file, writing), background(write_slowly, writing, content, 37):
         os.set_blocking(file.fileno(), is_blocking)
-        writer = threading.Thread(target=write_slowly, args=(writing, content, 37))
-        writer.start()
         assert b"".join(file) == content
-        writer.join()
 
 
 def test_a_line_that_is_not_there_is_not_waited_for() -> None:
@@ -55,13 +61,10 @@ def test_a_line_that_is_not_there_is_not_waited_for() -> None:
 
 
 def test_a_slow_writer_is_not_waited_for_again_and_again() -> None:
-    with pipe() as (file, writing):
-        writer = threading.Thread(target=write_slowly, args=(writing, b"a\n" * 100, 2))
-        writer.start()
+    with pipe() as (file, writing), background(write_slowly, writing, b"a\n" * 100, 2):
         answers = [file.has_line() for line in file]
-        assert answers.count(False) >= 2
-        assert len(answers) == 100
-        writer.join()
+    assert answers.count(False) >= 2
+    assert len(answers) == 100
 
 
 def test_a_reader_that_waits_can_be_stopped() -> None:
@@ -106,11 +109,8 @@ def fifo(tmp_path: Path) -> Path:
 
 def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
     Source(fifo).check()
-    writer = threading.Thread(target=fifo.write_bytes, args=(b"a\nb\n",))
-    writer.start()
-    with Source(fifo) as source:
+    with background(fifo.write_bytes, b"a\nb\n"), Source(fifo) as source:
         assert list(source.lines()[0]) == ["a", "b"]
-    writer.join()
 
 
 def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
@@ -119,25 +119,19 @@ def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
 
 
 def test_a_pipe_of_compressed_data_is_refused(fifo: Path) -> None:
-    writer = threading.Thread(target=fifo.write_bytes, args=(gzip.compress(b"a\n"),))
-    writer.start()
-    with Source(fifo) as source, pytest.raises(InputError) as caught:
+    write = background(fifo.write_bytes, gzip.compress(b"a\n"))
+    with write, Source(fifo) as source, pytest.raises(InputError) as caught:
         next(source.lines()[0])
-    writer.join()
     assert str(caught.value) == (
         f"{fifo}: gzip data, not UTF-8 text. Pipe in `zcat FILE`, or name the file."
     )
 
 
 def test_lines_that_end_in_cr_come_from_a_pipe() -> None:
-    reading, writing = os.pipe()
-    with Pipe(reading, lambda: False) as file:
+    with pipe() as (file, writing):
         os.write(writing, b">a\rMK\n>b\r")
         reader = LineReader("-", file, splits_at_cr=True)
-        assert [reader.next_line(), reader.is_ready(), reader.next_line()] == [
-            b">a\r",
-            True,
-            b"MK\n",
-        ]
+        assert (reader.next_line(), reader.is_ready()) == (b">a\r", True)
+        assert reader.next_line() == b"MK\n"
         os.close(writing)
         assert list(reader.lines()) == [">b"]
