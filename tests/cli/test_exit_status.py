@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[int, str]] = {
     "--format xlsx": (2, "'xlsx' is not one of"),
     "--shard 0/3": (2, "shard '0/3'"),
     "--batch-tokens 0": (2, "expected a whole number of at least 1, found"),
-    "--top 0": (2, "expected a whole number|unexpected extra argument"),
+    "--top 0": (2, "expected a whole number|unexpected 0: "),
     # Wrong combinations, with other options or with the input
     "--gamma 2": (2, "--gamma requires --mix"),
     "--mix 1,2,3 --layers all": (2, "choose one of --mix and --layers"),
