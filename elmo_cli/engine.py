@@ -1,8 +1,7 @@
 """A loaded model that turns windows of sentences into activations, or into anything else.
 
-Every command that computes has an `Engine`, with the one loop over windows. Equal sentences are
-computed once. A batch that does not fit into memory is computed in halves, in the end on the CPU.
-An engine can be pickled and deep-copied.
+`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch that does not
+fit into memory is computed in halves, in the end on the CPU. An engine can be pickled and copied.
 """
 
 import hashlib

@@ -16,6 +16,7 @@ from elmo_cli import (
     LanguageModel,
     average_vectors,
     batch_to_ids,
+    find_occurrence,
     measure_change,
     measure_perplexity,
     measure_surprisal,
@@ -28,8 +29,10 @@ from elmo_cli import (
     read_occurrences,
     read_targets,
     sample_sentences,
+    similarities,
     substitute_words,
     tokenize,
+    word_neighbours,
     write_occurrences,
 )
 from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, option_names
@@ -126,6 +129,14 @@ def no_ids() -> Values:
     return {"lists": [["a"]], "None": None}
 
 
+def no_function() -> Values:
+    return {"number": 3, "string": "print"}
+
+
+def no_pairs() -> Values:
+    return {"None": None, "number": 3, "numbers": [(1, 2)], "strings": [("a", "b")], "flat": [1]}
+
+
 WORDS = {"cat": "cat"}
 CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any]]] = {
     "text: tokenize": (not_a_string, lambda m, x: tokenize(x)),
@@ -142,6 +153,22 @@ CALLS: dict[str, tuple[Callable[[], Values], Callable[[Models, Any], Any]]] = {
         not_a_string,
         lambda m, x: m.embedder.embed_file(x, m.new(".hdf5")),
     ),
+    "output_file_path: embed_file": (not_a_string, lambda m, x: m.embedder.embed_file(m.text, x)),
+    "on_progress: embed_file": (
+        no_function,
+        lambda m, x: m.embedder.embed_file(m.text, m.new(".hdf5"), on_progress=x),
+    ),
+    "word: find_occurrence": (not_a_string, lambda m, x: find_occurrence("a cat", x)),
+    "pairs: similarities": (no_pairs, lambda m, x: similarities(m.embedder, x)),
+    "queries: word_neighbours": (
+        no_pairs,
+        lambda m, x: word_neighbours(m.embedder, open_activations(m.vectors), x),
+    ),
+    "embedder: similarities": (no_mapping, lambda m, x: similarities(x, [])),
+    "embedder: average_vectors": (no_mapping, lambda m, x: average_vectors(x, [["a"]])),
+    "model: perplexity": (no_mapping, lambda m, x: measure_perplexity(x, ["a"])),
+    "model: surprisal": (no_mapping, lambda m, x: measure_surprisal(m.embedder, ["a"])),
+    "model: predict_words": (no_mapping, lambda m, x: predict_words(m.embedder, ["a"])),
     "path: open_activations": (not_a_string, lambda m, x: open_activations(x)),
     "path: open_occurrences": (not_a_string, lambda m, x: open_occurrences(x)),
     "path: read_occurrences": (not_a_string, lambda m, x: read_occurrences(x, m.vectors)),
@@ -284,7 +311,7 @@ def test_one_argument_is_a_model(kind: Any, models: Models, monkeypatch: Any) ->
         if isinstance(model, (ElmoEmbedder, LanguageModel)):
             assert model.files.name == str(name)
             assert repr(model).startswith(f"{kind.__name__}(model={str(name)!r}, state='zero', ")
-    with pytest.raises(ModelError, match=r"^orignal: no such model\. Did you mean original\?"):
+    with pytest.raises(ModelError, match=r"^orignal: no such model\. Did you mean 'original'\?"):
         kind("orignal")
     with pytest.raises(InputError, match=r"^model: expected a name or a path, found 3\.$"):
         kind(3)

@@ -458,7 +458,7 @@ def test_on_progress_gets_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_pat
 def test_embed_file_rejects_other_sources(
     tiny: ElmoEmbedder, tmp_path: Path, source: Any, description: str, input_format: str | None
 ) -> None:
-    message = f"^the input: expected a path or a file that is open as text, found {description}.$"
+    message = f"^the input: expected a path or an open text file, found {description}.$"
     with pytest.raises(InputError, match=message):
         tiny.embed_file(source, tmp_path / "out", input_format=input_format)
     assert not list(tmp_path.iterdir())

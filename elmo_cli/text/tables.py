@@ -1,11 +1,7 @@
 """Parsers of tables: CSV, TSV, JSON arrays and Parquet.
 
-csv, tsv    a header that shows the delimiter, then one row per record; rows of empty cells are
-            skipped; quotes as in Python's csv
-json        an array of objects, which is read as a whole; each is one row
-parquet     the rows of a file, or of a stretch of it, read in batches
-
-A row has a text or a list of tokens, and optionally an id. `TextSettings` names the columns.
+A row has a text or a list of tokens, and optionally an id. `TextSettings` names the columns. CSV
+and TSV have a header, which shows the delimiter. JSON is read as a whole, and Parquet in batches.
 """
 
 import csv
