@@ -101,7 +101,7 @@ def test_missing_models_of_the_hub_are_reported(site: Site, saved: dict[str, byt
         ElmoEmbedder.from_pretrained("mini", "main")
     with pytest.raises(ModelError, match=r"^/gone: no such model folder or zip file$"):
         ElmoEmbedder.from_pretrained("/gone")
-    with pytest.raises(ModelError, match=r"^mni: no such model\. Did you mean mini\?"):
+    with pytest.raises(ModelError, match=r"^mni: no such model\. Did you mean 'mini'\?"):
         ElmoEmbedder.from_pretrained("mni")
 
 

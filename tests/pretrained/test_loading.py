@@ -71,8 +71,11 @@ def test_the_environment_names_another_default(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("orignal", r"orignal: no such model\. Did you mean original\?.* mini, small.*"),
-        ("nlpl-209", r"nlpl-209: no such model\. Did you mean nlpl-209-english\?.* mini, small.*"),
+        ("orignal", r"orignal: no such model\. Did you mean 'original'\?.* mini, small.*"),
+        (
+            "nlpl-209",
+            r"nlpl-209: no such model\. Did you mean 'nlpl-209-english'\?.* mini, small.*",
+        ),
         ("", "the name of the model is empty. Give a name, a folder or a zip file."),
         ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
         *(

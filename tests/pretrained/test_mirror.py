@@ -197,7 +197,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         elmo("download", "mini", "--from", TINY),
         "mini: the model is bundled with elmo-cli. Import is unnecessary.",
     )
-    assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+    assert "Did you mean 'original'?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
 def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
