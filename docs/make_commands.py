@@ -65,7 +65,7 @@ def read_examples() -> dict[str, str]:
 
 def _index() -> str:
     """Return a table of the commands, group by group."""
-    rows = ["| command | |", "|---|---|"]
+    rows = ["| command | description |", "|---|---|"]
     for heading, commands in COMMAND_GROUPS.items():
         rows.append(f"| **{heading}** | |")
         rows += [f"| [`{name}`](#elmo-{name}) | {text} |" for name, (_, text) in commands.items()]
