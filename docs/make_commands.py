@@ -115,7 +115,7 @@ def _options_section(beginning: str, command: click.Command, name: str) -> str:
     if "Other options" in groups:
         groups["Other options"] = groups.pop("Other options")
     for heading, rows in groups.items():
-        parts.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
+        parts.append("\n".join([f"| {heading} | description |", "|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"
 
 

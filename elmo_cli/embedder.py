@@ -57,8 +57,8 @@ class ElmoEmbedder:
     """Embedder of sentences with one model, with the methods of AllenNLP's `ElmoEmbedder`.
 
         embedder = ElmoEmbedder("original")  # without a name: the bundled model
-        embedder.encode("We sat on the bank.")  # one vector per text, float32, shape (1024,)
-        embedder.embed_sentence(["We", "sat", "."])  # all layers, float32, shape (3, 3, 1024)
+        embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
+        embedder.embed_sentence(["We", "sat", "."])  # all layers: (3, 3, 1024)
 
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """

@@ -86,10 +86,11 @@ class Option(click.Option):
         return super().get_error_hint(ctx) if ctx is None else f"'{self._shown(ctx)}'"
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the names and the help of the option, without its aliases."""
+        """Return the names and the help of the option, without its aliases and "at least 1"."""
         shown = copy(self)
         shown.opts = [name for name in self.opts if name not in self.aliases]
-        return click.Option.get_help_record(shown, ctx)
+        record = click.Option.get_help_record(shown, ctx)
+        return record and (record[0], re.sub(r"; x>=1(?=])|\s*\[x>=1]", "", record[1]))
 
     def _fulfilled(self, ctx: click.Context, conditions: str) -> Iterator[str]:
         """Yield the conditions that the command line fulfils, as messages show them."""
@@ -142,8 +143,7 @@ def is_set(*names: str) -> bool:
 class Command(click.Command):
     """Command that checks its options, and shows them by their headings.
 
-    Each long name of an option has a variable of the environment: `elmo embed --layers`,
-    ELMO_EMBED_LAYERS.
+    Each long name of an option has a variable: ELMO_EMBED_LAYERS for `elmo embed --layers`.
     """
 
     allow_extra_args = True  # `parse_args` explains them.

@@ -72,8 +72,7 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        forms = '"SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
-        raise click.UsageError(f"give WORD {forms}")
+        raise click.UsageError('give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE')
 
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
