@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, StoppedError, class_of, first_line, kind_of
+from elmo_cli.errors import InputError, StoppedError, class_of, first_line, ignore, kind_of
 from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Source:
         file.seek(start)
         return line
 
-    def open(self, should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:
+    def open(self, should_stop: Callable[[], bool] = ignore) -> BinaryIO:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
             is_dash = self.path == STANDARD_INPUT
@@ -217,10 +217,10 @@ class Source:
 
     def lines(
         self,
-        on_bytes: Callable[[int], object] = lambda count: None,
+        on_bytes: Callable[[int], object] = ignore,
         *,
         skip_errors: bool = False,
-        should_stop: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = ignore,
         splits_at_cr: bool = False,
         keep_ends: bool = False,
     ) -> tuple[Iterator[str], Callable[[], bool]]:
@@ -293,7 +293,7 @@ class LineReader:
 
     def lines(
         self,
-        on_bytes: Callable[[int], object] = lambda count: None,
+        on_bytes: Callable[[int], object] = ignore,
         skip_errors: bool = False,
         keep_ends: bool = False,
     ) -> Iterator[str]:
