@@ -247,8 +247,8 @@ def read_pair_table(
             return columns, error
 
     option = "--text-column NAME1,NAME2"
-    columns = {"text_column": names[0], "text_option": option, "keep_columns": ALL_COLUMNS}
-    yield from _parsed_rows(path, replace(settings, **columns), tokenizer, parse)
+    settings = replace(settings, text_column=names[0], text_option=option, keep_columns=ALL_COLUMNS)
+    yield from _parsed_rows(path, settings, tokenizer, parse)
 
 
 def _parsed_rows(

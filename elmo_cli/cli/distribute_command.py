@@ -149,7 +149,7 @@ def distribute(
     loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
-    plan = open_plan(parts, inputs, settings, part_mb=part_size)
+    plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     run, device = partial(run_parts, parts, plan, settings, workers), str(model_settings.device)
     with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
         show = messages.part_lines(folder) if bar.disable else partial(messages.show_parts, bar)
