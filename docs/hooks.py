@@ -9,6 +9,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
+TABLE = re.compile(r"^```text\n[^`]*\t[^`]*^```$", re.M)
+"""Output with tabs."""
 CODE = re.compile(r"<code[^>]*>.*?</code>", re.S)
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)(?![^<]*>)")
 LANGUAGES = {
@@ -69,7 +72,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links of a page of docs/ lead to the pages of files outside docs/."""
     is_added = page.file.generated_by is not None
-    return markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+    markdown = markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+    return TABLE.sub(lambda table: aligned(table[0]), markdown)
+
+
+def aligned(text: str) -> str:
+    """Return lines whose columns have spaces in place of tabs, which Markdown would not align."""
+    rows = [line.split("\t") for line in text.split("\n")]
+    cells = [cells for cells in rows if len(cells) > 1]
+    widths = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
+    lines = (zip(row, widths if len(row) > 1 else [0], strict=False) for row in rows)
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in line).rstrip() for line in lines
+    )
 
 
 def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:

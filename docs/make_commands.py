@@ -65,7 +65,7 @@ def read_examples() -> dict[str, str]:
 
 def _index() -> str:
     """Return a table of the commands, group by group."""
-    rows = ["| command | |", "|---|---|"]
+    rows = ["| command | description |", "|---|---|"]
     for heading, commands in COMMAND_GROUPS.items():
         rows.append(f"| **{heading}** | |")
         rows += [f"| [`{name}`](#elmo-{name}) | {text} |" for name, (_, text) in commands.items()]
@@ -115,7 +115,7 @@ def _options_section(beginning: str, command: click.Command, name: str) -> str:
     if "Other options" in groups:
         groups["Other options"] = groups.pop("Other options")
     for heading, rows in groups.items():
-        parts.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
+        parts.append("\n".join([f"| {heading} | description |", "|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -114,10 +114,8 @@ class Elmo(nn.Module):
     def reload_weights(self) -> None:
         """Let the next call compute with the present weights of `bilm`.
 
-        Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
-        noticed without it. Call it after a change that torch does not count: in place through
-        `weight.data`, as in `weight.data.add_()`, or through NumPy. With `vocab_to_cache`, call it
-        after all changes except `load_state_dict`.
+        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`. With
+        `vocab_to_cache`, all changes except `load_state_dict` need it.
         """
         self._runner.reload_weights()
         if self.token_table is not None:

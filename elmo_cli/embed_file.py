@@ -73,6 +73,8 @@ def embed_file(
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     check_not_read(plan.output, engine.files.paths)
     on_progress, should_stop = on_progress or errors.ignore, should_stop or errors.ignore
+    for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
+        errors.check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:

@@ -56,6 +56,10 @@ Array = NDArray[np.float32]
 class ElmoEmbedder:
     """Embedder of sentences with one model, with the methods of AllenNLP's `ElmoEmbedder`.
 
+        embedder = ElmoEmbedder("original")  # without a name: the bundled model
+        embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
+        embedder.embed_sentence(["We", "sat", "."])  # all layers: (3, 3, 1024)
+
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
 
@@ -118,6 +122,9 @@ class ElmoEmbedder:
                 the hub.
             revision: Branch, tag or commit of a model of the hub. None is `main`.
             options: Keyword arguments of the constructor.
+
+        Returns:
+            An embedder with this model.
 
         Raises:
             ElmoError: See the constructor.
@@ -198,9 +205,8 @@ class ElmoEmbedder:
         """Readable biLM. Changes of its weights take effect with the next call of a method.
 
         Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
-        noticed. Call `reload_weights` after a change that torch does not count: in place through
-        `weight.data`, as in `weight.data.add_()`, through NumPy, or by an optimizer with
-        `fused=True`.
+        noticed. Call `reload_weights` after a change that torch does not count: by
+        `weight.data.add_()`, through NumPy, or by an optimizer with `fused=True`.
         """
         # The fast biLM keeps no copy, so that it is read from its files again.
         with torch.inference_mode(False):  # Tensors of inference mode have no counter of changes.
@@ -209,10 +215,7 @@ class ElmoEmbedder:
         return bilm
 
     def reload_weights(self) -> None:
-        """Let the next call of a method compute with the present weights of `elmo_bilm`.
-
-        Only changes that torch does not count need it; see `elmo_bilm`.
-        """
+        """Notice changes of the weights of `elmo_bilm` that torch does not count; see there."""
         self._copied = WeightsVersion()
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
@@ -233,11 +236,19 @@ class ElmoEmbedder:
         return torch.from_numpy(activations).to(device), torch.from_numpy(mask).to(device)
 
     def embed_sentence(self, sentence: Sentence) -> Array:
-        """Embed one sentence: float32, shape (L, T, W)."""
+        """Embed one sentence, a list of tokens.
+
+        Returns:
+            The layers of each token, float32, shape (L, T, W).
+        """
         return self.embed_batch([check_sentence(sentence)])[0]
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
-        """Embed sentences: float32, shape (L, T, W) each."""
+        """Embed sentences together, each a list of tokens.
+
+        Returns:
+            One array per sentence, float32, shape (L, T, W).
+        """
         window, engine = list(check_sentences(batch, "batch")), self.engine
         return list(map(result_or_raise, engine.embed_window(window, self._selection(engine))))
 
@@ -288,7 +299,7 @@ class ElmoEmbedder:
         engine: Engine, layers: Layers = "all", mix: Sequence[float] | None = None, *choices: Any
     ) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
-        numbers = None if mix is None else tuple(mix)
+        numbers = None if mix is None else tuple(check_batch(mix, "mix"))
         return Selection(layers_text(layers), numbers, *choices).for_model(engine.options.n_layers)
 
     def encode(
@@ -407,12 +418,10 @@ class ElmoEmbedder:
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
                 None goes by the content and the suffix.
-            tokenizer: Tokenizer of text: `whitespace`, `moses`, `spacy` or `residues`. None is
-                the tokenizer that the model was trained with if it names one, else `moses` for a
-                table and `whitespace` for any other input.
+            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the tokenizer of the
+                model's training, else `moses` for a table and `whitespace` for other inputs.
             language: Code of the language of the text. None is the language of the model.
-            split_sentences: Compute each sentence by itself. The sentences of a text file are
-                records of their own, and a row of a table remains one record.
+            split_sentences: Compute each sentence by itself; in a table, as a part of its row.
             paragraphs: Join the lines of a text until a blank line.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty
@@ -463,7 +472,7 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        numbers = None if mix is None else tuple(mix)
+        numbers = None if mix is None else tuple(check_batch(mix, "mix"))
         selection = Selection(layers_text(output_format), numbers, gamma, pooling, normalize)
         flags = forget_sentences, use_sentence_keys, overwrite
         written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)

@@ -1,8 +1,7 @@
 """A loaded model that turns windows of sentences into activations, or into anything else.
 
-Every command that computes has an `Engine`, with the one loop over windows. Equal sentences are
-computed once. A batch that does not fit into memory is computed in halves, in the end on the CPU.
-An engine can be pickled and deep-copied.
+`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch that does not
+fit into memory is computed in halves, in the end on the CPU. An engine can be pickled and copied.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ComputationError, check_at_least, utf8_name
+from elmo_cli.errors import ComputationError, check_at_least, ignore, utf8_name
 from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types
@@ -111,7 +110,7 @@ class Engine:
         *,
         sentence_of: Callable[[_Item], Sentence],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        ends_window: Callable[[_Item], bool] = lambda item: False,
+        ends_window: Callable[[_Item], bool] = ignore,
     ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
         """Split a stream into windows of `WINDOW_BATCHES` batches, and compute one after the other.
 
@@ -122,7 +121,7 @@ class Engine:
         check_at_least("batch_size", batch_size, 1)
         n_tokens = n_sentences = WINDOW_BATCHES * self.batch_tokens
         if self.state == "carry":
-            n_tokens, n_sentences, ends_window = sys.maxsize, batch_size, lambda item: False
+            n_tokens, n_sentences, ends_window = sys.maxsize, batch_size, ignore
         windows = split_by_size(
             items,
             n_tokens,

@@ -1,9 +1,8 @@
 """Errors that a user can cause, one class per kind of problem.
 
 The message of each is one line that names the thing, the problem and the remedy. The command line
-prints this line and exits with status 1, or 2 for a `SettingsError`. Python shows it with arguments
-in place of options: `overwrite=True` for `--overwrite`. The functions at the end format values for
-messages.
+prints it and exits with status 1, or 2 for a `SettingsError`. Python shows it with arguments in
+place of options: `overwrite=True` for `--overwrite`.
 """
 
 import os

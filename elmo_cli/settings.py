@@ -1,20 +1,18 @@
 """Settings of a run: which model, which text, which layers, which output.
 
 Each dataclass is the one place where its options are declared, with their choices, defaults and
-checks. The command line builds them from its options, `ElmoEmbedder` from its keyword arguments,
-and output files record them as attributes. Importing this module loads neither
-torch nor numpy, so that `elmo embed --help` is fast.
+checks. Importing this module loads neither torch nor numpy, so that `elmo embed --help` is fast.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
-from elmo_cli.errors import SettingsError, check_at_least, check_choice, shown
+from elmo_cli.errors import SettingsError, check_at_least, check_choice, check_type, shown
 from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
 from elmo_cli.text.records import ALL_COLUMNS as ALL_COLUMNS
@@ -171,6 +169,7 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
 
 def layers_text(layers: Layers) -> str:
     """Return a choice of layers as text: `0,2` for [0, 2]."""
+    check_type("layers", layers, (str, int, Iterable), "a name or numbers")
     listed = [layers] if isinstance(layers, (str, int)) else layers
     return ",".join(str(layer).strip() for layer in listed)
 
@@ -233,6 +232,7 @@ def plan_file(
     state: InitialState | None = None,
 ) -> FilePlan:
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
+    check_type("output_file_path", output, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
         problem = "carried states need all lines in their order. Remove --shard."
         raise SettingsError(f"--shard requires --state zero or warm: {problem}")

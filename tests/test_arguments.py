@@ -59,6 +59,7 @@ NO_BATCH_OR_TEXT = [None, 3, TABLE, {"a"}, {"a": ["b"]}, np.zeros((2, 2)), [["a"
 NO_BATCH = ["the cat", *NO_BATCH_OR_TEXT]
 NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
 NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
+NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 CALLS = [
     ("text", NOT_A_STRING, "tokenize(x)"),
@@ -66,6 +67,16 @@ CALLS = [
     ("the input", NOT_A_STRING, "read_targets(x)"),
     ("the input", NOT_A_STRING, "write_occurrences(embedder, x, 'new.jsonl', {'cat': 'cat'})"),
     ("the input", NOT_A_STRING, "embedder.embed_file(x, 'new.hdf5')"),
+    ("output_file_path", NOT_A_STRING, "embedder.embed_file(text, x)"),
+    ("on_progress", [3, "print"], "embedder.embed_file(text, 'new.hdf5', on_progress=x)"),
+    ("word", NOT_A_STRING, "find_occurrence('a cat', x)"),
+    ("pairs", NO_PAIRS, "list(similarities(embedder, x))"),
+    ("queries", NO_PAIRS, "word_neighbours(embedder, open_activations(vectors), x)"),
+    ("embedder", NO_MAPPING, "list(similarities(x, []))"),
+    ("embedder", NO_MAPPING, "average_vectors(x, [['a']])"),
+    ("model", NO_MAPPING, "measure_perplexity(x, ['a'])"),
+    ("model", NO_MAPPING, "list(measure_surprisal(x, ['a']))"),
+    ("model", NO_MAPPING, "predict_words(x, ['a'])"),
     ("path", NOT_A_STRING, "open_activations(x)"),
     ("path", NOT_A_STRING, "open_occurrences(x)"),
     ("path", NOT_A_STRING, "read_occurrences(x, vectors)"),
@@ -190,7 +201,7 @@ def test_one_argument_is_a_model(kind: Any, models: Models) -> None:
         if isinstance(model, (ElmoEmbedder, LanguageModel)):
             assert model.files.name == str(name)
             assert repr(model).startswith(f"{kind.__name__}(model={str(name)!r}, state='zero', ")
-    with pytest.raises(ModelError, match=r"^orignal: no such model\. Did you mean original\?"):
+    with pytest.raises(ModelError, match=r"^orignal: no such model\. Did you mean 'original'\?"):
         kind("orignal")
     with pytest.raises(InputError, match=r"^model: expected a name or a path, found 3\.$"):
         kind(3)

@@ -106,7 +106,7 @@ OR_MODEL = "Give either options_file and weight_file, or model, or none of them.
         ("tiny.embed_file(StringIO('a'), 'x', dtype='float64')", "dtype 'float64': expected float"),
         (
             "tiny.embed_file(BytesIO(b'a'), 'x')",
-            "the input: expected a path or a file that is open as text, found a binary file.",
+            "the input: expected a path or an open text file, found a binary file.",
         ),
         (
             "tiny.embed_file(['s.txt'], 'x')",

@@ -4,10 +4,8 @@
     prt    1 / cosine of the means of the old and the new occurrences
     jsd    Jensen-Shannon divergence, in nats, of the old and the new occurrences over clusters
 
-Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt. The
-clusters follow Giulianelli et al. (2020): k-means with the number of clusters that has the best
-silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too many clusters or
-does not converge.
+Kutuzov and Giulianelli (2020) describe apd and prt. The clusters follow Giulianelli et al. (2020):
+k-means with the best silhouette.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,13 +75,14 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
-        words: The word of each target form; in npz, these words. None is all target words
-            of the files.
-        layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
-            but the token layer.
+        words: Word of each form, from `read_targets`. None is all target words of the files.
+        layers: As in `neighbours`.
         match: `form` or `lemma`: the `match` that `elmo usages` made the files with. None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last call.
+
+    Returns:
+        The vectors of the occurrences of each word in `old` and in `new`, shape (n, W).
 
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.

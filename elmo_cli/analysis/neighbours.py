@@ -13,10 +13,11 @@ from torch import Tensor
 from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, SettingsError, ignore
+from elmo_cli.errors import InputError, SettingsError, check_type, ignore
 from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers, Selection, layers_text
+from elmo_cli.text.records import check_batch
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
@@ -36,12 +37,19 @@ class Similarity:
 
 
 def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
-    """Return the cosines of pairs of occurrences: one `Similarity` per pair.
+    """Compare the vectors of pairs of occurrences.
 
     Args:
         embedder: Model. It embeds all sentences together.
         pairs: Two occurrences each, from `find_occurrence`.
+
+    Returns:
+        The cosines of each pair, for each layer and for their average.
     """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    for index, pair in enumerate(check_batch(pairs, "pairs")):
+        for each in check_batch(pair, f"pairs[{index}]"):
+            check_type(f"pairs[{index}]", each, Occurrence, "two results of find_occurrence")
     embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
     results = []
     for (first, second), one, other in zip(pairs, embedded[::2], embedded[1::2], strict=True):
@@ -214,6 +222,9 @@ def word_neighbours(
         InputError: Another model made a file, or as in `neighbours`.
     """
     files = as_files(files)
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    for index, query in enumerate(check_batch(queries, "queries")):
+        check_type(f"queries[{index}]", query, Occurrence, "the result of find_occurrence")
     for source in files.sources:
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:

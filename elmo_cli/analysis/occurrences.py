@@ -74,6 +74,7 @@ def find_occurrence(
         InputError: The word does not occur, or occurs several times and has no number.
     """
     sentence = tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
+    check_type("word", word, str, "a string")
     forms = (word, normalize(word))
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
@@ -227,17 +228,17 @@ def find_word(
     """Find a target word of the files in all its forms, or another word as it is written."""
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
-    others = set[str]()
+    others = set[str]()  # words that may have been meant
     files.check_pooling(pooled=False)
     forms = (word, normalize(word))
     for vectors in files.read(layers):
-        if not by_word and not by_form:
-            others.update(each for each in vectors.words if each[:1].lower() == word[:1].lower())
         for index, own_word in enumerate(vectors.words):
             if own_word == word:
                 by_word.append(_embedded(vectors, index))
             elif vectors.record.tokens[vectors.positions[index]] in forms:
                 by_form.append(_embedded(vectors, index))
+            elif own_word[:1].lower() == word[:1].lower():
+                others.add(own_word)
     if not (found := by_word or by_form):
         advice = did_you_mean(word, others)
         if "," in word:

@@ -34,15 +34,6 @@ SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 _POINTS: Final = "points-"  # beginning of the SVG id of a group of points
 _BARS: Final = "bars-"  # beginning of the SVG id of a bar
 _SVG: Final = "http://www.w3.org/2000/svg"
-_PAGE: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<style>svg {{ width: 100%; height: auto; }}</style>
-{svg}
-</html>
-"""
 _STYLE: Final[Any] = {
     **dict.fromkeys(("axes.spines.right", "axes.spines.top"), False),
     "axes.titlelocation": "left",
@@ -146,7 +137,8 @@ def open_drawing(path: str | Path, title: str, width: float, height: float) -> I
                 svg = drawing.svg()
                 if suffix == ".html":
                     inline = svg[svg.index(b"<svg") :].decode()
-                    svg = _PAGE.format(title=html.escape(printable(title)), svg=inline).encode()
+                    page = Path(__file__).with_name("figure.html").read_text(encoding="utf-8")
+                    svg = page.format(title=html.escape(printable(title)), svg=inline).encode()
                 file.write(svg)
 
 

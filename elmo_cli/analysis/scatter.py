@@ -44,8 +44,6 @@ def plot_occurrences(
 ) -> Picture:
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
-    Equal occurrences always give equal files.
-
     Args:
         files: Files of `open_occurrences` or `open_activations`. Each has a colour.
         word: Target word of the files, with all its forms, or any other word as it is written.
@@ -53,10 +51,12 @@ def plot_occurrences(
             HTML the tooltip of each point is its sentence.
         method: `pca`, whose axes have the largest variance, or `tsne`.
         clusters: Number of clusters of k-means. With it, clusters have colours instead of files.
-        layers: Numbers separated by commas of the layers whose mean is drawn. None is all layers
-            but the token layer.
+        layers: As in `neighbours`.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
+
+    Returns:
+        The number of occurrences, how many were drawn, and what the axes show.
 
     Raises:
         InputError: The word has too few occurrences, or a file has no vectors of its tokens.

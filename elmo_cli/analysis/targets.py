@@ -43,7 +43,7 @@ def read_targets(
     Returns:
         The word of each form. A word is a form of itself.
     """
-    source = Source(path)
+    source = Source(path, "Give the name of a file with one word per line, or - to pipe them.")
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     if is_table and input_format is None and column is None and file_format.delimiter is not None:

@@ -20,7 +20,7 @@ from elmo_cli.analysis import targets
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, SettingsError, check_choice
+from elmo_cli.errors import InputError, SettingsError, check_choice, check_type
 from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, RecordFilter
 from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
 from elmo_cli.settings import (
@@ -43,10 +43,7 @@ DEFAULT_LAYERS: Final = "top"
 
 
 class _NpzUsagesWriter(FormatWriter):
-    """Writer for one array per word: (n, W), or (n, L, W) for several layers.
-
-    The pipelines of SemEval-2020, task 1, read this form. The arrays are in memory until the end.
-    """
+    """Writer for one array per word, (n, W) or (n, L, W), in memory until the end."""
 
     def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -225,11 +222,14 @@ def write_occurrences(
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.
 
+    Returns:
+        The number of occurrences of each word, and a summary of the run.
+
     Raises:
-        InputError: No target word occurs, so that no output is written, or the input cannot be
-            read.
+        InputError: No target word occurs, or the input cannot be read.
         ElmoError: The output cannot be written.
     """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     targets.check_words(words)
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
     text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)

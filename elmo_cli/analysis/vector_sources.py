@@ -1,12 +1,11 @@
 """Sources of vectors: open files with the vectors of words in their sentences, of three kinds.
 
-    activations    HDF5 or a folder of parts, with the vectors of all tokens, of target words or of
-                   pooled sentences
+    activations    HDF5 or a folder of parts: vectors of all tokens, of target words or pooled
     tables         JSON lines and Parquet of `elmo usages`: `COLUMNS` and vectors
     npz            one matrix per target word, without sentences, of `elmo usages` or others
 
-The mean of several layers is one vector. It excludes the token layer, which finds words of similar
-spelling first, unless the file has no other layer.
+The mean of several layers excludes the token layer, which finds words of similar spelling first,
+unless the file has no other layer.
 """
 
 import json

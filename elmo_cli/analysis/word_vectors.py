@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputNameError, SettingsError, counted, ignore
+from elmo_cli.errors import InputError, OutputNameError, SettingsError, check_type, counted, ignore
 from elmo_cli.inference.encoder import prepare_token_encoder
 from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
@@ -78,8 +78,7 @@ def write_token_vectors(
 
     Args:
         words_file: Path of the words, one per line; special tokens are not required.
-        output: Path of the vectors. The suffix chooses the format, and the file appears when it
-            is complete.
+        output: Path, whose suffix chooses the format. The file appears when it is complete.
         softmax: Write the output vectors of the softmax. A word outside its vocabulary gets the
             vector of `<UNK>`.
         model: Name, folder or files of a model. None is the default model.
@@ -160,8 +159,7 @@ def write_average_vectors(
         output: As in `write_token_vectors`.
         words_file: Path of the words, one per line, that get a vector, in this order. None is all
             words, the most frequent first.
-        settings: Options for reading the corpus. Without a language of its own, its tokenizer has
-            the language of the model.
+        settings: Options for reading the corpus. Its language is by default the model's.
         averaging: Occurrences and layers. None is `Averaging()`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
@@ -173,6 +171,7 @@ def write_average_vectors(
         InputError: The corpus or the words cannot be read, or no word is frequent enough.
         OutputError: See `write_token_vectors`.
     """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     output = Path(output)
     path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
     sources = [words_file, path, *embedder.files.paths]
@@ -229,9 +228,13 @@ def average_vectors(
         words: Words that get a vector, if they are frequent enough. None is all words.
         layers, min_count, at_most: As in `Averaging`.
 
+    Returns:
+        The words, their counts and their mean vectors.
+
     Raises:
         InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
     """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     Averaging(layers, min_count, at_most)  # Raise an error for numbers that contradict each other.
     engine, n_layers = embedder.engine, embedder.options.n_layers
     lstm_layers = ",".join(map(str, range(1, n_layers)))

@@ -95,7 +95,8 @@ class ElmoGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples, variables, and where the documentation is."""
-        self.epilog = f"{_EPILOG}\n{_documentation()}"
+        text = Path(__file__).with_name("epilog.txt").read_text(encoding="utf-8")
+        self.epilog = text.replace("\\b", "\b") + _documentation()
         super().format_epilog(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -176,23 +177,6 @@ def _documentation() -> str:
     return "Documentation: `elmo help COMMAND`, and `pydoc elmo_cli` for Python."
 
 
-_EPILOG = """\b
-Examples:
-  $ elmo embed sentences.txt vectors.hdf5
-  $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-  $ elmo help embed
-
-\b
-Environment:
-  ELMO_MODEL       Default model.  [default: the bundled model]
-  ELMO_CACHE       Folder for downloaded models.  [default: ~/.cache/elmo-cli]
-  ELMO_MIRROR      URL or folder of a model mirror, which is tried first.
-  ELMO_ALLOW_HTTP  Set to 1 to allow downloads over http.
-  ELMO_COMMAND_OPTION
-                   Any option: ELMO_EMBED_PRECISION sets `elmo embed --precision`.
-"""
-
-
 @click.group(
     "elmo",
     cls=ElmoGroup,
@@ -210,6 +194,5 @@ Environment:
 def main() -> None:
     """Contextual word vectors from ELMo.
 
-    A bundled English model works at once and offline. To use another model, give
-    --model.
+    The bundled English model works offline. To use another model, give --model.
     """

@@ -1,12 +1,9 @@
 """Queries of commands, read in lists that are ready together, and answers, printed as rows or JSON.
 
-Rows are CSV, TSV or JSON lines, for pandas, R, polars and DuckDB. CSV and TSV have a header. A cell
-with a quote, a tab, a comma or a line end is quoted, and quotes are doubled: the default readers of
-pandas (`read_csv`) and R (`read.csv`, `read.delim`) find every row. A missing value is an empty
-cell. An empty text is `""`.
-
-Quoting does not help for `NA`, `null` and `None`: pandas reads all three as missing values, and R
-reads `NA` as missing. `RowWriter.like_missing` counts such texts.
+Rows are CSV, TSV or JSON lines. A cell with a quote, a tab, a comma or a line end is quoted, so
+that pandas (`read_csv`) and R (`read.csv`, `read.delim`) find every row. A missing value is an
+empty cell, and an empty text is `""`. Quoting does not help for `NA`, `null` and `None`, which
+pandas reads as missing: `RowWriter.like_missing` counts them.
 """
 
 import re
@@ -249,8 +246,8 @@ def read_pair_table(
         except InputError as error:
             return columns, error
 
-    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
-    settings = replace(settings, text_option="--text-column NAME1,NAME2")
+    option = "--text-column NAME1,NAME2"
+    settings = replace(settings, text_column=names[0], text_option=option, keep_columns=ALL_COLUMNS)
     yield from _parsed_rows(path, settings, tokenizer, parse)
 
 

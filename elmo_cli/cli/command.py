@@ -1,6 +1,7 @@
 """Classes of commands and options, with conditions, headings in the help, and variables."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass
@@ -85,10 +86,11 @@ class Option(click.Option):
         return super().get_error_hint(ctx) if ctx is None else f"'{self._shown(ctx)}'"
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the names and the help of the option, without its aliases."""
+        """Return the names and the help of the option, without its aliases and "at least 1"."""
         shown = copy(self)
         shown.opts = [name for name in self.opts if name not in self.aliases]
-        return click.Option.get_help_record(shown, ctx)
+        record = click.Option.get_help_record(shown, ctx)
+        return record and (record[0], re.sub(r"; x>=1(?=])|\s*\[x>=1]", "", record[1]))
 
     def _fulfilled(self, ctx: click.Context, conditions: str) -> Iterator[str]:
         """Yield the conditions that the command line fulfils, as messages show them."""
@@ -141,44 +143,66 @@ def is_set(*names: str) -> bool:
 class Command(click.Command):
     """Command that checks its options, and shows them by their headings.
 
-    Each long name of an option has a variable of the environment: `elmo embed --layers`,
-    ELMO_EMBED_LAYERS.
+    Each long name of an option has a variable: ELMO_EMBED_LAYERS for `elmo embed --layers`.
     """
+
+    allow_extra_args = True  # `parse_args` explains them.
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
         for option in self.params:
             if isinstance(option, Option):
                 names = [each[2:] for each in option.opts if each.startswith("--")]
                 option.envvar = [f"elmo_{name}_{each}".replace("-", "_").upper() for each in names]
+            elif option.name == OUTPUT:
+                arguments[-1].required = False  # `_take_output` checks it.
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command.parse_args`."""
         try:
-            rest = super().parse_args(ctx, self._with_output(ctx, args))
+            rest = super().parse_args(ctx, args)
+            if OUTPUT in ctx.params and not ctx.resilient_parsing:
+                self._take_output(ctx, ctx.params.pop(OUTPUT))
         except click.NoSuchOption as error:
             if error.option_name not in ("-o", "--output"):
                 raise
             remedy = f"{self.name} writes to standard output. Add `> FILE` to write a file."
             raise click.UsageError(f"{error.option_name}: {remedy}", ctx) from None
+        except click.MissingParameter as error:
+            problem = " ".join(error.format_message().split()).rstrip(".")
+            raise click.UsageError(f"{problem}.{self._example()}", ctx) from None
+        if rest and not ctx.resilient_parsing:
+            takes = " ".join(self.collect_usage_pieces(ctx)[1:])
+            remedy = " Put quotes around several words." if takes else ""
+            if "INPUT" in takes:
+                remedy = f" Pipe a text or several files: `cat FILE... | elmo {self.name} - ...`."
+            problem = (
+                f"unexpected {' '.join(rest)}: elmo {self.name} takes {takes or 'no arguments'}"
+            )
+            raise click.UsageError(f"{problem}.{remedy}{self._example()}", ctx)
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
 
-    def _with_output(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments with the value of -o at their end, where a command expects it."""
-        if ctx.resilient_parsing or not any(each.name == OUTPUT for each in self.params):
-            return args
-        values, *_ = self.make_parser(ctx).parse_args([*args])
-        arguments = [each for each in self.params if isinstance(each, click.Argument)]
-        is_given = isinstance(values.get(str(arguments[-1].name)), str)
-        if not isinstance(output := values.get(OUTPUT), str):
-            return args
-        if is_given and all(each.nargs == 1 for each in arguments):
-            raise click.UsageError(f"choose one of {arguments[-1].metavar} and --output", ctx)
-        return [*args, *([] if "--" in args else ["--"]), output]
+    def _take_output(self, ctx: click.Context, output: str | None) -> None:
+        """Make the value of -o the last argument."""
+        argument = [each for each in self.params if isinstance(each, click.Argument)][-1]
+        given = ctx.params[str(argument.name)]
+        if argument.nargs != 1:
+            given = (*given, *filter(None, [output]))
+        elif given and output:
+            raise click.UsageError(f"choose one of {argument.metavar} and --output", ctx)
+        ctx.params[str(argument.name)] = given or output
+        if not (given or output):
+            raise click.MissingParameter(ctx=ctx, param=argument)
+
+    def _example(self) -> str:
+        """Return the first example of the help, after a space."""
+        example = re.search(rf"\$ (elmo {self.name}.*)", self.help or "")
+        return f" Example: {example[1]}" if example else ""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""

@@ -22,8 +22,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @command()
-@click.argument("inputs", metavar="INPUT...", type=options.PATH, nargs=-1)
-@click.argument("folder", metavar="FOLDER", type=options.PATH)
+@click.argument("arguments", metavar="INPUT... FOLDER", type=options.PATH, nargs=-1)
 @option_group(
     "Workers",
     choice(
@@ -100,8 +99,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.batch_tokens_option,
 )
 def distribute(
-    inputs: tuple[str, ...],
-    folder: str,
+    arguments: tuple[str, ...],
     engine: str,
     status: bool,
     as_json: bool,
@@ -128,11 +126,12 @@ def distribute(
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
     """
+    *inputs, folder = arguments
     if status:
         _print_status(folder, as_json=as_json)
         return
     if not inputs:
-        raise click.UsageError("Missing argument 'INPUT...'.")
+        raise click.UsageError("give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`")
 
     with messages.stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
@@ -150,7 +149,7 @@ def distribute(
     loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
-    plan = open_plan(parts, inputs, settings, part_mb=part_size)
+    plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     run, device = partial(run_parts, parts, plan, settings, workers), str(model_settings.device)
     with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
         show = messages.part_lines(folder) if bar.disable else partial(messages.show_parts, bar)

@@ -107,8 +107,8 @@ ignore_case_option = partial(flag, "--ignore-case", help="Ignore the case of wor
 def output_option(name: str = "OUTPUT") -> Decorator:
     """Add -o, which gives the last argument of a command; see `Command.parse_args`."""
     text = f"Give {name} as an option, not as the last argument."
-    settings: dict[str, Any] = {"type": PATH, "metavar": name, "expose_value": False, "help": text}
-    return option_group("Options", click.option("--output", "-o", OUTPUT, **settings))
+    given = click.option("--output", "-o", OUTPUT, type=PATH, metavar=name, help=text)
+    return option_group("Options", given)
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:

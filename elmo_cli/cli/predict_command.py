@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, islice
+from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -140,20 +140,20 @@ class _Texts(NamedTuple):
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
     ) -> "Iterator[ScoredRecord[Answer]]":
-        from elmo_cli.language_model.scoring import ScoredRecord, record_names
+        from elmo_cli.language_model.scoring import ScoredRecord, record_names, score_records
 
         numbers = count(1)
         for chunk in self.chunks:
-            answers = iter(find([tokens for record in chunk for tokens in record.split()]))
-            for record in chunk:
-                first, *others = islice(answers, len(record.sentences) or 1)
-                answer = _joined([first, *others]) if others else first
-                yield ScoredRecord(record_names(next(numbers), record), record, answer)
+            for scored in score_records(chunk, lambda sentences: iter(find([*sentences]))):
+                names = record_names(next(numbers), scored.record)
+                yield ScoredRecord(names, scored.record, _joined(scored.result))
 
 
 def _joined(answers: "list[Answer]") -> "Answer":
     from elmo_cli.language_model.prediction import Substitutes
 
+    if len(answers) == 1:
+        return answers[0]
     parts = [answer for answer in answers if isinstance(answer, Substitutes)]
     tokens = [token for part in parts for token in part.tokens]
     return Substitutes(tokens, [each for part in parts for each in part.candidates])

@@ -221,7 +221,7 @@ def surprisal(
     represents all unknown words, so you should normally exclude it.
 
     With --words-by or --regions, each row is a word or region, numbered from 1, with the sums
-    of its tokens. If your table has one word per row, use --word-column. --entropy adds the
+    of its tokens. Use --word-column for a table with one word per row. --entropy adds the
     expected surprisal at each position, in bits. With --pairs, each row is a pair of sentences
     with their surprisals, and 1 if the good one is more probable. The default tokenizer of
     words, regions and pairs is moses.

@@ -1,5 +1,6 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -71,7 +72,7 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        raise click.UsageError("give WORD SENTENCE1 SENTENCE2, WORD - or --pairs TABLE")
+        raise click.UsageError('give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE')
 
     from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
 
@@ -221,6 +222,8 @@ def neighbours(
     if not paths:
         others = "- FILE..., --sentence TEXT FILE... or --queries TABLE FILE..."
         raise click.UsageError(f"give WORD SENTENCE FILE..., {others}")
+    if n_before == 2 and paths[1:] and paths[0].isalpha() and not os.path.exists(paths[0]):
+        raise click.UsageError(f"{paths[0]}: no such file. Put quotes around the sentence.")
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
     from elmo_cli.analysis.occurrences import open_occurrences

@@ -63,17 +63,17 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
     _file(
         "--options-file FILE",
-        help="options.json with the architecture, and optionally bilm-tf's settings.",
+        help="options.json with the architecture; it may also contain settings of bilm-tf.",
     ),
     option(
         "--init-from NAME|FOLDER",
         shell_complete=options.complete_models,
-        help="Fine-tune this model. A weights file requires --options-file.",
+        help="Fine-tune this model. --options-file is required for a weights file.",
     ),
     _file(
         "--vocabulary-file FILE",
-        help="Words to predict: <S>, </S>, <UNK>, then the most frequent first. [default: from "
-        "--init-from, else counted]",
+        help="Words to predict: <S>, </S>, <UNK>, then the most frequent first. [default: copied "
+        "from --init-from, else counted]",
     ),
     count(
         "--vocabulary-size",

@@ -136,7 +136,7 @@ def word_vectors(
     if len(arguments) > 2 or (words_file is None and corpus is None):
         raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
     if words_file is not None:
-        Source(words_file).check()  # Loading the model can take a while.
+        Source(words_file, "Give the name of a file with one word per line.").check()
     if corpus is not None:
         source = Source(corpus)
         source.check()

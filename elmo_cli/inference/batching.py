@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import ComputationError, first_line
+from elmo_cli.errors import ComputationError, first_line, ignore
 from elmo_cli.inference.precision import is_out_of_memory
 
 _Item = TypeVar("_Item")
@@ -43,7 +43,7 @@ def split_by_size(
     max_sentences: int,
     *,
     length: Callable[[Any], int] = len,
-    ends_window: Callable[[Any], bool] = lambda item: False,
+    ends_window: Callable[[Any], bool] = ignore,
 ) -> Iterator[list[_Item]]:
     """Split a stream into lists, each up to the item that reaches a maximum or `ends_window`."""
     window: list[_Item] = []

@@ -30,9 +30,8 @@ _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
     """Estimate the log frequency of each word of a vocabulary from its rank.
 
-    The words of a vocabulary are in the order of their counts. A share that is log-uniform in the
-    rank r, from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, from which the sampled
-    softmax of the training draws too.
+    The words are in the order of their counts. A share that is log-uniform in the rank r, from 0,
+    is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, as in the sampled softmax of training.
     """
     total = math.log(len(vocabulary) + 1)
     return {
@@ -92,7 +91,7 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
 
 
 def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
-    with Source(path) as source:
+    with Source(path, "Give the name of a file with a word and its count per line.") as source:
         lines, _ = source.lines()
         numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
         sample = list(islice(numbered, _SAMPLE_LINES))

@@ -1,9 +1,7 @@
 """Minimal pairs: whether the acceptable sentence of a pair is the more probable one.
 
-Each row of a table has an acceptable and an unacceptable sentence, in two columns.
-
-The surprisal of a sentence is the sum over its tokens and its end; the backward direction predicts
-the start of the sentence in place of the end. A tie counts as half.
+The surprisal of a sentence is the sum over its tokens and its end, or, backward, its start. A tie
+counts as half.
 """
 
 from collections import deque

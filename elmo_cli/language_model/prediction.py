@@ -5,10 +5,8 @@ independent given the word w, Bayes' rule would give
 
     p(w | l, r)  is proportional to  p(w | l) p(w | r) / p(w)
 
-The two log probabilities are added, the log probability of the word by itself is subtracted, and
-the result is normalized over the vocabulary. The model does not know p(w). A vocabulary by falling
-count approximates it: p(w) is taken to be log-uniform in the word's rank, as in the sampled softmax
-of training.
+The model does not know p(w). A vocabulary by falling count approximates it: p(w) is taken to be
+log-uniform in the word's rank, as in the sampled softmax of training.
 """
 
 import re
@@ -20,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import InputError, SettingsError, check_at_least
+from elmo_cli.errors import InputError, SettingsError, check_at_least, check_type
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
@@ -29,6 +27,7 @@ from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, Text, check_sentence, tokenize_texts
 
 GAP: Final = "___"  # token that marks the word to predict
+_MASK: Final = re.compile(r"\[MASK\]|<mask>")  # tokens of other models for it
 PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
@@ -79,7 +78,7 @@ def predict_words(
     backward: bool = False,
     with_unknown: bool = False,
 ) -> list[Prediction]:
-    """Return the most probable words after each text, or in its gap: one `Prediction` per text.
+    """Predict the most probable words after each text, or in its gap.
 
     After a text (before it, if `backward`), the softmax gives the probabilities, with `</S>`
     (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule from both
@@ -93,9 +92,13 @@ def predict_words(
         backward: Predict the word before each text; a gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
 
+    Returns:
+        One prediction per text, with its words and their probabilities.
+
     Raises:
         InputError: A text has several gaps, or `top` is less than 1.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     check_at_least("top", top, 1)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     predictions = []
@@ -138,9 +141,13 @@ def substitute_words(
         sentences: Raw texts or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
 
+    Returns:
+        An iterator over the words for each token of one sentence.
+
     Raises:
         InputError: `top` is less than 1.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     check_at_least("top", top, 1)
 
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
@@ -158,7 +165,9 @@ def substitute_words(
 
 
 def check_text(text: Sentence) -> Sentence:
-    """Return a list of tokens; raise an `InputError` if it has more than one gap."""
+    """Return a list of tokens; raise an `InputError` if it has several gaps, or a mask of BERT."""
+    if mask := _MASK.search("".join(text)):
+        raise InputError(f"{' '.join(text)}: write {GAP} for the word to predict, not {mask[0]}.")
     if (n_gaps := text.count(GAP)) > 1:
         raise InputError(f"{' '.join(text)}: {n_gaps} gaps ({GAP}). Fill all but one of them.")
     return text
@@ -228,6 +237,7 @@ def sample_sentences(
     Raises:
         InputError: `temperature` is not above 0, or the text has a gap.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     if not temperature > 0:
         raise SettingsError(f"--temperature {temperature}: must be above 0.")
     check_at_least("n_samples", n_samples, 0)

@@ -2,11 +2,8 @@
 
 The forward direction predicts every token and `</S>`, each from the tokens before it. The
 backward direction predicts every token and `<S>`, each from the tokens after it. A token that is
-not in the vocabulary counts as the word `<UNK>`.
-
-The perplexity is exp of the mean negative log probability of all predictions: each token, and one
-boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies cannot be
-compared.
+not in the vocabulary counts as the word `<UNK>`, so perplexities of different vocabularies cannot
+be compared.
 """
 
 from collections import deque
@@ -23,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import InputError, SettingsError
+from elmo_cli.errors import InputError, SettingsError, check_type
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Device, result_or_raise
@@ -47,10 +44,7 @@ SENTENCE_COLUMNS: Final = (
 
 
 class SentenceScore(NamedTuple):
-    """Log probabilities of one sentence of T tokens, natural logarithms.
-
-    A sentence without tokens has no boundaries either, so all arrays are empty.
-    """
+    """Natural log probabilities of one sentence of T tokens. Without tokens, arrays are empty."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
@@ -62,7 +56,14 @@ class SentenceScore(NamedTuple):
 
 
 class LanguageModel:
-    """A biLM with its softmax, which predicts the words of its `vocabulary`."""
+    """A biLM with its softmax, which predicts the words of its `vocabulary`.
+
+        model = LanguageModel()  # the bundled model
+        [score] = model.score(["The keys are here."])
+        score.forward  # natural log probability of each token and of the end
+
+    Functions such as `measure_surprisal` and `predict_words` take it as their first argument.
+    """
 
     def __init__(
         self,
@@ -151,6 +152,9 @@ class LanguageModel:
             batch_size: Sentences per batch; it has an effect with carried state only.
             is_ready: Return whether the next sentence can be read without blocking. If not, the
                 sentences so far are scored, unless the state is carried over.
+
+        Returns:
+            An iterator over one score per sentence.
         """
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
@@ -265,8 +269,7 @@ class Directions:
     forward: float
     backward: float
     average: float
-    """exp of the mean of both directions' mean negative log probabilities, which is the
-    geometric mean of both perplexities."""
+    """Geometric mean of both perplexities."""
 
 
 @dataclass(frozen=True)
@@ -295,9 +298,13 @@ def measure_perplexity(
         model: Language model.
         sentences, batch_size: As in `LanguageModel.score`.
 
+    Returns:
+        Perplexity of each direction, with and without unknown words, and the numbers of tokens.
+
     Raises:
         InputError: There is no token.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     return perplexity_of_scores(model.score(sentences, batch_size))
 
 

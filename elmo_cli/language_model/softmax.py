@@ -8,10 +8,9 @@ softmax.hdf5 has one vector and one bias per word that a biLM predicts:
 The published models have this file next to their weights, for both directions. Safetensors have
 these names too. The rows are in the order of the vocabulary.
 
-A vocabulary has up to 800,000 words. Neither its vectors nor the logits of many predictions are in
-memory together: both are split, and sums of exponentials are added up. In C, logits stay in the
-cache. The kernels are for float32, and with AMX for bfloat16. The bits of a prediction depend
-neither on other predictions nor on the number of threads.
+A vocabulary has up to 800,000 words, so its vectors and the logits of many predictions are never
+in memory together. In C, logits stay in the cache. The kernels are for float32, and with AMX for
+bfloat16. The bits of a prediction depend neither on others nor on the number of threads.
 """
 
 import math

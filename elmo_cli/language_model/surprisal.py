@@ -1,15 +1,8 @@
 """Surprisal of the tokens, words or regions of sentences, in bits, and their table.
 
-The surprisal of a token is -log2 of its probability in its context. A token that is not in the
-vocabulary has the surprisal of `<UNK>`, which covers all unknown words. A row of the table is a
-unit of a sentence. Its surprisal is the sum over its tokens:
-
-token      one token
-word       separated by white space in the text: `didn` and `'t` are the word `didn't`
-region     separated by `|` in the text: `The horse | raced past the barn | fell.`
-
-Next to the surprisal stands what else predicts the reading time of a word: its length and its log
-frequency, from `frequencies`. Minus this is the surprisal of the word without a context.
+The surprisal of a token is -log2 of its probability in its context. A row of the table is a token,
+a word (between spaces: `didn't`) or a region (between `|`), and its surprisal is the sum over its
+tokens. Its length and its log frequency, from `frequencies`, predict reading times too.
 """
 
 import unicodedata
@@ -23,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import InputError, check_choice
+from elmo_cli.errors import InputError, check_choice, check_type
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
@@ -168,9 +161,9 @@ def measure_directions(
 ) -> Iterator[Surprisals]:
     """Measure the surprisal of each token in one direction, or in both; see `measure_surprisal`.
 
-    `with_boundary` includes the surprisal of `</S>` after the tokens, which the forward direction
-    predicts, or of `<S>` before them, which the backward direction predicts.
+    `with_boundary` includes the surprisal of `</S>` after the tokens, or, backward, of `<S>`.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     slots = SLOTS[direction]
 
     def compute(batch: list[Sentence], top: Tensor) -> list[Surprisals]:
@@ -370,8 +363,7 @@ def measure_units(
         by: `word`, as white space separates them, `region` or `token`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.
-        frequencies: Log frequencies of words, in bits. None estimates them from the ranks of the
-            words in the vocabulary.
+        frequencies: Log frequencies of words, in bits. None: from their ranks in the vocabulary.
         tokenizer, language: As in `ElmoEmbedder.encode`.
         split_sentences: Compute each sentence of a text by itself.
         batch_size: As in `LanguageModel.score`.
@@ -379,6 +371,7 @@ def measure_units(
     Returns:
         One list of units per text, in its order.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     check_choice("by", by, ("token", "word", "region"))
     check_choice("direction", direction, tuple(SLOTS))
     settings = TextSettings(

@@ -333,20 +333,23 @@ def _holds_activations(file: h5py.File) -> bool:
     return isinstance(first, h5py.Dataset) and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
+def with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with the full name of the tokenizer, which is whitespace by default."""
+    return {**attributes, "tokenizer": recorded_tokenizer(attributes) or "whitespace"}
+
+
 def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]) -> None:
     """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
-    first_path, first = described[0]
-    for path, attributes in described:
+    (first_path, first), *others = [(path, with_tokenizer(each)) for path, each in described]
+    for path, attributes in others:
         for name in names:
             there, here = first.get(name, "none"), attributes.get(name, "none")
-            if name == "tokenizer":  # Its name includes its normalization.
-                there, here = (recorded_tokenizer(e) or "whitespace" for e in (first, attributes))
             if there != here:
+                remedy = f" Write {path} with --tokenizer {there}." if name == "tokenizer" else ""
                 raise errors.InputError(
                     f"{first_path} and {path} cannot be read together: {option_name(name)} is "
                     f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}."
-                    + f" Write {path} with --tokenizer {there}."
-                    * (name == "tokenizer")
+                    f"{remedy}"
                 )
 
 

@@ -30,10 +30,9 @@ from elmo_cli.outputs.output_formats import (
     as_dtype,
     option_name,
 )
-from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.reader import open_activations, with_tokenizer
 from elmo_cli.outputs.resumable_file import ResumableFile, remove_log
 from elmo_cli.text.records import Progress, Record, shard_of
-from elmo_cli.text.tokenizers import recorded_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -222,10 +221,7 @@ class ActivationsWriter:
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
-    # The name of a tokenizer includes its normalization.
-    there, here = (
-        {**each, "tokenizer": recorded_tokenizer(each) or "whitespace"} for each in (there, here)
-    )
+    there, here = with_tokenizer(there), with_tokenizer(here)
     return [
         f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
         f"not {shown(here.get(name, 'none'))})"

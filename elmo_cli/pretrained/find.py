@@ -1,6 +1,5 @@
 """Models by name, folder, zip file or two files: their files, biLM and description."""
 
-import difflib
 import logging
 import os
 import re
@@ -11,7 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import ElmoError, MissingModelError, ModelError, SettingsError, check_type
+from elmo_cli.errors import (
+    ElmoError,
+    MissingModelError,
+    ModelError,
+    SettingsError,
+    check_type,
+    did_you_mean,
+)
 from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained import cache
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
 logger = logging.getLogger(__name__)
+_PATH: Final = re.compile(r"[~.]|.*[/\\]|[A-Za-z]:|.*\.(zip|hdf5|safetensors|json)$", re.DOTALL)
 _HUB_NAME: Final = re.compile(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)")
 
 
@@ -238,13 +245,7 @@ def remove_model(name: str) -> tuple[Path, int]:
 def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True) -> ModelError:
     """Return the error for an unknown name. Its message begins with `source`."""
     text = str(name)
-    looks_like_path = (
-        isinstance(name, Path)
-        or text.startswith(("~", "."))
-        or any(separator in text for separator in (os.sep, os.altsep) if separator)
-        or bool(os.path.splitdrive(text)[0])
-        or text.endswith((".zip", ".hdf5", ".safetensors", ".json"))
-    )
+    looks_like_path = isinstance(name, Path) or _PATH.match(text)
     if takes_path and "://" in text:
         remedy = "Use --options-file and --weight-file with the URLs of the two files."
         return MissingModelError(f"{source}{text}: a URL is not a model. {remedy}")
@@ -252,9 +253,8 @@ def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True
         remedy = f". If it is in the hub, use hf:{text}." if _HUB_NAME.match(text) else ""
         return MissingModelError(f"{source}{text}: no such model folder or zip file{remedy}")
     names = [model.name for model in MODELS]
-    similar = difflib.get_close_matches(text.lower(), names, n=1)
-    question = f" Did you mean {similar[0]}?" if similar else ""
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+    question = did_you_mean(text, names)
     choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`)"
     choices += ", or give the path of a folder" if takes_path else ""
     return MissingModelError(f"{source}{text}: no such model.{question} Choose one of {choices}.")

@@ -56,8 +56,8 @@ def convert_weights(
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in weights.WEIGHTS_SUFFIXES:
-        expected = f"a name that ends in {', '.join(weights.WEIGHTS_SUFFIXES)}"
-        raise OutputNameError(f"{target}: expected {expected}")
+        known = " or ".join(weights.WEIGHTS_SUFFIXES)
+        raise OutputNameError(f"{target}: unknown suffix {target.suffix!r}. Choose {known}.")
     check_output(target, source, overwrite=overwrite)
     check_kind(source)
     with weights.open_tensors(source) as file:

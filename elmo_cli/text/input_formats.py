@@ -14,7 +14,7 @@ from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import IO, Final, NamedTuple
 
-from elmo_cli.errors import InputError, SettingsError, check_choice
+from elmo_cli.errors import InputError, SettingsError, check_choice, ignore
 from elmo_cli.text import parsers, tables
 from elmo_cli.text.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
@@ -34,7 +34,7 @@ class InputFormat:
     # Parser of lines.
     entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[parsers.Entry]]
     # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
-    is_like: Callable[[Sequence[str]], object] = lambda lines: False
+    is_like: Callable[[Sequence[str]], object] = ignore
     has_ids: bool | None = None  # None if the first record decides for all records
     has_tokens: bool = False
     number_unit: str = "line"  # unit that the numbers of records count in messages
@@ -292,8 +292,8 @@ def open_records(
     ids: IdUse = "all",
     finds_integers: bool = False,
     is_quiet: bool = False,
-    on_bytes: Callable[[int], object] = lambda count: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_bytes: Callable[[int], object] = ignore,
+    should_stop: Callable[[], bool] = ignore,
 ) -> Iterator[Records]:
     """Open the records of an input; see `Source.lines` for the functions that are called.
 
@@ -380,7 +380,7 @@ def _survey_ids(
         if text.format.name == PARQUET.name:
             entries = tables.parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
         else:
-            entries, _ = _open_entries(text, lambda _: None, should_stop)
+            entries, _ = _open_entries(text, ignore, should_stop)
         entries = parsers.group_words(entries, tokenizer) if settings.word_column else entries
         ids = (each.record.id for each in entries if not (each.error or each.record.error))
         for number, identifier in enumerate(ids):

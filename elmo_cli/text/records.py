@@ -162,7 +162,7 @@ WHOLE: Final = Shard()
 
 def parse_shard(text: str) -> Shard:
     """Parse the name of a shard, such as `3/16`."""
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text), re.ASCII)
     shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
         raise SettingsError(f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16")

@@ -1,9 +1,8 @@
 """Report of what was read: warnings about input that is probably not as the user wants.
 
-`InputReport.see` takes each record as it passes, so a stream never waits for the report. A check
-looks at a `Sample` of the first records and returns its warning or None. It runs once, when the
-sample is as large as it needs, or at the end of a shorter input. A new check is a function in
-`CHECKS`. A `Tally` counts something in all records, and warns at the end.
+`InputReport.see` takes each record as it passes, so a stream never waits. A check in `CHECKS` looks
+once at a `Sample` of the first records, as large as it needs, and returns its warning or None. A
+`Tally` counts something in all records, and warns at the end.
 """
 
 import logging

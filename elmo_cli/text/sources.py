@@ -15,13 +15,13 @@ import select
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, StoppedError, class_of, first_line, kind_of
+from elmo_cli.errors import InputError, StoppedError, class_of, first_line, ignore, kind_of
 from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type
 _LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
-_PIPE_WORDS: Final = ". Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
+_PIPE: Final = "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
 
 
 class Pipe(io.FileIO):
@@ -118,17 +118,14 @@ class Source:
     The first use of its content opens it. Who reads its records, or its last reference, closes it.
     """
 
-    def __init__(self, given: object) -> None:
+    def __init__(self, given: object, advice: str = _PIPE) -> None:
+        """Take an input. `advice` is for a name that seems to be no name of a file."""
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
-        has_lines = hasattr(given, "__iter__") and not isinstance(given, (bytes, Mapping))
-        expected = "the input: expected a path or"
-        if is_binary or not (is_path or has_lines):
+        if not is_path and (is_binary or not hasattr(given, "read")):
             kind = "a binary file" if is_binary else kind_of(given)
-            raise InputError(f"{expected} a file that is open as text, found {kind}.")
-        if not is_path and not hasattr(given, "read"):
-            raise InputError(f"{expected} an open text file, found a {type(given).__name__}.")
-        self._given = given
+            raise InputError(f"the input: expected a path or an open text file, found {kind}.")
+        self._given, self._advice = given, advice
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
         self.name = _NAMES.get(self.path) or str(self.path)
@@ -177,7 +174,7 @@ class Source:
         file.seek(start)
         return line
 
-    def open(self, should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:
+    def open(self, should_stop: Callable[[], bool] = ignore) -> BinaryIO:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
             is_dash = self.path == STANDARD_INPUT
@@ -197,7 +194,7 @@ class Source:
         except OSError as error:
             kind = class_of(error, InputError)
             is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
-            remedy = "" if is_name else _PIPE_WORDS
+            remedy = "" if is_name else f". {self._advice}"
             if isinstance(error, IsADirectoryError):
                 remedy = ". To read the files in it, use `cat FOLDER/* | elmo ... -`."
             raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None
@@ -220,10 +217,10 @@ class Source:
 
     def lines(
         self,
-        on_bytes: Callable[[int], object] = lambda count: None,
+        on_bytes: Callable[[int], object] = ignore,
         *,
         skip_errors: bool = False,
-        should_stop: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = ignore,
         splits_at_cr: bool = False,
         keep_ends: bool = False,
     ) -> tuple[Iterator[str], Callable[[], bool]]:
@@ -296,7 +293,7 @@ class LineReader:
 
     def lines(
         self,
-        on_bytes: Callable[[int], object] = lambda count: None,
+        on_bytes: Callable[[int], object] = ignore,
         skip_errors: bool = False,
         keep_ends: bool = False,
     ) -> Iterator[str]:

@@ -1,11 +1,7 @@
 """Parsers of tables: CSV, TSV, JSON arrays and Parquet.
 
-csv, tsv    a header that shows the delimiter, then one row per record; rows of empty cells are
-            skipped; quotes as in Python's csv
-json        an array of objects, which is read as a whole; each is one row
-parquet     the rows of a file, or of a stretch of it, read in batches
-
-A row has a text or a list of tokens, and optionally an id. `TextSettings` names the columns.
+A row has a text or a list of tokens, and optionally an id. `TextSettings` names the columns. CSV
+and TSV have a header, which shows the delimiter. JSON is read as a whole, and Parquet in batches.
 """
 
 import csv
@@ -18,7 +14,7 @@ from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
-from elmo_cli.errors import InputError, did_you_mean, first_line, load_extra
+from elmo_cli.errors import InputError, did_you_mean, first_line, ignore, load_extra
 from elmo_cli.text.parsers import Entry, or_word_column, row_record
 from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
 from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
@@ -208,7 +204,7 @@ def parquet_entries(
     *,
     rows: range | None = None,
     size: int = 0,
-    on_bytes: Callable[[int], object] = lambda count: None,
+    on_bytes: Callable[[int], object] = ignore,
     only_ids: bool = False,
 ) -> Iterator[Entry]:
     """Yield the rows of an open Parquet file, or a range of them, numbered from 0, in batches.

@@ -83,7 +83,7 @@ def make_tokenizer(
 
     `language` is a code for names without one, English by default. Its rules split sentences.
     """
-    kind, *codes = name.split(":")
+    kind, *codes = str(name).split(":")
     is_verbatim = kind != "whitespace" and codes[-1:] == [_VERBATIM]
     codes = codes[:-1] if is_verbatim else codes
     is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in _SEGMENTERS

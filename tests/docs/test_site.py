@@ -33,6 +33,10 @@ def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> Non
     )
 
 
+def test_tables_with_tabs_are_aligned(hooks: dict[str, Any]) -> None:
+    assert hooks["aligned"]("```text\na\tbc\nabc\td\n```") == "```text\na    bc\nabc  d\n```"
+
+
 def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
     linked = hooks["linked_files"]("[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md")
     assert list(linked) == ["examples/tutorial.ipynb"]

@@ -96,7 +96,7 @@ def test_missing_models_of_the_hub_are_reported(site: Site, saved: dict[str, byt
         (["hf:a/b/c"], "hf:a/b/c: cannot download from the hub: Repo id .*$"),
         (["mini", "main"], "mini: only models of the hub have revisions. Remove"),
         (["/gone"], "/gone: no such model folder or zip file$"),
-        (["mni"], r"mni: no such model\. Did you mean mini\?"),
+        (["mni"], r"mni: no such model\. Did you mean 'mini'\?"),
     ):
         with pytest.raises(ModelError, match=f"^{error}"):
             ElmoEmbedder.from_pretrained(*arguments)

@@ -316,7 +316,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         assert not [*cache.rglob("[!.]*.*")]
     message = "mini: the model is bundled with elmo-cli. Import is unnecessary."
     assert_fails(elmo("download", "mini", "--from", TINY), message)
-    assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+    assert "Did you mean 'original'?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
 def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
