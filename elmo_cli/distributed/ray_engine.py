@@ -38,8 +38,7 @@ from elmo_cli.text.tables import TableError, choose_columns
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
-_WAIT_SECONDS: Final = 1.0
-_CONNECT_SECONDS: Final = 20.0
+_CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
 _SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
 
 
@@ -93,7 +92,7 @@ def _results(
     heard = time.monotonic()
     parts.reverse()
     while parts or at_work:
-        for call in ray.wait([*starting, *at_work], timeout=_WAIT_SECONDS)[0]:
+        for call in ray.wait([*starting, *at_work], timeout=1.0)[0]:
             heard = time.monotonic()
             if call in starting:
                 worker = starting.pop(call)
@@ -155,16 +154,18 @@ def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> N
         else:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
     except Exception as error:
-        reason = errors.first_line(error).removesuffix(".")
+        reason = getattr(error, "strerror", None) or errors.first_line(error).removesuffix(".")
         if address is None:
             remedy = "Give the same command again, or use --engine none."
             raise errors.ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
         if isinstance(error, TimeoutError):
             reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
-        elif isinstance(error, OSError):
-            reason = error.strerror or reason
+        remedy = f"Without {name}, the run starts its own."
+        if "authentication" in f"{error} {error.__cause__}".lower():
+            reason = "the token is missing or wrong"
+            remedy = "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
         problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
-        raise errors.ElmoError(f"{problem}. Without {name}, the run starts its own.") from None
+        raise errors.ElmoError(f"{problem}. {remedy}") from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
@@ -175,8 +176,8 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            problem = f"the cluster has {cluster.get(name, 0):g} {name}s in all. Ask for fewer."
-            raise errors.DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem}")
+            problem = f"the cluster has {errors.counted(int(cluster.get(name, 0)), name)} in all."
+            raise errors.DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem} Ask for fewer.")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 
