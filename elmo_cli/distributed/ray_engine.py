@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 _MIN_RAY: Final = (2, 51)
 _CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
 _SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
+_NO_WORKER: Final = (
+    "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Ctrl-C ends the waiting run."
+)
 
 
 class _Worker:
@@ -75,10 +79,12 @@ def embed_on_ray(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
                 max_restarts=-1,
-                max_task_retries=resources.attempts - 1,
+                max_task_retries=-1,
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
             yield from _results(ray, workers, list(parts), resources)
+        except ray.exceptions.RayError as error:
+            raise errors.ElmoError(f"Ray ended the run: {errors.first_line(error)}") from None
         finally:
             ray.shutdown()
 
@@ -89,47 +95,40 @@ def _results(
     # A worker gets a part once it runs, so that no part waits for a worker without resources.
     starting = {worker.start.remote(): worker for worker in workers}
     at_work: dict[Any, tuple[Any, Part]] = {}
-    heard = time.monotonic()
+    deaths, heard = Counter[int](), time.monotonic()
     parts.reverse()
     while parts or at_work:
         for call in ray.wait([*starting, *at_work], timeout=1.0)[0]:
             heard = time.monotonic()
             if call in starting:
                 worker = starting.pop(call)
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayError as error:
-                    reason = errors.first_line(error)
-                    raise errors.ElmoError(f"Ray cannot start a worker: {reason}") from None
+                ray.get(call)
             else:
                 worker, part = at_work.pop(call)
-                yield _result_of(ray, call, part, resources.attempts)
+                try:
+                    yield ray.get(call)
+                except ray.exceptions.RayTaskError as error:  # An error of our code.
+                    raise error.cause from None
+                except ray.exceptions.RayError:  # The worker or its node has died.
+                    starting[worker.start.remote()] = worker
+                    deaths[part.number] += 1
+                    if deaths[part.number] < resources.attempts:
+                        parts.append(part)
+                    else:
+                        ended = errors.counted(resources.attempts, "worker")
+                        reason = f"{part}: ended {ended}. It is given up."
+                        yield PartResult(part.number, "none", error=reason)
+                    continue
             if parts:
                 part = parts.pop()
-                at_work[worker.embed.remote(part)] = worker, part
+                # Ray's own retries would be used up before it knows that a node is lost.
+                at_work[worker.embed.options(max_task_retries=0).remote(part)] = worker, part
             else:
                 ray.kill(worker)  # Other workers may wait for its resources.
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
-            logger.warning(
-                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. The run waits "
-                "for one; Ctrl-C ends it.",
-                resources.cpus_per_worker,
-                resources.gpus_per_worker,
-            )
+            logger.warning(_NO_WORKER, resources.cpus_per_worker, resources.gpus_per_worker)
             heard = math.inf  # One warning is enough, until there is a result.
-
-
-def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
-    """Return the result of a call, which is an error if the part has ended its workers."""
-    try:
-        result: PartResult = ray.get(call)
-        return result
-    except ray.exceptions.RayTaskError as error:  # An error of our code.
-        raise error.cause from None
-    except ray.exceptions.RayError:
-        reason = f"{part}: ended {errors.counted(attempts, 'worker')}. It is given up."
-        return PartResult(part.number, "none", error=reason)
 
 
 def load_ray() -> Any:
@@ -176,8 +175,9 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            problem = f"the cluster has {errors.counted(int(cluster.get(name, 0)), name)} in all."
-            raise errors.DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem} Ask for fewer.")
+            problem = f"the cluster has {errors.counted(int(cluster.get(name, 0)), name)} in all"
+            option = f"--{name.lower()}s-per-worker {size:g}"
+            raise errors.DeviceError(f"{option}: {problem}. Ask for fewer.")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 

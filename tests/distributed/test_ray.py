@@ -216,7 +216,7 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    problem = "nothing for 3 seconds"  # Ray's client tries again where a port refuses it.
+    problem = "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
     error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
     assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
