@@ -41,9 +41,7 @@ logger = logging.getLogger(__name__)
 _MIN_RAY: Final = (2, 51)
 _CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
 _SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
-_NO_WORKER: Final = (
-    "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Ctrl-C ends the waiting run."
-)
+_NO_WORKER: Final = "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
 
 
 class _Worker:
@@ -187,9 +185,7 @@ class EmbedBatch:
         dataset.map_batches(
             EmbedBatch,
             fn_constructor_kwargs={"layers": "average", "pooling": "mean"},
-            batch_format="pyarrow",
-            batch_size=2048,
-            compute=ray.data.ActorPoolStrategy(size=8),
+            batch_format="pyarrow", batch_size=2048, compute=ray.data.ActorPoolStrategy(size=8),
         )
 
     The activations go through the memory of the pipeline, so that pooled vectors suit best: all

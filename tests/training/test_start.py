@@ -13,7 +13,7 @@ from strategies import make_model, small_architecture
 from training_runs import train, tune, weights
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError, ModelError, SettingsError
 from elmo_cli.model.vocabulary import read_vocabulary
 
 pytestmark = pytest.mark.usefixtures("training_folder")
@@ -78,7 +78,7 @@ def test_fine_tuning_keeps_the_weights_of_any_model(
 def test_fine_tuning_from_a_file_of_weights() -> None:
     weight_file = GOLDEN / "relu" / "weights.hdf5"
     train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, steps=1)
-    with pytest.raises(ModelError, match="a file of weights requires --options-file"):
+    with pytest.raises(SettingsError, match="a file of weights requires --options-file"):
         train("other", options_file=None, init_from=weight_file)
 
 
