@@ -245,7 +245,7 @@ class _UsagesFile(VectorSource):
         except InputError:
             raise
         except _DAMAGE as error:
-            problem = f"not a readable file of target words: {first_line(error)}"
+            problem = f"not a readable file of target words: {first_line(error).split('. ')[0]}"
             raise InputError(f"{self.path}: {problem}. {_ADVICE}.") from None
 
 

@@ -109,8 +109,7 @@ def embed_part(
 
 
 def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
-    footer = read_footer(folder, part.number)
-    return footer is not None and footer[:2] == (key.sha256, part.number)
+    return (read_footer(folder, part.number) or ())[:2] == (key.sha256, part.number)
 
 
 def _write(

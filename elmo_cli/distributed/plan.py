@@ -52,7 +52,7 @@ class CorpusSettings:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_choice("state", self.model.state or "zero", ("zero", "warm"))
+        check_choice("--state", self.model.state or "zero", ("zero", "warm"))
         check_choice("dtype", self.dtype, DTYPES)
 
     def for_workers(self) -> "CorpusSettings":
@@ -163,7 +163,7 @@ def _read_schema(folder: Folder) -> Any:
 
     try:
         return folder.open_parquet(PLAN).schema_arrow
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (pyarrow.ArrowException, OSError) as error:
         name, reason = f"{folder.location}/{PLAN}", first_line(error).rstrip(".")

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
@@ -38,9 +39,9 @@ from elmo_cli.text.tables import TableError, choose_columns
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
-_WAIT_SECONDS: Final = 1.0
-_CONNECT_SECONDS: Final = 20.0
+_CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
 _SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
+_NO_WORKER: Final = "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
 
 
 class _Worker:
@@ -76,10 +77,12 @@ def embed_on_ray(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
                 max_restarts=-1,
-                max_task_retries=resources.attempts - 1,
+                max_task_retries=-1,
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
             yield from _results(ray, workers, list(parts), resources)
+        except ray.exceptions.RayError as error:
+            raise errors.ElmoError(f"Ray ended the run: {errors.first_line(error)}") from None
         finally:
             ray.shutdown()
 
@@ -90,47 +93,40 @@ def _results(
     # A worker gets a part once it runs, so that no part waits for a worker without resources.
     starting = {worker.start.remote(): worker for worker in workers}
     at_work: dict[Any, tuple[Any, Part]] = {}
-    heard = time.monotonic()
+    deaths, heard = Counter[int](), time.monotonic()
     parts.reverse()
     while parts or at_work:
-        for call in ray.wait([*starting, *at_work], timeout=_WAIT_SECONDS)[0]:
+        for call in ray.wait([*starting, *at_work], timeout=1.0)[0]:
             heard = time.monotonic()
             if call in starting:
                 worker = starting.pop(call)
-                try:
-                    ray.get(call)
-                except ray.exceptions.RayError as error:
-                    reason = errors.first_line(error)
-                    raise errors.ElmoError(f"Ray cannot start a worker: {reason}") from None
+                ray.get(call)
             else:
                 worker, part = at_work.pop(call)
-                yield _result_of(ray, call, part, resources.attempts)
+                try:
+                    yield ray.get(call)
+                except ray.exceptions.RayTaskError as error:  # An error of our code.
+                    raise error.cause from None
+                except ray.exceptions.RayError:  # The worker or its node has died.
+                    starting[worker.start.remote()] = worker
+                    deaths[part.number] += 1
+                    if deaths[part.number] < resources.attempts:
+                        parts.append(part)
+                    else:
+                        ended = errors.counted(resources.attempts, "worker")
+                        reason = f"{part}: ended {ended}. It is given up."
+                        yield PartResult(part.number, "none", error=reason)
+                    continue
             if parts:
                 part = parts.pop()
-                at_work[worker.embed.remote(part)] = worker, part
+                # Ray's own retries would be used up before it knows that a node is lost.
+                at_work[worker.embed.options(max_task_retries=0).remote(part)] = worker, part
             else:
                 ray.kill(worker)  # Other workers may wait for its resources.
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
-            logger.warning(
-                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. The run waits "
-                "for one; Ctrl-C ends it.",
-                resources.cpus_per_worker,
-                resources.gpus_per_worker,
-            )
+            logger.warning(_NO_WORKER, resources.cpus_per_worker, resources.gpus_per_worker)
             heard = math.inf  # One warning is enough, until there is a result.
-
-
-def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
-    """Return the result of a call, which is an error if the part has ended its workers."""
-    try:
-        result: PartResult = ray.get(call)
-        return result
-    except ray.exceptions.RayTaskError as error:  # An error of our code.
-        raise error.cause from None
-    except ray.exceptions.RayError:
-        reason = f"{part}: ended {errors.counted(attempts, 'worker')}. It is given up."
-        return PartResult(part.number, "none", error=reason)
 
 
 def load_ray() -> Any:
@@ -155,16 +151,18 @@ def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> N
         else:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
     except Exception as error:
-        reason = errors.first_line(error).removesuffix(".")
+        reason = getattr(error, "strerror", None) or errors.first_line(error).removesuffix(".")
         if address is None:
             remedy = "Give the same command again, or use --engine none."
             raise errors.ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
         if isinstance(error, TimeoutError):
             reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
-        elif isinstance(error, OSError):
-            reason = error.strerror or reason
+        remedy = f"Without {name}, the run starts its own."
+        if "authentication" in f"{error} {error.__cause__}".lower():
+            reason = "the token is missing or wrong"
+            remedy = "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
         problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
-        raise errors.ElmoError(f"{problem}. Without {name}, the run starts its own.") from None
+        raise errors.ElmoError(f"{problem}. {remedy}") from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
@@ -175,8 +173,9 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            problem = f"the cluster has {cluster.get(name, 0):g} {name}s in all. Ask for fewer."
-            raise errors.DeviceError(f"--{name.lower()}s-per-worker {size:g}: {problem}")
+            problem = f"the cluster has {errors.counted(int(cluster.get(name, 0)), name)} in all"
+            option = f"--{name.lower()}s-per-worker {size:g}"
+            raise errors.DeviceError(f"{option}: {problem}. Ask for fewer.")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 
@@ -186,9 +185,7 @@ class EmbedBatch:
         dataset.map_batches(
             EmbedBatch,
             fn_constructor_kwargs={"layers": "average", "pooling": "mean"},
-            batch_format="pyarrow",
-            batch_size=2048,
-            compute=ray.data.ActorPoolStrategy(size=8),
+            batch_format="pyarrow", batch_size=2048, compute=ray.data.ActorPoolStrategy(size=8),
         )
 
     The activations go through the memory of the pipeline, so that pooled vectors suit best: all

@@ -23,8 +23,7 @@ logger = logging.getLogger(__name__)
 EmbedPart = Callable[..., PartResult]
 """Function that embeds a part, with `device` and `on_tokens` as in `embed_part`."""
 Workers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | None]]
-"""Engine: takes parts and the function that embeds a part; yields the result of each part, and
-None now and then, so that a run can show its progress and stop."""
+"""Engine: takes parts and a function; yields the result of each part, and None now and then."""
 
 
 @dataclass

@@ -249,7 +249,7 @@ class LanguageModel:
             Contexts of the next word, float, shape (B, P), and the state at the end of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise SettingsError("state 'carry': predictions start from zero or warm")
+            raise SettingsError("--state 'carry': predictions start from zero or warm")
         texts = list(check_sentences(texts, "texts"))
         if state is None:
             state = self.engine.encoder.start_state

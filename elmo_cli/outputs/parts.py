@@ -340,12 +340,17 @@ class PartsFolder:
         """Read the footers of all parts, and check that they are complete and of one plan."""
         location, found = self._folder.location, read_footers(self._folder)
         first = next(filter(None, found.values()), None)
-        missing = [number for number in range(first.n_parts if first else 0) if number not in found]
+        n_parts = first.n_parts if first else 0
+        if not found:
+            with suppress(OSError, ValueError, KeyError):
+                metadata = self._folder.open_parquet(PLAN).schema_arrow.metadata
+                n_parts = len(json.loads(metadata[b"plan"])["parts"])
+        missing = [number for number in range(n_parts) if number not in found]
         if missing or (self._folder.has(PLAN) and not self._folder.has(SUCCESS)):
             reason = "its run has not ended"
-            if first and missing:
+            if missing:
                 numbers = shown(", ".join(map(str, missing)))
-                reason = f"{len(missing):,} of {first.n_parts:,} parts are missing ({numbers})"
+                reason = f"{len(missing):,} of {n_parts:,} parts are missing ({numbers})"
             raise InputError(
                 f"{location}: the folder is not complete: {reason}. {_AGAIN}: it resumes."
             )

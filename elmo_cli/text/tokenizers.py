@@ -173,7 +173,7 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
             reason += f". Install it with `pip install {segmenter}`."
         unknown = "spaCy does not support this language. Check the code, or use moses."
         problem = unknown if "E048" in reason else f"spaCy cannot make it: {reason}"
-        raise SettingsError(f"tokenizer spacy:{language}: {problem}") from None
+        raise SettingsError(f"--tokenizer spacy:{language}: {problem}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
 

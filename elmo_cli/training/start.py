@@ -106,14 +106,14 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
-    model = options.init_from
+    model, options_file = options.init_from, options.options_file
     if model is None:
         return None
-    if Path(model).suffix not in WEIGHTS_SUFFIXES:
-        return with_own_softmax(choose_model(model, options.options_file))
-    if options.options_file is None:
-        raise ModelError(f"{model}: a file of weights requires --options-file.")
-    return with_own_softmax(choose_model(None, options.options_file, model))
+    weights = model if Path(model).suffix in WEIGHTS_SUFFIXES else None
+    if (weights is None) != (options_file is None):
+        problem = "a file of weights requires" if weights else "the model has options. Remove"
+        raise SettingsError(f"--init-from {model}: {problem} --options-file.")
+    return with_own_softmax(choose_model(None if weights else model, options_file, weights))
 
 
 def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[int, list[str]]:

@@ -11,12 +11,17 @@ import signal
 import socket
 import subprocess
 import time
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from commands import TINY, Forked, run_python, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
+
+from elmo_cli.distributed.ray_engine import _connect
+from elmo_cli.errors import ElmoError
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
@@ -177,10 +182,24 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    # Ray's client tries again where a port refuses it.
-    error = f"Error: --address {address}: cannot connect to a Ray cluster: nothing for 3 seconds. "
+    problem = "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
+    error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
     assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
+
+
+def test_an_error_of_ray_leads_to_a_remedy() -> None:
+    lost, other = ConnectionError("Failed to connect"), OSError(113, "No route to host")
+    lost.__cause__ = RuntimeError("InvalidAuthToken: Authentication token is missing or incorrect")
+    problem = "--address head:1: cannot connect to a Ray cluster: "
+    for address, error, said in [
+        ("head:1", lost, f"{problem}the token is missing or wrong. Set RAY_AUTH_MODE=token, and"),
+        ("head:1", other, f"{problem}No route to host. Without --address, the run starts its own."),
+        (None, lost, "cannot start Ray here: Failed to connect. Give the same command again, or"),
+    ]:
+        ray = Mock(init=Mock(side_effect=error))
+        with ThreadPool(1) as starter, pytest.raises(ElmoError, match=re.escape(said)):
+            _connect(ray, "--address", address, starter)
 
 
 @pytest.mark.long
