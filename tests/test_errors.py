@@ -69,7 +69,7 @@ def test_a_missing_file_is_a_file_not_found_error(call: str, names: dict[str, An
     assert (type(copied), str(copied)) == (type(caught.value), str(caught.value))
 
 
-OR_MODEL = "Give either options_file and weight_file, or model, or none of them."
+OR_MODEL = "Give either --options-file and --weight-file, or --model, or none."
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ OR_MODEL = "Give either options_file and weight_file, or model, or none of them.
         ),
         (
             "tiny.embed_file(['s.txt'], 'x')",
-            "the input: expected a path or an open text file, found a list.",
+            "the input: expected a path or an open text file, found a value of type list.",
         ),
         (
             "tiny.embed_file(iter(['a b']), 'x')",
-            "the input: expected a path or an open text file, found a list_iterator.",
+            "the input: expected a path or an open text file, found a value of type list_iterator.",
         ),
         ("convert_weights(weights, 'x', 'float64')", "dtype 'float64': expected float32 or float"),
     ],

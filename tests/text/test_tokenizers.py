@@ -169,7 +169,7 @@ def test_settings_name_the_tokenizer_with_its_language(
 
 def test_a_language_that_spacy_does_not_know_is_an_error() -> None:
     require("spacy")
-    problem = "tokenizer='spacy:zz': spaCy does not support this language"
+    problem = "--tokenizer spacy:zz: spaCy does not support this language"
     with pytest.raises(InputError, match=rf"^{problem}\. Check the code, or use moses\.$"):
         make_tokenizer("spacy:zz")
 
