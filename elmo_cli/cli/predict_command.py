@@ -168,7 +168,7 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     def check(record: Record) -> Record:
         if each and GAP in record.tokens:
             raise InputError(f"--each cannot be used with a gap ({GAP})")
-        return record._replace(tokens=check_text(record.tokens))
+        return record if each else record._replace(tokens=check_text(record.tokens))
 
     tokenizer = opened if isinstance(opened, Tokenizer) else opened.tokenizer
     tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
