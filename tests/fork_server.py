@@ -28,8 +28,9 @@ from typing import Any
 import elmo_cli
 
 PRELOADED = ("h5py", "numpy", "sacremoses", "torch", "torch.nn.functional", "tqdm")
-DRAWING = ("matplotlib.backends.backend_agg", "matplotlib.figure", "sklearn.manifold")
 """Modules of others. Those of the package follow, but for the one that `-m` runs."""
+DRAWING = ("matplotlib.backends.backend_agg", "matplotlib.figure", "sklearn.manifold")
+"""Modules of others that draw pictures, which many pages of the documentation do."""
 
 WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that a forked process gets when it has become the one that was asked for."""
