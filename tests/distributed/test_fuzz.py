@@ -94,6 +94,7 @@ def plan_of_folder() -> str | None:
 
 def try_once(kind: str, engine: Sequence[str], seconds: float, chance: random.Random) -> None:
     """Do one trial: runs at random moments, perhaps a kill, and then a run that is alone."""
+    runs: list[Run]
     if kind == "job array":  # Ray has no shards, so that the tasks do the same parts.
         shards = [() if "ray" in engine else ("--shard", f"{number}/3") for number in (1, 2, 3)]
         runs = [(chance.uniform(0, seconds), "one", (*engine, *shard)) for shard in shards]

@@ -195,10 +195,14 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
 def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute()
-    for place in (path.mkdir, lambda: os.mkfifo(path), lambda: path.symlink_to("/dev/zero")):
+    for kind in ("folder", "pipe", "link"):
         path.unlink()
-        place()
-        if path.is_dir():
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "link":
+            path.symlink_to("/dev/zero")
+        else:
+            path.mkdir()
             assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
             path.rmdir()
         distribute()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,7 +155,7 @@ def test_all_methods_and_copies_use_changed_weights(embedder: ElmoEmbedder, tmp_
     embedder.embed_file(tmp_path / "text", tmp_path / "out")
     attributes, _, datasets = content(tmp_path / "out")
     assert attributes["model_sha256"] == embedder.content_sha256
-    results = [datasets["0"], embedder.batch_to_embeddings([SENTENCE])[0][0]]
+    results: list[Any] = [datasets["0"], embedder.batch_to_embeddings([SENTENCE])[0][0]]
     results += embedder.embed_sentences([SENTENCE])
     for copied in (deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
         results.append(copied.embed_sentence(SENTENCE))

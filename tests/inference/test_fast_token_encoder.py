@@ -13,14 +13,14 @@ from strategies import random_tensor
 from torch import nn
 
 from elmo_cli.inference.encoder import prepare_token_encoder
-from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.model_options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 
 
 def prepare(encoder: CharacterEncoder) -> nn.Module:
     """Return a fast copy of an encoder."""
-    types = ComputeTypes(torch.device("cpu"), *[torch.float32] * 3)
+    types = compute_types("float32", torch.device("cpu"))
     return prepare_token_encoder(copy.deepcopy(encoder), types)
 
 

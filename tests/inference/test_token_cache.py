@@ -27,7 +27,12 @@ def test_a_cache_of_any_size_gives_every_token_its_vector(
     capacity: int, requests: list[list[str]]
 ) -> None:
     encoded = list[str]()
-    cache = TokenCache(lambda tokens: (encoded.extend(tokens), vectors_of(tokens))[1], capacity)
+
+    def encode(tokens: Sequence[str]) -> Tensor:
+        encoded.extend(tokens)
+        return vectors_of(tokens)
+
+    cache = TokenCache(encode, capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
     for tokens in filter(None, requests):
         encoded.clear()
