@@ -183,7 +183,7 @@ def test_wrong_texts_and_numbers_are_reported(model_folder: Path, model: Languag
     with pytest.raises(InputError, match=r"^a text to continue cannot contain a gap"):
         sample_sentences(model, ["a", GAP])
     carrying = LanguageModel(model=model_folder, state="carry")
-    with pytest.raises(InputError, match=r"^state 'carry': predictions start from zero or warm$"):
+    with pytest.raises(InputError, match=r"^--state 'carry': predictions start from zero or warm$"):
         predict_words(carrying, [["a"]])
 
 

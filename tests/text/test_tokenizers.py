@@ -180,7 +180,7 @@ def test_a_language_that_spacy_does_not_know_is_an_error() -> None:
     require("spacy")
     with pytest.raises(InputError) as caught:
         make_tokenizer("spacy:zz")
-    problem = "tokenizer='spacy:zz': spaCy does not support this language."
+    problem = "--tokenizer spacy:zz: spaCy does not support this language."
     assert str(caught.value) == f"{problem} Check the code, or use moses."
 
 
