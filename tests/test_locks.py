@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import h5py
 import pytest
@@ -57,3 +58,11 @@ def test_error_of_a_locked_file_names_the_remedy(output: Path) -> None:
         f"{output}: cannot be read: HDF5 cannot lock it ({reason}). Close the program that "
         f"writes it, or {REMEDY}."
     )
+
+
+def test_writing_without_locks_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks")))
+    write(lines("a"), tmp_path / "out.hdf5", "allennlp")
+    assert "the file system has no locks. Let only one process write there." in caplog.text

@@ -119,7 +119,7 @@ def _results(
                     continue
             if parts:
                 part = parts.pop()
-                # Ray's own retries would end before it knows that a node is lost.
+                # A lost node would use up Ray's own retries before Ray notices it.
                 at_work[worker.embed.options(max_task_retries=0).remote(part)] = worker, part
             else:
                 ray.kill(worker)  # Other workers may wait for its resources.
