@@ -69,7 +69,7 @@ def test_a_missing_file_is_a_file_not_found_error(call: str, names: dict[str, An
     assert (type(copied), str(copied)) == (type(caught.value), str(caught.value))
 
 
-OR_MODEL = "Give either --options-file and --weight-file, or --model, or none."
+OR_MODEL = "Give either options_file and weight_file, or model, or none of them."
 
 
 @pytest.mark.parametrize(
