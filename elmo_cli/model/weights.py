@@ -193,7 +193,7 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             kind = class_of(error, WeightsError)
             remedy = ". Give the file in it." if Path(path).is_dir() else ""
             raise kind(f"{path}: cannot read the weights: {reason}{remedy}") from None
-        if "signature not found" in str(error) and path.stat().st_size:
+        if "signature not found" in str(error) and path.stat().st_size and path.suffix != ".hdf5":
             remedy = "Give the file of the weights, such as weights.hdf5."
             raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None
         reason = f"not a valid weights file: {first_line(error)}"

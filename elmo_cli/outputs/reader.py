@@ -345,11 +345,11 @@ def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Ite
         for name in names:
             there, here = first.get(name, "none"), attributes.get(name, "none")
             if there != here:
-                remedy = f" Write {path} with --tokenizer {there}." if name == "tokenizer" else ""
+                how = f"--tokenizer {there}" if name == "tokenizer" else f"options of {first_path}"
                 raise errors.InputError(
                     f"{first_path} and {path} cannot be read together: {option_name(name)} is "
-                    f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}."
-                    f"{remedy}"
+                    f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}. "
+                    f"Write {path} with {how}."
                 )
 
 

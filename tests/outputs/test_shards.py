@@ -114,7 +114,7 @@ MIXED = "shard-1 and shard-2 cannot be read together: "
     [
         (None, "1 3", "shard-1: expected all 3 shards, each once, found 1/3, 3/3"),
         (None, "2 2 1", "shard-2: expected all 3 shards, each once, found 1/3, 2/3, 2/3"),
-        (other_settings, "1 2 3", f"{MIXED}--layers is all in shard-1 and top in shard-2."),
+        (other_settings, "1 2 3", f"{MIXED}--layers is all in shard-1 and top in shard-2. Write"),
         (
             other_input,
             "1 2 3",
