@@ -160,7 +160,7 @@ def embed_windows(
             return EmbeddedRecord(item.record, item.number, values)
         reason = f"{unit} {item.number:,}: {error}"
         if not skip_errors:
-            raise errors.ComputationError(reason)
+            raise errors.ComputationError(f"{reason}. Shorten it, or use --skip-errors.")
         record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
         return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 

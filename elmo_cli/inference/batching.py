@@ -100,7 +100,7 @@ def _compute_or_catch(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        reason = first_line(error)
+        reason = first_line(error).split("DefaultCPUAllocator: ")[-1]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()  # Unlike torch, cuBLAS does not do this before it raises an error.
     # An error created in the handler would hold the traceback, and with it the batch's memory.
