@@ -32,10 +32,11 @@ LANGUAGES = {
 PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
-    **{'#ffffff|(?<=fill=")white': "var(--md-default-bg-color)", "#000000": "currentColor"},
+    **{'style="fill: #ffffff"': 'style="fill: none"', 'fill="white"': 'fill="none"'},
+    **{"#ffffff": "var(--md-default-bg-color)", "#000000": "currentColor"},
     "#1f77b4|#2b6cb0": "var(--picture-blue)",
 }
-"""Replacements in a picture, so that it has the colours of the page."""
+"""Replacements in a picture, so that it has the background and the colours of the page."""
 RENAMED = {"README.md": "index.md"}
 """Files outside docs/ that a page of docs/ replaces."""
 
@@ -101,7 +102,7 @@ def inlined(description: str, name: str) -> str:
         svg = re.sub(pattern, replacement, svg, flags=re.S)
     width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
     size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]  # 9 is matplotlib's.
-    least = 9 * float(width) / float(size[0])  # Text of 9 pixels can be read on a phone.
+    least = 8 * float(width) / float(size[0])  # Text of 8 pixels can be read on a phone.
     label = f'role="img" aria-label="{description}"'
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)

@@ -154,7 +154,7 @@ def test_language_models_take_raw_texts(models: Models) -> None:
     assert (gap.place, gap.tokens) == ("gap", ["The", "___", "sat", "."])
 
 
-def test_every_class_says_what_it_has_loaded(models: Models) -> None:
+def test_repr_names_the_model_or_file(models: Models) -> None:
     name = str(models.folder / "out.hdf5")
     with elmo_cli.open_occurrences(name) as files:
         assert repr(files) == f"VectorFiles({name!r})"

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 def elmo_commands(shell: str) -> Iterator[list[str]]:
     """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
+    shell = re.sub(r"<<'END'\n.*?^END$", "", shell, flags=re.M | re.S)
     for line in shell.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
         lexer.whitespace_split = True

@@ -87,7 +87,7 @@ def test_missing_data_is_reported(folder: Path, capsys: pytest.CaptureFixture[st
         evaluate_model.main(["--model", "no-such-model"])
 
 
-def test_both_files_grow_with_each_table() -> None:
+def test_results_are_written_after_each_table() -> None:
     sizes = []
 
     def yield_tables() -> Iterator[Table]:

@@ -142,7 +142,9 @@ def test_the_state_of_a_module_is_saved_and_copied(hub: HubElmo) -> None:
         assert torch.equal(twin(SENTENCES)["elmo"], hub(SENTENCES)["elmo"])
 
 
-def test_the_outputs_are_where_the_module_is(hub: HubElmo, tiny: ElmoEmbedder, gpu: str) -> None:
+def test_outputs_are_on_the_device_of_the_module(
+    hub: HubElmo, tiny: ElmoEmbedder, gpu: str
+) -> None:
     outputs = copy.deepcopy(hub).to(gpu)(PADDED, LENGTHS)
     assert {values.device.type for values in outputs.values()} == {gpu}
     assert_outputs(outputs, expected_outputs(tiny, TOKENS, 8, hub))

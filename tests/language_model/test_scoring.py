@@ -101,7 +101,7 @@ def test_carried_state_equals_the_reference(model_folder: Path) -> None:
     assert not np.allclose(again[0].forward, expected[0][0], atol=1e-3)
 
 
-def test_a_warm_start_is_another_one_and_the_same_for_all(model_folder: Path) -> None:
+def test_warm_start_differs_from_zero_and_repeats(model_folder: Path) -> None:
     zero, warm = (LanguageModel(model=model_folder, state=state) for state in ("zero", "warm"))
     first, second = warm.score([SENTENCES[0], SENTENCES[0]])
     assert_allclose(first.forward, second.forward, atol=1e-6)

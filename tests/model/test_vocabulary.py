@@ -59,7 +59,7 @@ def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
     assert read_words(path) == ["", "the", "", "cat"]
 
 
-def test_words_that_are_no_lines_are_known(tmp_path: Path) -> None:
+def test_words_that_do_not_fit_on_a_line_are_recognized(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     words = ["the", "New York", "a\tb", "c\nd", " e", "f\u3000", "", "!!!MAXTERMID", "g\rh", "<S>"]
     lines = [word for word in words if Vocabulary.has_line_for(word)]
