@@ -38,7 +38,7 @@ _MAGICS: Final = (
     ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
     (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
     (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
-    (b"PK\x05\x06", "an empty zip file", _UNPACK),
+    (b"PK\x05\x06", "an empty zip file", "Choose another file."),
     (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
     (b"\x89HDF\r\n", "HDF5", AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),

@@ -99,6 +99,7 @@ ARRAY = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape'
 
 OTHER = {
     "zip": (zip_file(), "a zip file, not UTF-8 text. Unpack it, for example with `unzip -p FILE |"),
+    "empty.zip": (b"PK\5\6" + bytes(18), "an empty zip file, not UTF-8 text. Choose another file."),
     "docx": (zip_file("[Content_Types].xml"), "an Office document, not UTF-8 text. Convert it"),
     "odt": (
         zip_file("mimetype", "application/vnd.oasis.opendocument.text"),
