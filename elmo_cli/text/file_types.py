@@ -56,8 +56,7 @@ _MAGICS: Final = (
 def _compression_of(content: bytes) -> str | None:
     """Return the compression of data by its first bytes, or None if it is not compressed."""
     name = next((n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)), None)
-    is_text = name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS
-    return None if is_text else name
+    return None if name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS else name
 
 
 def binary_type(content: bytes) -> tuple[str, str] | None:
@@ -70,20 +69,9 @@ def binary_type(content: bytes) -> tuple[str, str] | None:
     in_zip = _IN_ZIPS.items() if content.startswith(b"PK\x03\x04") else ()
     found = [kind for part, kind in in_zip if part in content]
     found += [(name, advice) for magic, name, advice in _MAGICS if content.startswith(magic)]
-    return found[0] if found else _unmarked_utf(content)
-
-
-def _unmarked_utf(content: bytes) -> tuple[str, str] | None:
-    """Recognize UTF-32 and UTF-16 without a byte order mark by the zero bytes of Latin letters."""
-    for encoding, n_bytes, zeros in (
-        ("utf-32le", 4, content[1::2] + content[2::4]),
-        ("utf-32be", 4, content[::2] + content[1::4]),
-        ("utf-16be", 2, content[::2]),
-        ("utf-16le", 2, content[1::2]),
-    ):
-        if len(content) >= n_bytes and not any(zeros):
-            return encoding[:6].upper(), _ICONV.format(encoding)
-    return None
+    if not found and b"\0" in content[:2]:  # A Latin letter without a byte order mark.
+        return "UTF-16", _ICONV.format("utf-16be" if content[0] == 0 else "utf-16le")
+    return found[0] if found else None
 
 
 def binary_error(name: str, content: bytes) -> InputError | None:

@@ -52,8 +52,6 @@ class Entry(NamedTuple):
     line: int
     record: Record
     error: str | None = None  # error in the format of the record
-    has_no_blank_line: bool = False
-    """True if a sentence of CoNLL-U begins without a blank line before it."""
 
 
 def text_entries(
@@ -102,28 +100,22 @@ def conllu_entries(
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
-        for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
-            for entry in _conllu_entry(sentence):
-                yield entry._replace(has_no_blank_line=index > 0)
+        for sentence in _split_at_first_ids(group) if is_sentence else ():
+            yield from _conllu_entry(sentence)
 
 
 def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
-    """Split numbered lines before the first ID of each sentence, or before its comments."""
-    sentence: _NumberedLines = []
-    comments: _NumberedLines = []
-    has_words = False
+    """Split numbered lines before the comments, or else the first ID, of each sentence."""
+    sentence, has_words = list[tuple[int, str]](), False
     for number, line in lines:
         identifier = line.partition("\t")[0]
-        if has_words and line.startswith("#"):
-            comments.append((number, line))
-            continue
-        if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
+        begins = identifier == "1" or identifier.startswith(("#", "1-", "0."))
+        if has_words and begins:
             yield sentence
             sentence, has_words = [], False
-        sentence += [*comments, (number, line)]
-        comments = []
+        sentence.append((number, line))
         has_words = has_words or identifier.isdecimal()
-    yield sentence + comments
+    yield sentence
 
 
 def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
