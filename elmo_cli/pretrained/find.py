@@ -69,7 +69,7 @@ def choose_model(
         name = options_file if model is None else model
         files = find_model(name, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
-        raise ModelError("Give either options_file and weight_file, or model, or none of them.")
+        raise ModelError("Give either --options-file and --weight-file, or --model, or none.")
     else:
         files = _find_two_files(options_file, weight_file)
     if vocabulary_file is not None:
