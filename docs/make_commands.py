@@ -105,7 +105,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _options_section(beginning: str, command: click.Command, name: str) -> str:
     """Return a section that ends with the options of a command, a table per heading."""
     parts = [beginning]
-    ctx = click.Context(command, info_name=name)
+    ctx = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
     groups: dict[str, list[str]] = {}
     for option in command.get_params(ctx):
         record = option.get_help_record(ctx)

@@ -203,10 +203,9 @@ class Elmo(nn.Module):
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
         if inputs.is_floating_point():
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
-        expected = (*inputs.shape[:-1],)
-        if word_inputs is not None and word_inputs.shape != expected:
-            found = (*word_inputs.shape,)
-            raise InputError(f"word_inputs: expected shape {expected}, found {found}")
+        shape = (*inputs.shape[:-1],)
+        if word_inputs is not None and word_inputs.shape != shape:
+            raise InputError(f"word_inputs: expected shape {shape}, found {(*word_inputs.shape,)}")
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:

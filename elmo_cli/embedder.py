@@ -232,8 +232,7 @@ class ElmoEmbedder:
         for row, row_mask, layers in zip(activations, mask, embedded, strict=True):
             row[:, : layers.shape[1]] = layers
             row_mask[: layers.shape[1]] = 1
-        device = self.device
-        return torch.from_numpy(activations).to(device), torch.from_numpy(mask).to(device)
+        return torch.from_numpy(activations).to(self.device), torch.from_numpy(mask).to(self.device)
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence, a list of tokens.
@@ -417,7 +416,7 @@ class ElmoEmbedder:
 
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
-                None goes by the content and the suffix.
+                None: chosen by the content and the suffix.
             tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the tokenizer of the
                 model's training, else `moses` for a table and `whitespace` for other inputs.
             language: Code of the language of the text. None is the language of the model.
@@ -445,7 +444,7 @@ class ElmoEmbedder:
             use_sentence_keys: Name datasets by their sentence instead of their number.
 
         Returns:
-            What the run has done.
+            `Summary` with the numbers of sentences and tokens.
 
         Raises:
             ElmoError: The input cannot be read or the output cannot be written.
@@ -472,8 +471,7 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        numbers = None if mix is None else tuple(check_batch(mix, "mix"))
-        selection = Selection(layers_text(output_format), numbers, gamma, pooling, normalize)
+        selection = self._selection(self.engine, output_format, mix, gamma, pooling, normalize)
         flags = forget_sentences, use_sentence_keys, overwrite
         written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
         plan = plan_file(text, output_file_path, selection, written, state=self.state)

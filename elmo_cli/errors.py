@@ -7,11 +7,12 @@ place of options: `overwrite=True` for `--overwrite`.
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOENT
 from importlib import import_module
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Final
 
 _FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "use-sentence-keys")
@@ -127,22 +128,25 @@ class StoppedError(ElmoError):
     """A run that stopped because `should_stop` returned True."""
 
 
-_MISSING: Final[dict[type[ElmoError], type[ElmoError]]] = {
-    InputError: MissingInputError,
-    OptionsError: MissingOptionsError,
-    WeightsError: MissingWeightsError,
-}
-
-
-def class_of(error: OSError, kind: type[ElmoError]) -> type[ElmoError]:
-    """Return a kind of errors, or the class of this kind for a missing file."""
-    return _MISSING[kind] if isinstance(error, FileNotFoundError) else kind
+def not_read(
+    path: str | Path, content: str, error: OSError, kind: type[ElmoError], remedy: str = ""
+) -> ElmoError:
+    """Return the error for a file that cannot be read, of a class for it if it is missing."""
+    if not isinstance(error, FileNotFoundError):
+        reason = f"{error.strerror}. {remedy}" if remedy else error.strerror
+        return kind(f"{path}: cannot read the {content}: {reason}")
+    folder, name = os.path.split(path)
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    question = did_you_mean(name, names, key=lambda each: os.path.splitext(each)[0])
+    [missing] = [each for each in kind.__subclasses__() if issubclass(each, MissingFileError)]
+    return missing(f"{path}: no such file.{question} {remedy}".rstrip())
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
-        raise SettingsError(f"{name} {value!r}: expected {' or '.join(choices)}")
+        expected = " or ".join(", ".join(choices).rsplit(", ", 1))
+        raise SettingsError(f"{name} {value!r}: expected {expected}.")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
@@ -176,12 +180,12 @@ def ignore(*_: object) -> Any:
     """Do nothing, in place of a function that is called back."""
 
 
-def did_you_mean(word: str, others: Iterable[str]) -> str:
-    """Return the question whether a similar word was meant, after a space, or an empty text."""
+def did_you_mean(word: str, others: Iterable[str], key: Callable[[str], str] = str) -> str:
+    """Return the question whether a word with a similar key was meant, after a space, or `""`."""
     from difflib import get_close_matches  # Most runs need none.
 
-    folded = {each.casefold(): each for each in others}
-    similar = get_close_matches(word.casefold(), folded, n=1)
+    folded = {key(each).casefold(): each for each in others}
+    similar = get_close_matches(key(word).casefold(), folded, n=1)
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 

@@ -25,12 +25,12 @@ BUDGETS = {
     "model": 1_800,
     "outputs": 2_560,
     "pretrained": 1_260,
-    "text": 2_705,
+    "text": 2_715,
     "training": 1_985,
     "": 2_290,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
-MAX_LINES = 23_500
+MAX_LINES = 23_515
 MAX_FILES = 105
 MAX_FUNCTION_LINES = 40
 """Lines of a function, without the signature and the docstring of a public one."""

@@ -69,13 +69,13 @@ def test_a_missing_file_is_a_file_not_found_error(call: str, names: dict[str, An
     assert (type(copied), str(copied)) == (type(caught.value), str(caught.value))
 
 
-OR_MODEL = "Give either options_file and weight_file, or model, or none of them."
+OR_MODEL = "Give either --options-file and --weight-file, or --model, or none."
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("ElmoEmbedder(model=TINY, state='cold')", "state 'cold': expected zero or warm or carry"),
+        ("ElmoEmbedder(model=TINY, state='cold')", "state 'cold': expected zero, warm or carry"),
         ("ElmoEmbedder(model=TINY, precision='float8')", "precision 'float8': expected float32"),
         ("ElmoEmbedder(model=TINY, batch_tokens=0)", "batch_tokens 0: expected 1 or more"),
         ("ElmoEmbedder(weight_file=weights)", OR_MODEL),

@@ -160,8 +160,7 @@ def neighbours(
     if n_tokens < 2:
         return Neighbours(nearest, None)
     # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.
-    mean = (total @ total - n_tokens) / (n_tokens * (n_tokens - 1))
-    return Neighbours(nearest, float(mean))
+    return Neighbours(nearest, float((total @ total - n_tokens) / (n_tokens * (n_tokens - 1))))
 
 
 def _blocks(files: VectorFiles, layers: Layers | None, width: int) -> Iterator[list[Vectors]]:

@@ -59,22 +59,24 @@ class EmbeddedOccurrence(Occurrence):
     vector: Array = field(compare=False)  # float, shape (W,)
 
 
-def find_occurrence(
-    sentence: Sentence | str, word: str, number: int | None = None, *, option: str = "a number"
-) -> Occurrence:
+def find_occurrence(sentence: Sentence | str, word: str, number: int | None = None) -> Occurrence:
     """Return the occurrence of a word in a sentence.
 
     Args:
         sentence: List of tokens, or a raw English sentence; see `tokenize` for other languages.
         word: Token of the sentence, as it is written.
         number: Number of its occurrence, from 1; required if the word occurs several times.
-        option: Name of the number in messages.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
     sentence = tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
     check_type("word", word, str, "a string")
+    return occurrence_of(word, sentence, number, "a number")
+
+
+def occurrence_of(word: str, sentence: Sentence, number: int | None, option: str) -> Occurrence:
+    """Return the occurrence of a word; `option` is the name of its number in messages."""
     forms = (word, normalize(word))
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"

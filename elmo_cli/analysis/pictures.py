@@ -60,8 +60,10 @@ _MAX_LABEL: Final = 14  # characters of a word below its bar
 _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 
-def check_figure(path: str | Path, *, overwrite: bool) -> None:
+def check_figure(path: str | Path | None, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
+    if path is None:
+        return
     if Path(path).suffix.lower() not in SUFFIXES:
         known = ".svg, .png, .pdf or .html"
         raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")
@@ -265,7 +267,7 @@ def _draw_sentence(
     texts = [unit.text for unit in units]
     labels = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
     axes.set_xticks(range(len(units)), list(map(printable, labels)))
-    axes.set_ylabel("bits")
+    axes.set_ylabel("surprisal (bits)")
     title = str(sentence.record.id or sentence.names[-1])
     title = title if sentence.record.id is not None else f"sentence {title}"
     axes.set_title(printable(title), fontsize=8)

@@ -37,7 +37,7 @@ def read_targets(
 
     Args:
         path: Path of the file. CSV and TSV without a header `word` are read as lines.
-        input_format: Format of the file. None goes by its content and suffix.
+        input_format: Format of the file. None: chosen by its content and suffix.
         column: Column of the words in a table; `word` by default.
 
     Returns:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
-from elmo_cli.errors import InputError, SettingsError, class_of, first_line, load_extra, shown
+from elmo_cli.errors import InputError, SettingsError, first_line, load_extra, not_read, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
@@ -118,15 +118,15 @@ class VectorSource:
         if not stored:
             if layers is not None and layers_text(layers) != name:
                 has = "one vector per occurrence" if name is None else f"only {name}"
-                raise SettingsError(f"{self.path}: layers {shown(layers)!r}: the file has {has}")
+                raise SettingsError(f"--mean-layers {shown(layers)!r}: {self.path} has {has}.")
             return None
         if layers is None:
             return [index for index, number in enumerate(stored) if number] or [0]
         chosen = parse_layers(layers, stored)
         if chosen is None:
-            numbers = ",".join(map(str, stored))
-            problem = f"the file has only layers {numbers}"
-            raise SettingsError(f"{self.path}: layers {shown(layers)!r}: {problem}")
+            numbers = " and ".join(", ".join(map(str, stored)).rsplit(", ", 1))
+            has = f"{self.path} has only layers {numbers}"
+            raise SettingsError(f"--mean-layers {shown(layers)!r}: {has}.")
         return [stored.index(number) for number in chosen]
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
@@ -241,7 +241,7 @@ class _UsagesFile(VectorSource):
         try:
             yield
         except FileNotFoundError as error:
-            raise class_of(error, InputError)(f"{self.path}: no such file") from None
+            raise not_read(self.path, "file", error, InputError) from None
         except InputError:
             raise
         except _DAMAGE as error:

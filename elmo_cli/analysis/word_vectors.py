@@ -174,8 +174,7 @@ def write_average_vectors(
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     output = Path(output)
     path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
-    sources = [words_file, path, *embedder.files.paths]
-    _check_output(output, *sources, overwrite=overwrite)
+    _check_output(output, *[words_file, path, *embedder.files.paths], overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
     text = corpus
     if not isinstance(text, TextInput):

@@ -56,7 +56,6 @@ COMMAND_GROUPS = {
 
 A module is imported when its command runs, which halves the time of `--help`.
 """
-_OTHER_SPELLINGS = {"neighbors": "neighbours"}
 _COMMANDS = {name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()}
 COMMANDS = [*_COMMANDS]
 INSTALLED = Path(__file__).parents[2]  # folder with the metadata of installed packages
@@ -82,7 +81,7 @@ class ElmoGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with a name, or None."""
-        name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
+        name = "neighbours" if cmd_name == "neighbors" else cmd_name
         return find_command(name) if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -194,7 +194,7 @@ def read_query_table(
     A row has a sentence, in the column `word` the word to search for, and optionally in the column
     `occurrence` its number in the sentence. Where tokens are pooled, the sentence is the query.
     """
-    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
     def parse(record: Record) -> Occurrence:
         if not record.tokens:
@@ -202,8 +202,7 @@ def read_query_table(
         if pooled:
             return Occurrence(record.tokens, 0)
         word, number = _column(record.columns, "word"), _number(record.columns, "occurrence", 1)
-        option = "a column `occurrence`"
-        return find_occurrence(record.tokens, str(word or ""), number, option=option)
+        return occurrence_of(str(word or ""), record.tokens, number, "a column `occurrence`")
 
     settings = replace(settings, keep_columns=() if pooled else ALL_COLUMNS)
     yield from _parsed_rows(path, settings, tokenizer, parse)
@@ -219,7 +218,7 @@ def read_pair_table(
     sentences; or `start1`, `end1` and so on have their characters. A row without such words has
     the error in place of its occurrences.
     """
-    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
@@ -233,7 +232,7 @@ def read_pair_table(
             text = str(columns[names[side - 1]])
             word = " ".join(tokenizer.tokenize(text[start:end]))
             number = tokenizer.tokenize(text[:start]).count(word) + 1
-        return find_occurrence(tokens, word, number, option=f"a column `occurrence{side}`")
+        return occurrence_of(word, tokens, number, f"a column `occurrence{side}`")
 
     def parse(record: Record) -> "PairRow":
         columns = {names[0]: record.text, **record.columns}

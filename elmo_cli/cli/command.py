@@ -134,12 +134,6 @@ def typed_options(*names: str) -> list[str]:
     return [option.opts[0] for option in find_options(ctx, *names) if option.is_typed(ctx)]
 
 
-def is_set(*names: str) -> bool:
-    """Return whether one of these options is on the command line or in the environment."""
-    ctx = click.get_current_context()
-    return any(option.is_set(ctx) for option in find_options(ctx, *names))
-
-
 class Command(click.Command):
     """Command that checks its options, and shows them by their headings.
 

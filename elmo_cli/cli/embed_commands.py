@@ -6,7 +6,7 @@ from functools import partial
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, is_set, option_group, typed_options
+from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
@@ -24,9 +24,8 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @options.input_options
 @options.model_options
 @options.selection_options
-@option_group(
-    "Output",
-    options.output_options(OUTPUT_FORMATS),
+@options.output_options(
+    OUTPUT_FORMATS,
     choice(
         "--rows",
         output_formats.ROWS,
@@ -169,7 +168,7 @@ def usages(
     from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
 
     targets = read_targets(words)
-    if selection.mix is None and not is_set("--layers"):
+    if selection.mix is None and click.get_current_context().params["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     opened = open_text(text, text_settings, model_settings)
     state = model_settings.state

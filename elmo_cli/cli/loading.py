@@ -85,6 +85,18 @@ def load_tokenizer(
     return tokenizer
 
 
+def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
+    """Return the tokens of a text that a user typed. Warn once if it looks tokenized already."""
+    from elmo_cli.text.report import detached_token
+
+    tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
+    is_split, found = detached_token(text, tokens)
+    if is_split and not meta.setdefault("is_tokenized", False):
+        messages.say(f"Warning: {found!r} looks tokenized already. Use --tokenizer whitespace.")
+        meta["is_tokenized"] = True
+    return tokens
+
+
 def _check_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSettings) -> None:
     """Print the tokenizer of the training. Raise a `UsageError` for a language without effect."""
     is_used = ":" in tokenizer.name or tokenizer.splits_by is not None

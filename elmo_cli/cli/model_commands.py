@@ -46,10 +46,8 @@ def models(
     from elmo_cli.pretrained.find import describe_models
 
     descriptions = describe_models(language, downloaded=downloaded)
-    if as_json:
-        click.echo(json_text(descriptions, indent=1))
-    else:
-        click.echo(_table(descriptions if show_all or language else _grouped(descriptions)))
+    shown = descriptions if show_all or language else _grouped(descriptions)
+    click.echo(json_text(descriptions, indent=1) if as_json else _table(shown))
 
 
 def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:

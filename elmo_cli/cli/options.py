@@ -385,7 +385,7 @@ input_options = option_group(
 )
 
 
-def output_options(formats: Sequence[str]) -> Decorator:
+def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
     """Add the options of an output file, as `OutputSettings`, and --normalize."""
     return option_group(
         "Output",
@@ -397,6 +397,7 @@ def output_options(formats: Sequence[str]) -> Decorator:
             "file_format",
             help="Format of OUTPUT. [default: by its suffix, else hdf5]",
         ),
+        *others,
         choice(
             "--layout",
             LAYOUTS,

@@ -173,6 +173,7 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
     tokenizer = opened if isinstance(opened, Tokenizer) else opened.tokenizer
     tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
     if isinstance(opened, Tokenizer):
+        tokenize = partial(cut_around_gaps, cut=partial(loading.typed_tokens, tokenizer))
         yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
         return
     if not opened.format.has_tokens:
@@ -195,8 +196,7 @@ def _finder(
     def sample(texts: "list[Sentence]") -> "Iterator[Answer]":
         settings = chosen("n_samples", "backward", "temperature", "seed", "max_words")
         for text in texts:
-            samples = prediction.sample_sentences(model, text, **settings)
-            yield prediction.Samples(text, samples)
+            yield prediction.Samples(text, prediction.sample_sentences(model, text, **settings))
 
     if choices.n_samples is not None:
         return sample, prediction.SAMPLE_COLUMNS

@@ -99,7 +99,7 @@ def perplexity(
 
     def score() -> Iterator["SentenceScore"]:
         n_tokens = 0
-        measure = partial(model.score, batch_size=batch_size, is_ready=opened.read.is_ready)
+        measure = partial(model.score_ready, batch_size=batch_size, is_ready=opened.read.is_ready)
         for scored in scoring.score_records(opened.read.records, measure):
             if rows is not None:
                 row = scoring.sentence_row(scored.result)
@@ -235,10 +235,9 @@ def surprisal(
     """
     source = Source(text)
     source.check()  # Loading the model can take a while.
-    if choices.plot is not None:
-        from elmo_cli.analysis.pictures import check_figure
+    from elmo_cli.analysis.pictures import check_figure
 
-        check_figure(choices.plot, overwrite=choices.overwrite)
+    check_figure(choices.plot, overwrite=choices.overwrite)
     if text_settings.word_column is not None:
         choices = replace(choices, words_by="space")
     input_format = find_format(source, text_settings.input_format)

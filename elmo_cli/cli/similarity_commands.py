@@ -74,7 +74,7 @@ def cosine(
     if len(arguments) != (2 + is_one if pairs is None else 0):
         raise click.UsageError('give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE')
 
-    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
     tokenizer = loading.load_tokenizer(text_settings, model_settings)
 
@@ -85,7 +85,7 @@ def cosine(
         columns, pair = dict[str, object](), list[Occurrence]()
         for side, word, text, number in zip("12", words, sentences, numbers, strict=True):
             name = f"occurrence{side}"
-            found = find_occurrence(tokenizer.tokenize(text), word, number, option=f"--{name}")
+            found = occurrence_of(word, loading.typed_tokens(tokenizer, text), number, f"--{name}")
             columns |= {f"word{side}": word, name: number or 1, f"sentence{side}": text}
             pair.append(found)
         return columns, (pair[0], pair[1])
@@ -137,9 +137,7 @@ def _write_pairs(
 
 def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
     cosines = [*similarity.layers, similarity.average]
-    if layer is None:
-        return cosines
-    return [cosines[-1 if layer == "average" else int(layer)]]
+    return cosines if layer is None else [cosines[-1 if layer == "average" else int(layer)]]
 
 
 def _print_cosines(
@@ -200,8 +198,8 @@ def neighbours(
 
     FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
-    is tokenized like FILE and embedded with the same model, which you have to give, with its
-    --mean-layers, for npz and JSON lines. Prints the cosine of each occurrence, its line
+    is tokenized like FILE and embedded with the same model. For npz and JSON lines, give
+    --model and --mean-layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
@@ -270,10 +268,11 @@ def _read_queries(
     arguments: tuple[str, ...], sentence: str | None, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Iterable[list[Occurrence]]":
     """Return the query, or the queries of standard input in lists of lines that are ready."""
-    from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
     def find(word: str, text: str) -> Occurrence:
-        return find_occurrence(tokenizer.tokenize(text), word, occurrence, option="--occurrence")
+        tokens = loading.typed_tokens(tokenizer, text)
+        return occurrence_of(word, tokens, occurrence, "--occurrence")
 
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
@@ -284,7 +283,7 @@ def _read_queries(
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
         return answers.read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
-    if not (tokens := tokenizer.tokenize(sentence)):
+    if not (tokens := loading.typed_tokens(tokenizer, sentence)):
         raise click.UsageError("--sentence must not be empty.")
     return [[Occurrence(tokens, 0)]]
 

@@ -61,8 +61,7 @@ def plot(
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                layer = "layer 0, which separates words by spelling"
-                messages.say(f"Warning: these vectors contain {layer}.")
+                messages.say("Warning: layer 0 in these vectors separates words by spelling.")
             draw = partial(plot_occurrences, method=method, clusters=clusters, layers=layers)
             on_step = bar.set_description_str
             picture = draw(opened, word, output, overwrite=overwrite, on_step=on_step)
@@ -228,12 +227,10 @@ def change(
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change, read_occurrences
+    from elmo_cli.analysis.pictures import check_figure, plot_changes
     from elmo_cli.analysis.targets import read_targets
 
-    if plot is not None:
-        from elmo_cli.analysis.pictures import check_figure
-
-        check_figure(plot, overwrite=overwrite)
+    check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
         read = partial(read_occurrences, match=match, ignore_case=ignore_case)
@@ -248,8 +245,6 @@ def change(
     if correction is not None:
         _check_permutations(changes, n)
     if plot is not None:
-        from elmo_cli.analysis.pictures import plot_changes
-
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
         messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
 

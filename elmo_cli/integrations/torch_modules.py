@@ -77,7 +77,7 @@ class HubElmo(nn.Module):
                 mapping of these `tokens` and their `sequence_len`.
             lengths: Number of tokens of each sentence without padding (`sequence_len`), for
                 tokens only. None: each "" at the end of a sentence is padding.
-            signature: `default` or `tokens`. None goes by the inputs.
+            signature: `default` or `tokens`. None: chosen by the inputs.
             as_dict: Return all outputs. False returns `default` alone, as TF-Hub does by default.
 
         Returns:

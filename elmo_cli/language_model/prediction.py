@@ -181,8 +181,7 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Iterator[Tensor]:
     """Yield the log probability, (V,), of every word between two contexts, shape (N, P)."""
-    n_words = len(model.vocabulary)
-    ranks = torch.arange(1, n_words + 1, dtype=torch.float64, device="cpu")
+    ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64, device="cpu")
     of_word = ranks.reciprocal().log1p().log()  # log p(w), up to a constant
     both = zip(model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True)
     for left, right in both:

@@ -140,22 +140,23 @@ class LanguageModel:
         return self.tokenizer.tokenize(text)
 
     def score(
-        self,
-        sentences: Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
-        is_ready: Callable[[], bool] | None = None,
+        self, sentences: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences, in its order.
 
         Args:
             sentences: Raw texts or lists of tokens, without boundaries; read one window at a time.
             batch_size: Sentences per batch; it has an effect with carried state only.
-            is_ready: Return whether the next sentence can be read without blocking. If not, the
-                sentences so far are scored, unless the state is carried over.
 
         Returns:
             An iterator over one score per sentence.
         """
+        return self.score_ready(sentences, batch_size)
+
+    def score_ready(
+        self, sentences: Iterable[Text], batch_size: int, is_ready: Callable[[], bool] | None = None
+    ) -> Iterator[SentenceScore]:
+        """Score a stream of sentences as `score`; see `compute_batches` for `is_ready`."""
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
             scores = zip(batch, self.score_batch(batch, top), strict=True)
@@ -186,6 +187,8 @@ class LanguageModel:
                 boundaries, float, shape (N, D P). It returns one result per sentence.
             empty: Result of a sentence without tokens.
             directions: Directions to run, D in number: 0 is forward, 1 is backward.
+            is_ready: Return whether the next sentence can be read without blocking. If not, the
+                sentences so far are computed, unless the state is carried over.
         """
 
         def compute_batch(

@@ -125,7 +125,6 @@ def measure_surprisal(
     model: LanguageModel,
     sentences: Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
-    is_ready: Callable[[], bool] | None = None,
     *,
     backward: bool = False,
     with_entropy: bool = False,
@@ -134,7 +133,7 @@ def measure_surprisal(
 
     Args:
         model: Language model.
-        sentences, batch_size, is_ready: As in `LanguageModel.score`.
+        sentences, batch_size: As in `LanguageModel.score`.
         backward: Predict each token from the tokens after it instead of those before it.
         with_entropy: Compute the entropy of each prediction too.
 
@@ -143,7 +142,7 @@ def measure_surprisal(
     """
     direction: Direction = "backward" if backward else "forward"
     measured = measure_directions(
-        model, sentences, batch_size, is_ready, direction=direction, with_entropy=with_entropy
+        model, sentences, batch_size, direction=direction, with_entropy=with_entropy
     )
     for tokens, known, surprisal, entropy in measured:
         yield Surprisals(tokens, known, surprisal[0], None if entropy is None else entropy[0])

@@ -20,7 +20,7 @@ from elmo_cli.model.vocabulary import Vocabulary
 
 
 class ScalarMix(nn.Module):
-    """gamma * sum_k softmax(s)_k * layer_k, with s and gamma learned."""
+    """Trained weighted sum of layers: gamma * sum_k softmax(s)_k * layer_k."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import ModelError, WeightsError, class_of
+from elmo_cli.errors import ModelError, WeightsError, not_read
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.model_options import LstmOptions, ManyLangsOptions
@@ -208,8 +208,7 @@ def _open_tensors(path: Path) -> ReadTensor:
             warnings.simplefilter("ignore")
             tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
-        kind = class_of(error, WeightsError)
-        raise kind(f"{path}: cannot read the weights: {error.strerror}") from None
+        raise not_read(path, "weights", error, WeightsError) from None
     except MemoryError:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
-from elmo_cli.errors import OptionsError, class_of, shown
+from elmo_cli.errors import OptionsError, not_read, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
 from elmo_cli.text.report import TokenLimit
 from elmo_cli.text.sources import read_text
@@ -117,8 +117,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
-        kind = class_of(error, OptionsError)
-        raise kind(f"{path}: cannot read the options: {error.strerror}") from None
+        raise not_read(path, "options", error, OptionsError) from None
     except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise a ValueError.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, class_of
+from elmo_cli.errors import InputError, not_read
 from elmo_cli.text.sources import not_utf8, read_text
 
 N_MARKS: Final = 2  # ids of a token that mark its start and end
@@ -101,8 +101,7 @@ def read_words(path: str | Path) -> list[str]:
     try:
         text = read_text(path)
     except OSError as error:
-        kind = class_of(error, InputError)
-        raise kind(f"{path}: cannot read the vocabulary: {error.strerror}") from None
+        raise not_read(path, "vocabulary", error, InputError) from None
     except UnicodeDecodeError as error:
         raise not_utf8(str(path), error) from None
     words = (line.strip() for line in text.rstrip("\r\n").split("\n"))

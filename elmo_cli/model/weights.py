@@ -18,11 +18,9 @@ All matrices are stored (in, out):
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
-import errno
 import io
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -38,7 +36,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.atomic import open_hdf5, replaced
-from elmo_cli.errors import WeightsError, class_of, first_line, load_extra, system_reason
+from elmo_cli.errors import WeightsError, first_line, load_extra, not_read, system_reason
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -187,12 +185,12 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
     except WeightsError:
         raise
     except errors as error:
-        is_missing = isinstance(error, FileNotFoundError)  # That of safetensors has no number.
-        if isinstance(error, OSError) and (error.errno or is_missing):
-            reason = system_reason(error) if error.errno else os.strerror(errno.ENOENT)
-            kind = class_of(error, WeightsError)
+        if isinstance(error, FileNotFoundError):
+            raise not_read(path, "weights", error, WeightsError) from None
+        if isinstance(error, OSError) and error.errno:
             remedy = ". Give the file in it." if Path(path).is_dir() else ""
-            raise kind(f"{path}: cannot read the weights: {reason}{remedy}") from None
+            reason = f"cannot read the weights: {system_reason(error)}{remedy}"
+            raise WeightsError(f"{path}: {reason}") from None
         if "signature not found" in str(error) and path.stat().st_size and path.suffix != ".hdf5":
             remedy = "Give the file of the weights, such as weights.hdf5."
             raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None

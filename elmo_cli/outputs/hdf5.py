@@ -429,5 +429,4 @@ class PackedFile:
 
     def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
         """Read the rows of some records, split at their ends."""
-        rows = self._rows[name][offsets[0] : offsets[-1]]
-        return np.split(rows, offsets[1:-1] - offsets[0])
+        return np.split(self._rows[name][offsets[0] : offsets[-1]], offsets[1:-1] - offsets[0])

@@ -63,7 +63,7 @@ _OPTIONS: Final = {
 class OutputSettings:
     """Settings of an output: its format, layout, compression and data type."""
 
-    file_format: str | None = None  # One of `OUTPUT_FORMATS`. None goes by the suffix of the file.
+    file_format: str | None = None  # One of `OUTPUT_FORMATS`. None: chosen by the suffix.
     layout: str | None = None  # One of `LAYOUTS`, of HDF5. None is AllenNLP's.
     compression: str | None = None  # one of `COMPRESSIONS`, of HDF5
     dtype: str = "float32"  # one of `DTYPES`, of the stored values
@@ -77,15 +77,14 @@ class OutputSettings:
     """Arrow types of the kept columns of the input, as far as they are known."""
 
     def __post_init__(self) -> None:
-        check_choice("dtype", self.dtype, DTYPES)
-        check_choice("rows", self.rows, ROWS)
         for name, value, choices in (
+            ("dtype", self.dtype, DTYPES),
+            ("rows", self.rows, ROWS),
             ("format", self.file_format, OUTPUT_FORMATS),
             ("layout", self.layout, LAYOUTS),
             ("compression", self.compression, COMPRESSIONS),
         ):
-            if value is not None:
-                check_choice(name, value, choices)
+            check_choice(name, choices[0] if value is None else value, choices)
 
     @property
     def name(self) -> str:

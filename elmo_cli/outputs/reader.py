@@ -123,7 +123,7 @@ class Activations:
         """
         number = self._find(name)
         if number is None:
-            raise KeyError(name)
+            raise KeyError(f"{self.files[0].path}: no record has the id or sentence {name!r}")
         return number
 
     def sentence(self, number: SupportsIndex) -> str | None:
@@ -299,7 +299,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not matching:
-        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
+        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
     return matching
 
 
@@ -309,11 +309,11 @@ def _open_hdf5(path: Path | str) -> h5py.File:
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
-    except FileNotFoundError:
-        problem = "no such file of activations"
+    except FileNotFoundError as error:
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
-        raise errors.MissingInputError(f"{path}: {problem}") from None
+            raise errors.MissingInputError(f"{path}: {problem}") from None
+        raise errors.not_read(path, "file", error, errors.InputError) from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."

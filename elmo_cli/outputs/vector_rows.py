@@ -176,8 +176,7 @@ class JsonlWriter(_RowWriter):
         rows = self.rows.of(number, record, values)
         columns = rows.own | rows.kept
         for index, row in enumerate(zip(*columns.values(), strict=True)):
-            fields = dict(zip(columns, row, strict=True))
-            line = json_text(fields)[:-1]
+            line = json_text(dict(zip(columns, row, strict=True)))[:-1]
             for name, arrays in rows.vectors.items():
                 line += f', "{name}": {json_numbers(arrays[index])}'
             self._file.write(f"{line}}}\n".encode("utf-8", "surrogatepass"))
@@ -257,8 +256,7 @@ class ParquetWriter(_RowWriter):
         columns |= {name: self.rows.nested(held) for name, held in self._vectors.items()}
         table = load_pyarrow().table(columns)
         if self._parquet is None:
-            metadata = {"elmo": json.dumps(dict(self._attributes))}
-            schema = table.schema.with_metadata(metadata)
+            schema = table.schema.with_metadata({"elmo": json.dumps(dict(self._attributes))})
             self._parquet = parquet.ParquetWriter(self._file, schema, **settings)
         self._parquet.write_table(table.slice(0, n_rows))
         for held in (*self._own.values(), *self._kept.values(), *self._vectors.values()):
@@ -415,6 +413,4 @@ def _arrow_array(values: Sequence[object], kind: Any = None) -> Any:
 
 
 def _as_text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json_text(value)
+    return value if value is None or isinstance(value, str) else json_text(value)

@@ -175,8 +175,7 @@ def cache_folder() -> Path:
     """Return the folder of downloaded models, which may not exist."""
     if folder := os.environ.get("ELMO_CACHE"):
         return Path(os.path.expanduser(folder))
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.path.expanduser(caches)) / "elmo-cli"
+    return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "elmo-cli"
 
 
 def published_folder(model: PublishedModel) -> Path:
@@ -186,8 +185,7 @@ def published_folder(model: PublishedModel) -> Path:
 
 def n_bytes_downloaded(model: PublishedModel) -> int | None:
     """Return the size of a published model's options and weights on this disk, or None."""
-    folder = published_folder(model)
-    files = [only_file(folder, role) for role in ("options", "weights")]
+    files = [only_file(published_folder(model), role) for role in ("options", "weights")]
     return sum(file.stat().st_size for file in files if file) if all(files) else None
 
 

@@ -69,7 +69,7 @@ def choose_model(
         name = options_file if model is None else model
         files = find_model(name, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
-        raise ModelError("Give either options_file and weight_file, or model, or none of them.")
+        raise ModelError("Give either --options-file and --weight-file, or --model, or none.")
     else:
         files = _find_two_files(options_file, weight_file)
     if vocabulary_file is not None:
@@ -253,11 +253,15 @@ def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True
         remedy = f". If it is in the hub, use hf:{text}." if _HUB_NAME.match(text) else ""
         return MissingModelError(f"{source}{text}: no such model folder or zip file{remedy}")
     names = [model.name for model in MODELS]
-    listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    question = did_you_mean(text, names)
-    choices = f"{listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`)"
-    choices += ", or give the path of a folder" if takes_path else ""
-    return MissingModelError(f"{source}{text}: no such model.{question} Choose one of {choices}.")
+    if text.startswith(MANY_LANGS_PREFIX):
+        advice = " `elmo models --all` lists the codes."
+    elif advice := did_you_mean(text, names):
+        advice += " `elmo models` lists all names."
+    else:
+        listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+        advice = f" Choose one of {listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`)"
+        advice += ", or give the path of a folder." if takes_path else "."
+    return MissingModelError(f"{source}{text}: no such model.{advice}")
 
 
 def describe_models(
@@ -314,10 +318,8 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         if files.vocabulary and (characters is None or files.softmax):
             n_words = len(read_vocabulary(files.vocabulary))
     card: list[str] = []
-    card_file = files.options.with_name("card.md")
     with suppress(OSError, UnicodeDecodeError):
-        if card_file.is_file():
-            card = read_text(card_file).splitlines()[:12]
+        card = read_text(files.options.with_name("card.md")).splitlines()[:12]
     parts = parameters_by_part(options, n_words, n_characters, projects=projects)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}

@@ -52,8 +52,7 @@ def convert_weights(
     The suffix of `target` chooses the format. Its metadata or attributes record its source. If
     `dtype` is None, it is float16 if all values of `source` are, else float32.
     """
-    if dtype is not None:
-        check_choice("dtype", dtype, ("float32", "float16"))
+    check_choice("dtype", dtype or "float32", ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in weights.WEIGHTS_SUFFIXES:
         known = " or ".join(weights.WEIGHTS_SUFFIXES)
@@ -105,8 +104,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:
     """Write the README.md of a model for the hub: metadata in YAML, use, and the model's card."""
-    options = files.parsed_options
-    card = ""
+    options, card = files.parsed_options, ""
     with suppress(OSError, UnicodeDecodeError):
         lines = read_text(files.options.with_name("card.md")).splitlines()
         # The card becomes a section of the page.

@@ -56,8 +56,7 @@ _MAGICS: Final = (
 def _compression_of(content: bytes) -> str | None:
     """Return the compression of data by its first bytes, or None if it is not compressed."""
     name = next((n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)), None)
-    is_text = name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS
-    return None if is_text else name
+    return None if name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS else name
 
 
 def binary_type(content: bytes) -> tuple[str, str] | None:

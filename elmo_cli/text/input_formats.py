@@ -345,6 +345,8 @@ def _make_report(text: TextInput, expected: Expected) -> InputReport:
     sample = Sample(is_text, is_split_at_spaces and not text.format.has_tokens, expected)
     sample.is_table = has_columns
     sample.is_whole = text.tokenizer.splits_by is None and (has_columns or has_lines)
+    if text.settings.text_option == "--regions":
+        sample.region_column = text.settings.text_column
     return InputReport(sample, text.format.number_unit)
 
 

@@ -188,10 +188,10 @@ class TextSettings:
     """Settings of an input: its format, columns, tokenizer and shard."""
 
     input_format: str | None = None
-    """Name of an input format. None goes by the content and the suffix of the file."""
+    """Name of an input format. None: chosen by the content and the suffix."""
     tokenizer: str | None = None
     """`whitespace`, `moses`, `spacy` or `residues`; `moses` and `spacy` may name a language, as in
-    `spacy:de`. None goes by the input; see `input_formats.open_input`."""
+    `spacy:de`. None: chosen by the input; see `input_formats.open_input`."""
     language: str | None = None
     """Code of the language of the text. None is the language of the model."""
     split_sentences: bool = False

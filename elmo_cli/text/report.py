@@ -54,6 +54,8 @@ class Sample:
     is_fasta: bool = False
     is_table: bool = False
     is_whole: bool = True  # True if each line or text is one record, which may be a passage
+    detached: list[tuple[bool, str]] = field(default_factory=list)  # see `detached_token`
+    region_column: str | None = None  # column of a table whose texts `|` separates into regions
 
     @property
     def texts(self) -> list[str]:
@@ -69,6 +71,7 @@ class Sample:
         if number <= _SAMPLE_LINES:
             before = self.lines.get(number)
             self.lines[number] = record.text if before is None else f"{before} {record.text}"
+            self.detached.append(detached_token(record.text, record.tokens))
 
 
 _SAMPLE_TOKENS: Final = 1000
@@ -89,6 +92,48 @@ def attached_punctuation(sample: Sample) -> str | None:
         f"{len(attached):,} of the first {len(tokens):,} tokens end in punctuation "
         f"({' '.join(attached[:3])}), which becomes part of the word. Use --tokenizer "
         "moses to split it off."
+    )
+
+
+_DETACHED: Final = re.compile(r"\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)")
+_ATTACHED: Final = re.compile(r"\w{2}[.,](?!\S)|\w['’]s\b")
+_MAX_DETACHED: Final = 0.2  # share of the texts; raw text has a few such typing errors
+
+
+def detached_token(text: str, tokens: Sentence) -> tuple[bool, str]:
+    """Return a token that a text has detached, with the word before, or else an empty text.
+
+    It comes with whether a word of the text is split into several of `tokens`.
+    """
+    is_split = len(tokens) > len(text.replace("|", " ").split())  # Marks of regions are no tokens.
+    match = None if _ATTACHED.search(text) else _DETACHED.search(text)
+    return match is not None and is_split, match[0] if match else ""
+
+
+def tokenized_text(sample: Sample) -> str | None:
+    """Return a warning if a tokenizer splits the tokens of texts that are tokenized already."""
+    n_found, n_texts = sum(found != "" for _, found in sample.detached), len(sample.texts)
+    ranked = sorted(sample.detached, key=lambda each: (each[0], each[1][-1:].isalpha()))
+    is_split, example = ranked[-1] if ranked else (False, "")
+    if not is_split or n_found <= _MAX_DETACHED * n_texts:
+        return None
+    problem = f"{n_found:,} of the first {n_texts:,} texts look tokenized already ({example})"
+    return f"{problem}. Use --tokenizer whitespace."
+
+
+def region_marks(sample: Sample) -> str | None:
+    """Return a warning for regions that no `|` separates, or for `|` that becomes a token."""
+    n_marked, texts = sum(" | " in text for text in sample.texts), sample.texts
+    if sample.region_column is not None:
+        where = f"the first {counted(len(texts), 'text')} in {sample.region_column!r}"
+        has_mark = any("|" in text for text in texts) or not texts
+        return None if has_mark else f"none of {where} contains |, so each is one region."
+    if "|" not in sample.tokens or 2 * n_marked <= len(texts) or not is_offered("--regions"):
+        return None
+    remedy = "use" if sample.is_table else "put the texts into a table with a header, and use"
+    return (
+        f"{n_marked:,} of the first {len(texts):,} texts contain |, which becomes a token. If it "
+        f"separates regions, {remedy} --regions COLUMN."
     )
 
 
@@ -261,7 +306,10 @@ def no_tokens(sample: Sample) -> str | None:
 
 Check = Callable[[Sample], str | None]
 _TOKEN_CHECKS: Final = (no_tokens, attached_punctuation, other_domain, repeated_words)
-_TABLE_CHECKS: Final = (only_numbers, words_as_texts, sequences_as_words, sentences_in_texts)
+_TABLE_CHECKS: Final = (
+    *(only_numbers, words_as_texts, sequences_as_words, sentences_in_texts),
+    *(tokenized_text, region_marks),
+)
 CHECKS: Final = (hard_wrapping, *_TOKEN_CHECKS, *_TABLE_CHECKS, tabs_in_lines)
 """Checks. Those of tokens wait for `_SAMPLE_TOKENS`, and the others for `_SAMPLE_LINES`."""
 
@@ -298,17 +346,6 @@ def long_tokens(limit: TokenLimit) -> Tally:
 
 
 _TYPOGRAPHIC: Final = frozenset("‘’“”–—…")
-
-
-def missing_blank_lines() -> Tally:
-    """Count the sentences of CoNLL-U without a blank line before them."""
-
-    def warning(n_found: int, first: str) -> str:
-        which = "a sentence" if n_found == 1 else f"the first of {n_found:,} sentences"
-        remedy = "Every line with the ID 1 begins a new sentence."
-        return f"{first}: {which} of CoNLL-U without a blank line before. {remedy}"
-
-    return Tally(lambda entry: entry.has_no_blank_line, warning)
 
 
 def typographic_marks() -> Tally:
@@ -364,8 +401,6 @@ class InputReport:
         self._tallies += [] if limit is None else [long_tokens(limit)]
         if sample.expected.language == "English":
             self._tallies.append(typographic_marks())
-        if not sample.is_text:
-            self._tallies.append(missing_blank_lines())
 
     def see(self, entry: Entry) -> None:
         """Take the next record."""

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, StoppedError, class_of, first_line, ignore, kind_of
+from elmo_cli.errors import InputError, StoppedError, first_line, ignore, kind_of, not_read
 from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
@@ -192,12 +192,11 @@ class Source:
             flag = os.O_NONBLOCK if sys.platform == "linux" else 0
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
-            kind = class_of(error, InputError)
-            is_name = kind is InputError or re.fullmatch(r"\S*\.\S*", str(path))
-            remedy = "" if is_name else f". {self._advice}"
+            is_missing = isinstance(error, FileNotFoundError)
+            remedy = self._advice if is_missing and not re.fullmatch(r"\S*\.\S*", path) else ""
             if isinstance(error, IsADirectoryError):
-                remedy = ". To read the files in it, use `cat FOLDER/* | elmo ... -`."
-            raise kind(f"{path}: cannot read the input: {error.strerror}{remedy}") from None
+                remedy = "To read the files in it, use `cat FOLDER/* | elmo ... -`."
+            raise not_read(path, "input", error, InputError, remedy) from None
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.atomic import locked_folder, replaced
-from elmo_cli.errors import InputError, ModelError, OutputError, class_of, first_line, system_reason
+from elmo_cli.errors import InputError, ModelError, OutputError, first_line, not_read, system_reason
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
@@ -119,8 +119,7 @@ def fingerprint(path: Path) -> FileFingerprint:
                 file.seek((n_bytes - length) * number // max(1, n_samples - 1))
                 digest.update(file.read(length))
     except OSError as error:
-        kind = class_of(error, InputError)
-        raise kind(f"{path}: cannot be read: {error.strerror}.") from None
+        raise not_read(path, "text", error, InputError) from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}
 
 

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, MissingInputError
+from elmo_cli.errors import InputError, not_read
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
@@ -179,8 +179,7 @@ class TrainingText:
             for record in records:
                 number += 1
                 if number > n_records:
-                    sentences = list(filter(None, record.split()))
-                    yield TextEntry(record.text, sentences, 0, number)
+                    yield TextEntry(record.text, list(filter(None, record.split())), 0, number)
 
     def _read_lines(self, path: Path, offset: int, n_records: int) -> Iterator[TextEntry]:
         """Yield the lines of a text from an offset on, before which there are `n_records`."""
@@ -206,7 +205,8 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise MissingInputError(f"{pattern}: no such file. Name a file or a pattern of files.")
+            remedy = "Name a file or a pattern of files."
+            raise not_read(pattern, "text", FileNotFoundError(), InputError, remedy)
         for path in paths:
             Source(path).check()
             files[Path(path)] = None

@@ -146,8 +146,7 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[i
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
     most_common = [word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)]
-    frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
-    return words.total(), frequent
+    return words.total(), [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:

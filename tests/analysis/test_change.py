@@ -155,7 +155,7 @@ def test_files_that_do_not_fit_are_refused() -> None:
         ("m.npz", "lines.npz", None, f"^lines{per_line}"),
         ("m.npz", "keys.npz", None, f"^keys{per_line}"),
         ("m.npz", "text.npz", None, r"text\.npz: not a readable file of target words: "),
-        ("m.npz", "m.npz", "1", r"m\.npz: layers '1': the file has one vector per occ"),
+        ("m.npz", "m.npz", "1", r"layers '1': m\.npz has one vector per occurrence\."),
     ):
         with pytest.raises(ElmoError, match=message):
             read_occurrences(first, second, {"bank": "bank"}, layers=layers)

@@ -32,7 +32,7 @@ def test_the_cosine_of_planted_vectors() -> None:
         (["I", "sat"], "Sat", None, "'Sat' is not a token of 'I sat'. Did you mean 'sat'?"),
         ("the banks", "bank", 2, "'bank' is not a token of 'the banks'. Did you mean 'banks'?"),
         ([], "bank", None, "'bank' is not a token of an empty sentence"),
-        (["b"] * 2, "b", None, "'b' occurs 2 times in 'b b'. Choose one with --o, 1 to 2."),
+        (["b"] * 2, "b", None, "'b' occurs 2 times in 'b b'. Choose one with a number, 1 to 2."),
         (TWICE, "bank", 3, "'bank' occurs 2 times in 'bank after bank', not 3 times."),
     ],
 )
@@ -44,5 +44,5 @@ def test_a_word_is_found_or_an_error_with_the_tokens(
         assert (occurrence.index, occurrence.token) == (result, word)
         return
     with pytest.raises(InputError) as caught:
-        find_occurrence(sentence, word, number, option="--o")
+        find_occurrence(sentence, word, number)
     assert str(caught.value) == result

@@ -177,11 +177,11 @@ def test_records_with_keys_are_searched_by_their_tokens(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("two.hdf5", "layers '1': the file has only layers 0,2"),
-        ("top.hdf5", "layers '1': the file has only top"),
-        ("forgot.hdf5", "the file does not contain the tokens"),
-        ("old.hdf5", "the file does not record which layer it has"),
-        ("odd.hdf5", "line 1: the sentence has 3 tokens, but 2 vectors"),
+        ("two.hdf5", " has only layers 0 and 2."),
+        ("top.hdf5", " has only top."),
+        ("forgot.hdf5", ": the file does not contain the tokens"),
+        ("old.hdf5", ": the file does not record which layer it has"),
+        ("odd.hdf5", ", line 1: the sentence has 3 tokens, but 2 vectors"),
     ],
 )
 def test_a_file_that_cannot_answer_a_query_is_refused(
@@ -197,7 +197,7 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
     layers = "1" if name in ("two.hdf5", "top.hdf5") else None
     with open_activations(path) as activations, pytest.raises(ElmoError) as error:
         neighbours(activations, np.ones((1, 4)), layers=layers)
-    assert str(error.value).removeprefix(str(path))[2:].startswith(message)
+    assert f"{path}{message}" in str(error.value)
 
 
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:

@@ -245,7 +245,14 @@ def test_each_word_is_a_bar_with_its_figures() -> None:
         ["<horse>: 8.25 bits forward, unknown"],
         ["fell.: 19.00 bits forward"],
     ]
-    expected = {"mv1", "The", "<horse>", "fell.", "bits", "hatched: not in the vocabulary"}
+    expected = {
+        "mv1",
+        "The",
+        "<horse>",
+        "fell.",
+        "surprisal (bits)",
+        "hatched: not in the vocabulary",
+    }
     assert expected <= {*texts("s.svg")}
 
 

@@ -37,6 +37,8 @@ EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, *MODEL)
     assert (result.exit_code, result.stderr) == (0, LOADED)
+    split_again = elmo("cosine", "bank", RIVER, "The bank 's money .", *MODEL).stderr
+    assert '"bank \'s" looks tokenized already. Use --tokenizer whitespace.' in split_again
     names = ("layer 0", "layer 1", "layer 2", "average")
     rows = [f"{name}  {value:8.4f}\n" for name, value in zip(names, EXPECTED, strict=True)]
     assert result.stdout == "I sat by the [bank] .\nThe [bank] lent us money .\n\n" + "".join(rows)

@@ -142,7 +142,7 @@ def test_layer_0_logs_a_warning() -> None:
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
-    message = "packed.hdf5: layers '0': the file has only layers 1,2"
+    message = "--mean-layers '0': packed.hdf5 has only layers 1 and 2."
     assert_misused(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
 
 

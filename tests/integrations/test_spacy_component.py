@@ -128,7 +128,7 @@ def test_a_wrong_setting_is_refused_when_it_is_added() -> None:
     for config, message in (
         ({"model": "no such model"}, "no such model"),
         ({"layers": "9"}, "9"),
-        ({"state": "cold"}, "^state 'cold': expected zero or warm or carry$"),
+        ({"state": "cold"}, "^state 'cold': expected zero, warm or carry\\.$"),
     ):
         with pytest.raises(ElmoError, match=message):
             pipeline(**config)

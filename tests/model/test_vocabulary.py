@@ -44,7 +44,7 @@ def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
 
 def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
-    with pytest.raises(InputError, match=f"^{path}: cannot read the vocabulary: No such file or"):
+    with pytest.raises(InputError, match=f"^{path}: no such file"):
         read_vocabulary(path)
     path.write_text("the\n</S>\n", encoding="utf-8")
     with pytest.raises(

@@ -124,7 +124,7 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
     message = r"part-4 cannot be read together: --layers is .*part-4 with options of .*part-1\.$"
     with pytest.raises(InputError, match=message):
         open_activations(tmp_path / "part-*")
-    with pytest.raises(InputError, match=r"gone-\* .*: no such file of activations$"):
+    with pytest.raises(InputError, match=r"gone-\* .*: no such file\.$"):
         open_activations(tmp_path / "gone-*", tmp_path / "none-*")
 
 
@@ -135,7 +135,7 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone", "no such file of activations"),
+        ("gone", "no such file."),
         ("text", f"{EXPECTED}. If it is a text: `elmo embed text NEW.hdf5`."),
         ("folder", f"{EXPECTED}, found another folder"),
         ("weights", f"{FOUND} CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0"),
