@@ -95,7 +95,7 @@ def attached_punctuation(sample: Sample) -> str | None:
     )
 
 
-_DETACHED: Final = re.compile(r"\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)")
+_DETACHED: Final = re.compile(r"(?<!\S)\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)")
 _ATTACHED: Final = re.compile(r"\w{2}[.,](?!\S)|\w['’]s\b")
 _MAX_DETACHED: Final = 0.2  # share of the texts; raw text has a few such typing errors
 
