@@ -318,8 +318,9 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         if files.vocabulary and (characters is None or files.softmax):
             n_words = len(read_vocabulary(files.vocabulary))
     card: list[str] = []
+    card_file = files.options.with_name("card.md")
     with suppress(OSError, UnicodeDecodeError):
-        card = read_text(files.options.with_name("card.md")).splitlines()[:12]
+        card = read_text(card_file).splitlines()[:12] if card_file.is_file() else []
     parts = parameters_by_part(options, n_words, n_characters, projects=projects)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
