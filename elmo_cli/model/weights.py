@@ -191,8 +191,8 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             remedy = ". Give the file in it." if Path(path).is_dir() else ""
             reason = f"cannot read the weights: {system_reason(error)}{remedy}"
             raise WeightsError(f"{path}: {reason}") from None
-        if "signature not found" in str(error) and path.stat().st_size and path.suffix != ".hdf5":
-            remedy = "Give the file of the weights, such as weights.hdf5."
+        if "signature not found" in str(error) and path.stat().st_size:
+            remedy = "Download it again." if path.suffix == ".hdf5" else "Give the HDF5 file."
             raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None
         reason = f"not a valid weights file: {first_line(error)}"
         raise WeightsError(f"{path}: {reason}. Download it again.") from None

@@ -197,7 +197,7 @@ NO_STRING = (
             "signature tokens: expected lists of tokens, found the string 'A'. Give lists of "
             "tokens, or remove signature.",
         ),
-        ((SENTENCES, None, "words"), "signature 'words': expected default or tokens"),
+        ((SENTENCES, None, "words"), "signature 'words': expected default or tokens."),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(
