@@ -171,10 +171,10 @@ class _Choices:
     flag("--entropy", excludes="--pairs", help="Also print the entropy of each prediction."),
     choice(
         "--words-by",
-        ["space"],
+        ["space", "word"],
+        "--by",
         excludes="--pairs",
-        help="Print one row per word, where words are separated by spaces. The surprisals of its "
-        "tokens are added.",
+        help="Print a row for each word between spaces, with the sum of its tokens.",
     ),
     option(
         "--regions COLUMN",
