@@ -79,7 +79,8 @@ def join_processes(device: Device) -> Iterator[Processes]:
         raise ElmoError(f"{problem}. Start all processes with torchrun, or unset WORLD_SIZE.")
     on_gpu = own_device.type == "cuda"
     if on_gpu:
-        torch.cuda.set_device(choose_device(int(os.environ["LOCAL_RANK"])))
+        own_device = choose_device(int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(own_device)
     # Objects are gathered on the CPU, and wait while the first process measures a long text.
     backends = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     distributed.init_process_group(backends, timeout=timedelta(days=1))

@@ -102,6 +102,20 @@ def test_processes_wait_for_a_long_evaluation(
             pass
 
 
+@pytest.mark.usefixtures("fake_cuda")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_each_process_has_a_gpu_of_its_own(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("init_process_group", "destroy_process_group", "get_rank"):
+        monkeypatch.setattr(torch.distributed, name, Mock())
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen := Mock())
+    for name, value in {**VARIABLES, "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with join_processes(device) as processes:
+        assert processes.device == torch.device("cuda:1")
+    chosen.assert_called_once_with(torch.device("cuda:1"))
+
+
 def test_processes_without_torchrun_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
