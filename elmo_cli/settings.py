@@ -61,7 +61,8 @@ class ModelSettings:
     """Maximum number of tokens per batch. None is the default of the device."""
 
     def __post_init__(self) -> None:
-        check_choice("state", self.state or "zero", INITIAL_STATES)
+        if self.state is not None:
+            check_choice("state", self.state, INITIAL_STATES)
         check_choice("precision", self.precision, PRECISIONS)
         if self.batch_tokens is not None:
             check_at_least("batch_tokens", self.batch_tokens, 1)

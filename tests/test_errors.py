@@ -76,6 +76,7 @@ OR_MODEL = "Give either --options-file and --weight-file, or --model, or none."
     ("call", "message"),
     [
         ("ElmoEmbedder(model=TINY, state='cold')", "state 'cold': expected zero, warm or carry"),
+        ("ElmoEmbedder(model=TINY, state='')", "state '': expected zero, warm or carry."),
         ("ElmoEmbedder(model=TINY, precision='float8')", "precision 'float8': expected float32"),
         ("ElmoEmbedder(model=TINY, batch_tokens=0)", "batch_tokens 0: expected 1 or more"),
         ("ElmoEmbedder(weight_file=weights)", OR_MODEL),
@@ -116,6 +117,7 @@ OR_MODEL = "Give either --options-file and --weight-file, or --model, or none."
             "tiny.embed_file(iter(['a b']), 'x')",
             "the input: expected a path or an open text file, found a value of type list_iterator.",
         ),
+        ("convert_weights(weights, 'x', '')", "dtype '': expected float32 or float16."),
         ("convert_weights(weights, 'x', 'float64')", "dtype 'float64': expected float32 or float"),
     ],
 )

@@ -77,14 +77,15 @@ class OutputSettings:
     """Arrow types of the kept columns of the input, as far as they are known."""
 
     def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("rows", self.rows, ROWS)
         for name, value, choices in (
-            ("dtype", self.dtype, DTYPES),
-            ("rows", self.rows, ROWS),
             ("format", self.file_format, OUTPUT_FORMATS),
             ("layout", self.layout, LAYOUTS),
             ("compression", self.compression, COMPRESSIONS),
         ):
-            check_choice(name, choices[0] if value is None else value, choices)
+            if value is not None:
+                check_choice(name, value, choices)
 
     @property
     def name(self) -> str:

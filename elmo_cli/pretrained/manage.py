@@ -52,7 +52,8 @@ def convert_weights(
     The suffix of `target` chooses the format. Its metadata or attributes record its source. If
     `dtype` is None, it is float16 if all values of `source` are, else float32.
     """
-    check_choice("dtype", dtype or "float32", ("float32", "float16"))
+    if dtype is not None:
+        check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in weights.WEIGHTS_SUFFIXES:
         known = " or ".join(weights.WEIGHTS_SUFFIXES)
