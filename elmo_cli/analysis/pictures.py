@@ -60,10 +60,8 @@ _MAX_LABEL: Final = 14  # characters of a word below its bar
 _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 
-def check_figure(path: str | Path | None, *, overwrite: bool) -> None:
+def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
-    if path is None:
-        return
     if Path(path).suffix.lower() not in SUFFIXES:
         known = ".svg, .png, .pdf or .html"
         raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")

@@ -235,9 +235,10 @@ def surprisal(
     """
     source = Source(text)
     source.check()  # Loading the model can take a while.
-    from elmo_cli.analysis.pictures import check_figure
+    if choices.plot is not None:
+        from elmo_cli.analysis.pictures import check_figure
 
-    check_figure(choices.plot, overwrite=choices.overwrite)
+        check_figure(choices.plot, overwrite=choices.overwrite)
     if text_settings.word_column is not None:
         choices = replace(choices, words_by="space")
     input_format = find_format(source, text_settings.input_format)

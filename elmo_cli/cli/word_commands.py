@@ -227,10 +227,12 @@ def change(
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change, read_occurrences
-    from elmo_cli.analysis.pictures import check_figure, plot_changes
     from elmo_cli.analysis.targets import read_targets
 
-    check_figure(plot, overwrite=overwrite)
+    if plot is not None:
+        from elmo_cli.analysis.pictures import check_figure
+
+        check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
     with messages.progress_bar(" records", leave=False) as bar:
         read = partial(read_occurrences, match=match, ignore_case=ignore_case)
@@ -245,6 +247,8 @@ def change(
     if correction is not None:
         _check_permutations(changes, n)
     if plot is not None:
+        from elmo_cli.analysis.pictures import plot_changes
+
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
         messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
 
