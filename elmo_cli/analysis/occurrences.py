@@ -232,14 +232,14 @@ def find_word(
     by_form: list[EmbeddedOccurrence] = []
     others = set[str]()  # words that may have been meant
     files.check_pooling(pooled=False)
-    forms = (word, normalize(word))
+    forms, initial = (word, normalize(word)), word[:1].lower()
     for vectors in files.read(layers):
         for index, own_word in enumerate(vectors.words):
             if own_word == word:
                 by_word.append(_embedded(vectors, index))
             elif vectors.record.tokens[vectors.positions[index]] in forms:
                 by_form.append(_embedded(vectors, index))
-            elif own_word[:1].lower() == word[:1].lower():
+            elif own_word[:1].lower() == initial:
                 others.add(own_word)
     if not (found := by_word or by_form):
         advice = did_you_mean(word, others)

@@ -116,8 +116,8 @@ class RowWriter:
             raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
-            texts = [value for value in row if isinstance(value, str) and value in LIKE_MISSING]
-            self.like_missing.update(texts)
+            if texts := [each for each in row if isinstance(each, str) and each in LIKE_MISSING]:
+                self.like_missing.update(texts)
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 

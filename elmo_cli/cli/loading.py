@@ -91,9 +91,9 @@ def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
 
     tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
     is_split, found = detached_token(text, tokens)
-    if is_split and not meta.setdefault("is_tokenized", False):
+    if is_split and not meta.get("has_warned"):
         messages.say(f"Warning: {found!r} looks tokenized already. Use --tokenizer whitespace.")
-        meta["is_tokenized"] = True
+        meta["has_warned"] = True
     return tokens
 
 
