@@ -131,10 +131,15 @@ class StoppedError(ElmoError):
 def not_read(
     path: str | Path, content: str, error: OSError, kind: type[ElmoError], remedy: str = ""
 ) -> ElmoError:
-    """Return the error for a file that cannot be read, of a class for it if it is missing."""
-    if not isinstance(error, FileNotFoundError):
-        reason = f"{error.strerror}. {remedy}" if remedy else error.strerror
-        return kind(f"{path}: cannot read the {content}: {reason}")
+    """Return the error for a file that cannot be read; see `missing_file` for a missing one."""
+    if isinstance(error, FileNotFoundError):
+        return missing_file(path, kind, remedy)
+    reason = f"{error.strerror}. {remedy}" if remedy else error.strerror
+    return kind(f"{path}: cannot read the {content}: {reason}")
+
+
+def missing_file(path: str | Path, kind: type[ElmoError], remedy: str = "") -> ElmoError:
+    """Return the error of a kind for a file that is missing, with a similar name beside it."""
     folder, name = os.path.split(path)
     names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
     question = did_you_mean(name, names, key=lambda each: os.path.splitext(each)[0])
@@ -145,8 +150,7 @@ def not_read(
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
-        expected = " or ".join(", ".join(choices).rsplit(", ", 1))
-        raise SettingsError(f"{name} {value!r}: expected {expected}.")
+        raise SettingsError(f"{name} {value!r}: expected {listed(choices, 'or')}.")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
@@ -174,6 +178,11 @@ def load_extra(name: str, package: str, extra: str) -> Any:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra."""
     return f'pip install "elmo-cli[{extra}]", or in a checkout pip install ".[{extra}]"'
+
+
+def listed(words: Iterable[object], last: str) -> str:
+    """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
+    return f" {last} ".join(", ".join(map(str, words)).rsplit(", ", 1))
 
 
 def ignore(*_: object) -> Any:

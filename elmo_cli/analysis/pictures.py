@@ -23,6 +23,7 @@ from elmo_cli.errors import (
     check_choice,
     check_type,
     counted,
+    listed,
     load_extra,
 )
 from elmo_cli.language_model.scoring import ScoredRecord
@@ -35,7 +36,8 @@ _POINTS: Final = "points-"  # beginning of the SVG id of a group of points
 _BARS: Final = "bars-"  # beginning of the SVG id of a bar
 _SVG: Final = "http://www.w3.org/2000/svg"
 _STYLE: Final[Any] = {
-    **dict.fromkeys(("axes.spines.right", "axes.spines.top"), False),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
     "axes.titlelocation": "left",
     "font.size": 9,
     "pdf.fonttype": 42,  # text that can be selected
@@ -63,7 +65,7 @@ _COLOURS: Final = {"forward": "C0", "backward": "C1"}
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        known = ".svg, .png, .pdf or .html"
+        known = listed(SUFFIXES, "or")
         raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")

@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
-from elmo_cli.errors import InputError, SettingsError, first_line, load_extra, not_read, shown
+from elmo_cli.errors import (
+    InputError,
+    SettingsError,
+    first_line,
+    listed,
+    load_extra,
+    missing_file,
+    shown,
+)
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes
 from elmo_cli.outputs.reader import Activations
@@ -124,8 +132,7 @@ class VectorSource:
             return [index for index, number in enumerate(stored) if number] or [0]
         chosen = parse_layers(layers, stored)
         if chosen is None:
-            numbers = " and ".join(", ".join(map(str, stored)).rsplit(", ", 1))
-            has = f"{self.path} has only layers {numbers}"
+            has = f"{self.path} has only layers {listed(stored, 'and')}"
             raise SettingsError(f"--mean-layers {shown(layers)!r}: {has}.")
         return [stored.index(number) for number in chosen]
 
@@ -240,8 +247,8 @@ class _UsagesFile(VectorSource):
     def _reporting_damage(self) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError as error:
-            raise not_read(self.path, "file", error, InputError) from None
+        except FileNotFoundError:
+            raise missing_file(self.path, InputError) from None
         except InputError:
             raise
         except _DAMAGE as error:

@@ -170,14 +170,13 @@ def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iter
             raise InputError(f"--each cannot be used with a gap ({GAP})")
         return record if each else record._replace(tokens=check_text(record.tokens))
 
-    tokenizer = opened if isinstance(opened, Tokenizer) else opened.tokenizer
-    tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
     if isinstance(opened, Tokenizer):
-        tokenize = partial(cut_around_gaps, cut=partial(loading.typed_tokens, tokenizer))
-        yield _Texts(("line",), iter([[check(Record(text, tokenize(text)))]]), False)
+        tokens = cut_around_gaps(text, partial(loading.typed_tokens, opened))
+        yield _Texts(("line",), iter([[check(Record(text, tokens))]]), False)
         return
     if not opened.format.has_tokens:
-        opened = replace(opened, tokenizer=replace(tokenizer, tokenize=tokenize))
+        tokenize = partial(cut_around_gaps, cut=opened.tokenizer.tokenize)
+        opened = replace(opened, tokenizer=replace(opened.tokenizer, tokenize=tokenize))
     with open_records(opened, ids="rows") as read:
         columns = name_columns(read, is_split=opened.splits_lines)
         name = f"{opened.source.name}, {opened.format.unit}"

@@ -309,11 +309,11 @@ def _open_hdf5(path: Path | str) -> h5py.File:
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
             raise errors.MissingInputError(f"{path}: {problem}") from None
-        raise errors.not_read(path, "file", error, errors.InputError) from None
+        raise errors.missing_file(path, errors.InputError) from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, not_read
+from elmo_cli.errors import InputError, missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
@@ -205,8 +205,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            remedy = "Name a file or a pattern of files."
-            raise not_read(pattern, "text", FileNotFoundError(), InputError, remedy)
+            raise missing_file(pattern, InputError, "Name a file or a pattern of files.")
         for path in paths:
             Source(path).check()
             files[Path(path)] = None
