@@ -420,7 +420,8 @@ class ElmoEmbedder:
             tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the tokenizer of the
                 model's training, else `moses` for a table and `whitespace` for other inputs.
             language: Code of the language of the text. None is the language of the model.
-            split_sentences: Compute each sentence by itself; in a table, as a part of its row.
+            split_sentences: Compute each sentence by itself. The sentences of a text file are
+                records of their own, and a row of a table remains one record.
             paragraphs: Join the lines of a text until a blank line.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty

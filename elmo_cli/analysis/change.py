@@ -4,8 +4,10 @@
     prt    1 / cosine of the means of the old and the new occurrences
     jsd    Jensen-Shannon divergence, in nats, of the old and the new occurrences over clusters
 
-Kutuzov and Giulianelli (2020) describe apd and prt. The clusters follow Giulianelli et al. (2020):
-k-means with the best silhouette.
+Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt. The
+clusters follow Giulianelli et al. (2020): k-means with the number of clusters that has the best
+silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too many clusters or
+does not converge.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

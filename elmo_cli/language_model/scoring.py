@@ -2,8 +2,11 @@
 
 The forward direction predicts every token and `</S>`, each from the tokens before it. The
 backward direction predicts every token and `<S>`, each from the tokens after it. A token that is
-not in the vocabulary counts as the word `<UNK>`, so perplexities of different vocabularies cannot
-be compared.
+not in the vocabulary counts as the word `<UNK>`.
+
+The perplexity is exp of the mean negative log probability of all predictions: each token, and one
+boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies cannot be
+compared.
 """
 
 from collections import deque

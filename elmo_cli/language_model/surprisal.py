@@ -1,8 +1,15 @@
 """Surprisal of the tokens, words or regions of sentences, in bits, and their table.
 
-The surprisal of a token is -log2 of its probability in its context. A row of the table is a token,
-a word (between spaces: `didn't`) or a region (between `|`), and its surprisal is the sum over its
-tokens. Its length and its log frequency, from `frequencies`, predict reading times too.
+The surprisal of a token is -log2 of its probability in its context. A token that is not in the
+vocabulary has the surprisal of `<UNK>`, which covers all unknown words. A row of the table is a
+unit of a sentence. Its surprisal is the sum over its tokens:
+
+token      one token
+word       separated by white space in the text: `didn` and `'t` are the word `didn't`
+region     separated by `|` in the text: `The horse | raced past the barn | fell.`
+
+Next to the surprisal stands what else predicts the reading time of a word: its length and its log
+frequency, from `frequencies`. Minus this is the surprisal of the word without a context.
 """
 
 import unicodedata

@@ -1,12 +1,27 @@
 """Parsers of the formats with lines: each yields the records of its lines, as entries.
 
-text     one sentence per line, raw or tokenized, or running text, which is split into sentences;
+text     one sentence per line, raw or tokenized; or running text, which is split into sentences;
          with `paragraphs`, the lines until a blank line belong together
-conllu   one sentence per record: words are tokens, `sent_id` is the id, and a blank line, or the ID
-         1 of the next sentence, ends it; multiword tokens (1-2) and empty nodes (2.1) are ignored
-jsonl    one object per line: {"id": "a1", "text": "We sat."}, or tokens in place of the text
-fasta    one sequence per record, with one token per residue; as in SeqVec, whitespace is removed,
+
+conllu   one sentence per record; its words are the tokens and its `sent_id` is the id; a blank
+         line ends it, and so does the ID 1 of the next sentence
+
+    # sent_id = fr-1
+    1-2    Du    _    ...      a multiword token, which is ignored: its words follow
+    1      De    de   ADP      fields are separated by tabs; the first three are read
+    2.1    _     _    ...      an empty node, which is ignored
+
+jsonl    one object per line, with its text or its tokens, and optionally an id
+
+    {"id": "a1", "text": "We sat by the river."}
+    {"id": "a2", "tokens": ["We", "sat", "by", "the", "river", "."]}
+
+fasta    one sequence per record, one token per residue; as in SeqVec, whitespace is removed,
          letters become upper case, and every other character (`*`, `-`, `X`) is a token
+
+    >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id, which is required
+    MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
+    kvgahageygaealer*
 """
 
 import json
