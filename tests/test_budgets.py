@@ -21,16 +21,16 @@ BUDGETS = {
     "distributed": 1_200,
     "inference": 1_550,
     "integrations": 436,
-    "language_model": 1_645,
+    "language_model": 1_660,
     "model": 1_800,
     "outputs": 2_560,
-    "pretrained": 1_260,
-    "text": 2_715,
+    "pretrained": 1_265,
+    "text": 2_745,
     "training": 1_985,
-    "": 2_290,
+    "": 2_305,
 }
 """Lines of Python per folder; the last are the files next to the folders."""
-MAX_LINES = 23_515
+MAX_LINES = 23_590
 MAX_FILES = 105
 MAX_FUNCTION_LINES = 40
 """Lines of a function, without the signature and the docstring of a public one."""

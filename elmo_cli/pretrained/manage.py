@@ -22,7 +22,6 @@ from elmo_cli.errors import (
     OutputNameError,
     WeightsError,
     check_choice,
-    listed,
     system_reason,
 )
 from elmo_cli.model import weights
@@ -57,7 +56,7 @@ def convert_weights(
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in weights.WEIGHTS_SUFFIXES:
-        known = listed(weights.WEIGHTS_SUFFIXES, "or")
+        known = " or ".join(weights.WEIGHTS_SUFFIXES)
         raise OutputNameError(f"{target}: unknown suffix {target.suffix!r}. Choose {known}.")
     check_output(target, source, overwrite=overwrite)
     check_kind(source)

@@ -35,7 +35,7 @@ def checked_records(
     n_ids, is_complete = 0, False
     try:
         for entry in entries:
-            number, record, error = entry
+            number, record, error, _ = entry
             if ids == "none":
                 record = record if record.id is None else record._replace(id=None)
             elif error is None and (record.error is None or record.id is not None):

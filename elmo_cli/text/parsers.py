@@ -67,6 +67,8 @@ class Entry(NamedTuple):
     line: int
     record: Record
     error: str | None = None  # error in the format of the record
+    has_no_blank_line: bool = False
+    """True if a sentence of CoNLL-U begins without a blank line before it."""
 
 
 def text_entries(
@@ -115,8 +117,9 @@ def conllu_entries(
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
-        for sentence in _split_at_first_ids(group) if is_sentence else ():
-            yield from _conllu_entry(sentence)
+        for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
+            for entry in _conllu_entry(sentence):
+                yield entry._replace(has_no_blank_line=index > 0)
 
 
 def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:

@@ -348,6 +348,17 @@ def long_tokens(limit: TokenLimit) -> Tally:
 _TYPOGRAPHIC: Final = frozenset("‘’“”–—…")
 
 
+def missing_blank_lines() -> Tally:
+    """Count the sentences of CoNLL-U without a blank line before them."""
+
+    def warning(n_found: int, first: str) -> str:
+        which = "a sentence" if n_found == 1 else f"the first of {n_found:,} sentences"
+        remedy = "Every line with the ID 1 begins a new sentence."
+        return f"{first}: {which} of CoNLL-U without a blank line before. {remedy}"
+
+    return Tally(lambda entry: entry.has_no_blank_line, warning)
+
+
 def typographic_marks() -> Tally:
     """Count the tokens with typographic marks, which the text of English models hardly has."""
     examples: list[str] = []
@@ -401,6 +412,8 @@ class InputReport:
         self._tallies += [] if limit is None else [long_tokens(limit)]
         if sample.expected.language == "English":
             self._tallies.append(typographic_marks())
+        if not sample.is_text:
+            self._tallies.append(missing_blank_lines())
 
     def see(self, entry: Entry) -> None:
         """Take the next record."""
