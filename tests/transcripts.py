@@ -11,6 +11,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from commands import elmo, without_size
 
 
@@ -40,6 +41,12 @@ class Transcript:
         assert self.status == 2 or len(first) == len(starts), result.stderr
         assert result.exit_code == self.status
         assert sorted(os.listdir()) == before
+
+
+def each_transcript(test_file: str) -> pytest.MarkDecorator:
+    """Run a test with each `transcript` of the errors.txt beside its file."""
+    transcripts = read_transcripts(Path(test_file).with_name("errors.txt"))
+    return pytest.mark.parametrize("transcript", transcripts, ids=str)
 
 
 def read_transcripts(path: Path) -> list[Transcript]:

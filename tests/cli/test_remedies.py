@@ -11,7 +11,7 @@ import h5py
 import pytest
 from commands import elmo
 from strategies import make_language_model, small_architecture
-from transcripts import Transcript, read_transcripts, write_inputs
+from transcripts import Transcript, each_transcript, write_inputs
 
 FOLDER = Path(__file__).parent
 OPTIONS = "--options-file model/options.json --output new --steps 1"
@@ -92,7 +92,7 @@ def test_the_remedy_of_a_message_works(
     assert status == 0, output
 
 
-@pytest.mark.parametrize("transcript", read_transcripts(FOLDER / "errors.txt"), ids=str)
+@each_transcript(__file__)
 def test_an_error_has_this_text(
     transcript: Transcript, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

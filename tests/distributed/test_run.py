@@ -19,7 +19,7 @@ from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_the
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from table_files import write_table
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, each_transcript
 
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import messages as runs
@@ -306,10 +306,10 @@ def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.Monkey
         assert counts.text().endswith(f" tokens/s, 0 workers, 0 failed, {text}")
 
 
-@pytest.mark.parametrize("case", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str)
-def test_an_error_has_this_text(case: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_transcript(__file__)
+def test_an_error_has_this_text(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    case.check()
+    transcript.check()
 
 
 def test_the_same_command_does_only_what_is_missing() -> None:

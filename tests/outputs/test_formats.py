@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from layouts import Array, Corpus, assert_holds, corpora, line_record, open_writer, write
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, each_transcript
 
 from elmo_cli import open_activations
 from elmo_cli.errors import ElmoError, InputError, OutputError
@@ -180,9 +180,9 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(
     assert h5py.is_hdf5(output.split()[0]) == ("jsonl" not in output)
 
 
-@pytest.mark.parametrize("case", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str)
+@each_transcript(__file__)
 def test_an_error_has_this_text(
-    case: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
+    transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    case.check()
+    transcript.check()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, each_transcript
 from website import zip_with
 
 from elmo_cli import ElmoEmbedder
@@ -47,9 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "transcript", read_transcripts(Path(__file__).with_name("errors.txt")), ids=str
-)
+@each_transcript(__file__)
 def test_what_is_no_model_is_one_line(
     transcript: Transcript, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import write_table
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, each_transcript
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.ids import checked_records
@@ -93,9 +93,7 @@ def test_fasta_that_is_written_is_read(
 # What is refused
 
 
-@pytest.mark.parametrize(
-    "transcript", read_transcripts(Path(__file__).parent / "errors.txt"), ids=str
-)
+@each_transcript(__file__)
 def test_an_error_has_this_text(
     transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import elmo
 from training_runs import content, write_run_files
-from transcripts import Transcript, read_transcripts
+from transcripts import Transcript, each_transcript
 
 from elmo_cli.cli.train_command import train
 from elmo_cli.training.training_options import TrainingOptions, complete_options
@@ -49,9 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "transcript", read_transcripts(Path(__file__).with_name("errors.txt")), ids=str
-)
+@each_transcript(__file__)
 def test_what_stops_a_run_changes_nothing(
     transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
