@@ -136,7 +136,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     with locked(folder), TemporaryDirectory(dir=folder) as temporary:
         staged = Path(temporary)
         for source in sources:
-            _stage(Path(os.path.expanduser(source)), staged, model)
+            _stage(os.path.expanduser(source), staged, model)
         new = sorted(staged.iterdir(), key=lambda path: role_of(path.name) == "weights")
         _complete(folder, staged, model)
         read_folder(staged, model.name)
@@ -151,8 +151,9 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     return folder
 
 
-def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
+def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
     """Copy the files of a source into a temporary folder, with the names that the cache uses."""
+    source = Path(path)
     try:
         if source.is_dir():
             paths = _paths_in(source)
@@ -164,9 +165,9 @@ def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
         elif source.exists():
             raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
         else:
-            raise MissingModelError(f"{source}: no such file or folder. Give {_EXPECTED}.")
-        for path in paths:
-            shutil.copyfile(path, staged / _cache_name(path))
+            raise MissingModelError(f"{path}: no such file or folder. Give {_EXPECTED}.")
+        for each in paths:
+            shutil.copyfile(each, staged / _cache_name(each))
     except OSError as error:
         if isinstance(error, ModelError):
             raise
