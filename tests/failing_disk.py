@@ -16,8 +16,8 @@ from elmo_cli.outputs.resumable_file import ResumableFile
 CALLS = [
     *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),
     (builtins, "open"),
-    (ResumableFile, "_write_at"),
-    (ResumableFile, "_checksum_of"),
+    (ResumableFile, "write_at"),
+    (ResumableFile, "checksum_of"),
     (Path, "touch"),
     (shutil, "rmtree"),
 ]

@@ -129,7 +129,7 @@ class ResumableFile(FileIO):
         # If writing the log fails, it may have its name or not. Both checkpoints keep their bytes.
         self._kept_size = max(self._size, self._kept_size)
         self._cut(self._kept_size)
-        checksum = self._checksum + self._checksum_of(self._below, self._size)
+        checksum = self._checksum + self.checksum_of(self._below, self._size)
         for number, page in self._pages.items():
             before = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
             checksum += _page_checksum(page) - _page_checksum(before)
@@ -195,14 +195,15 @@ class ResumableFile(FileIO):
                 page[in_page] = view[in_view]
         position, rest = self._position + n_below, view[n_below:]
         while rest:
-            written = self._write_at(position, rest)
+            written = self.write_at(position, rest)
             position, rest = position + written, rest[written:]
 
     def _read_at(self, position: int, n_bytes: int) -> bytes:
         super().seek(position)
         return super().read(n_bytes)
 
-    def _write_at(self, position: int, data: memoryview | bytearray) -> int:
+    def write_at(self, position: int, data: memoryview | bytearray) -> int:
+        """Write to the file itself, and return the number of bytes written."""
         super().seek(position)
         return super().write(data)
 
@@ -249,20 +250,20 @@ class ResumableFile(FileIO):
             problem = f"expected {log.size:,} bytes, found {n_bytes:,}. {_START_OVER}"
             raise OutputError(f"{self.path}: the file is truncated: {problem}")
         self._apply(log)
-        if log.checksum not in (None, self._checksum_of(0, log.size, should_stop)):
+        if log.checksum not in (None, self.checksum_of(0, log.size, should_stop)):
             problem = f"its bytes have changed since the last checkpoint. {_START_OVER}"
             raise OutputError(f"{self.path}: the file is damaged: {problem}")
         self.state = log.state
 
     def _apply(self, log: _Log) -> None:
         for number, page in log.pages.items():
-            self._write_at(number * PAGE_BYTES, page)
+            self.write_at(number * PAGE_BYTES, page)
         self._cut(log.size)
         self._pages, self._size, self._kept_size = {}, log.size, log.size
         self._below = -(-log.size // PAGE_BYTES) * PAGE_BYTES
         self._checksum = log.checksum or 0
 
-    def _checksum_of(self, start: int, end: int, should_stop: Stop = lambda: False) -> int:
+    def checksum_of(self, start: int, end: int, should_stop: Stop = lambda: False) -> int:
         """Return the checksum of the file from the start of a page on: the sum of its pages'."""
         checksum = 0
         for position in range(start, end, _BLOCK_BYTES):

@@ -36,8 +36,8 @@ def write(path: str | Path, *sentences: str, **settings: Any) -> None:
 
 def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> None:
     """Take the place of the system's write under HDF5; `act` gets the real one first."""
-    real = ResumableFile._write_at
-    monkeypatch.setattr(ResumableFile, "_write_at", lambda *arguments: act(real, *arguments))
+    real = ResumableFile.write_at
+    monkeypatch.setattr(ResumableFile, "write_at", lambda *arguments: act(real, *arguments))
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
