@@ -1,20 +1,44 @@
-"""Word senses: corpora are read as they are, and planted senses are found."""
+"""Layers: corpora are read as they are, and layers that tell senses or tags apart are found."""
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import part_of_speech
 import pytest
+import sense_data
+import sense_lists
+import tagged_data
 import word_senses
-from planted import PlantedEmbedder
-from sense_data import (
-    SenseSentence,
-    Target,
-    read_semcor,
-    read_sense_numbers,
-    read_test_sets,
-    word_of,
-)
+from sense_data import SenseSentence, Target, word_of
 from tables import Figure
+from tagged_data import Split, Tagged
+
+
+class Planted:
+    """Model that computes the layers of a sentence by a function."""
+
+    def __init__(self, layers: Callable[[list[str]], Any]) -> None:
+        self.layers = layers
+
+    def embed_sentences(self, sentences: Iterable[list[str]], /) -> Iterator[Any]:
+        return map(self.layers, sentences)
+
+
+def planted() -> Planted:
+    """Return a model whose layer 1 knows the length of the token before, and layer 2 is noise."""
+    random = np.random.default_rng(0)
+
+    def layers(sentence: list[str]) -> Any:
+        lengths = [len(token) for token in ["", *sentence[:-1]][: len(sentence)]]
+        noise = random.normal(size=(len(sentence), 16))
+        return np.array([np.ones_like(noise), np.eye(16)[lengths], noise], np.float32)
+
+    return Planted(layers)
+
+
+# Word senses
 
 BANK = ("bank", "n")
 RIVER, MONEY = "bank%1:17:01::", "bank%1:14:00::"
@@ -24,8 +48,7 @@ NUMBERS = {RIVER: 1, MONEY: 2, "mouse%1:05:00::": 1, "mouse%1:06:00::": 4}
 def sentence(before: str, *senses: str, source: str = "SemCor") -> SenseSentence:
     """Return a sentence of two tokens, the second one with senses."""
     word = word_of(senses[0])
-    target = Target(range(1, 2), word, senses)
-    return SenseSentence([before, word[0]], [target], source)
+    return SenseSentence([before, word[0]], [Target(range(1, 2), word, senses)], source)
 
 
 SEMCOR = [
@@ -44,7 +67,7 @@ TESTS = [
 
 def f1(fallback: bool) -> dict[str, float]:
     """Return the F1 of each method on all planted tests."""
-    guesses = word_senses.guess(PlantedEmbedder(), SEMCOR, TESTS, NUMBERS)
+    guesses = word_senses.guess(planted(), SEMCOR, TESTS, NUMBERS)
     estimate = guesses.f1(np.ones(len(TESTS), bool), fallback=fallback)
     return dict(zip(guesses.methods, estimate.values.tolist(), strict=True))
 
@@ -67,7 +90,7 @@ def test_noise_is_right_by_chance() -> None:
     random = np.random.default_rng(0)
     semcor = [sentence("a", (MONEY, RIVER)[k % 2]) for k in range(40)]
     tests = [sentence("a", (MONEY, RIVER)[random.integers(2)], source="one") for _ in range(800)]
-    guesses = word_senses.guess(PlantedEmbedder(), semcor, tests, NUMBERS)
+    guesses = word_senses.guess(planted(), semcor, tests, NUMBERS)
     scores = guesses.f1(np.ones(800, bool), fallback=True)
     noise = guesses.methods.index("layer 2")
     assert scores.values[noise] == pytest.approx(0.5, abs=0.06)
@@ -75,7 +98,7 @@ def test_noise_is_right_by_chance() -> None:
 
 
 def test_the_tables_have_a_column_per_data_set() -> None:
-    with_fallback, without = word_senses.evaluate(PlantedEmbedder(), SEMCOR, TESTS, NUMBERS)
+    with_fallback, without = word_senses.evaluate(planted(), SEMCOR, TESTS, NUMBERS)
     assert with_fallback.columns == ["all", "one", "two", "several senses in SemCor"]
     shown = [round(cell.value, 1) for cell in with_fallback.rows["layer 1"] if cell]
     assert shown == [80.0, 100.0, 66.7, 100.0]
@@ -92,9 +115,6 @@ def test_a_word_of_several_tokens_has_their_mean() -> None:
     assert features.tolist() == [[1, 2], [7, 8], [8, 9]]
 
 
-# Files.
-
-
 def test_original_semcor_is_read(tmp_path: Path) -> None:
     path = tmp_path / "br-a01"
     path.write_text(
@@ -109,7 +129,7 @@ def test_original_semcor_is_read(tmp_path: Path) -> None:
         '<wf cmd="done" pos="VBD" ot="notag">was</wf>\n<punc>&amp;</punc>\n</s>\n</p>\n'
         '<p pnum="2">\n<s snum="2">\n<punc>.</punc>\n</s>\n</p>\n</context>\n</contextfile>\n'
     )
-    first, second = read_semcor([path])
+    first, second = sense_data.read_semcor([path])
     tokens = ["Fulton", "County", "can", "'t", '"', "be", "several", "was", "&"]
     assert first == SenseSentence(
         tokens,
@@ -139,13 +159,94 @@ def test_original_test_sets_are_read(tmp_path: Path) -> None:
     senses = ("belong_to%2:42:00::", "belong_to%2:42:01::")
     target = Target(range(2, 4), ("belong_to", "v"), senses)
     tokens = ["doesn", "'t", "belong", "to"]
-    assert list(read_test_sets(path)) == [SenseSentence(tokens, [target], "senseval2")]
+    assert list(sense_data.read_test_sets(path)) == [SenseSentence(tokens, [target], "senseval2")]
 
 
 def test_wordnets_index_is_read(tmp_path: Path) -> None:
     path = tmp_path / "index.sense"
     path.write_text("art%1:04:00:: 00933420 2 15\nart%1:06:00:: 02743547 1 49\n")
-    assert read_sense_numbers(path) == {"art%1:04:00::": 2, "art%1:06:00::": 1}
+    assert sense_data.read_sense_numbers(path) == {"art%1:04:00::": 2, "art%1:06:00::": 1}
     # Adjectives and their satellites are one kind of word.
     assert word_of("long%3:00:02::") == ("long", "a")
     assert word_of("peculiar%5:00:00:specific:00") == ("peculiar", "a")
+
+
+# Lists of senses
+
+
+def test_random_vectors_are_at_chance() -> None:
+    random = np.random.default_rng(0)
+    noise = Planted(lambda sentence: random.normal(size=(3, len(sentence), 16)))
+    for row in sense_lists.evaluate(noise).rows.values():
+        assert [cell.value for cell in row if cell][:5] == pytest.approx([50] * 5, abs=10)
+
+
+def test_sentences_of_one_structure_are_not_compared() -> None:
+    lengths = Planted(lambda sentence: np.eye(4)[[[len(sentence)] * len(sentence)]])
+    rows = [("one", ["x"]), ("one", ["x", "y"]), ("two", ["x"]), ("two", ["x", "y"])]
+    # The nearest sentences have one structure and different senses.
+    shares = [sense_lists.rank_pairs(lengths, "x", rows, balanced=b) for b in (False, True)]
+    assert shares[0] == pytest.approx([0.25] * 3)
+    assert shares[1] == pytest.approx([0.5] * 3)
+
+
+# Parts of speech
+
+
+def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
+    line = "\t``/`` I'm/ppss+bem not/* Fulton's/np$-tl-hl can't/md* sine/fw-in+at 1/2/cd"
+    sentence = tagged_data.parse_brown(line)
+    tokens = ['"', "I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"]
+    assert sentence.tokens == tokens
+    tagged = [tokens[position] for position in sentence.positions]
+    assert tagged == ['"', "I", "not", "Fulton", "can", "sine", "1/2"]
+    assert sentence.tags == ["``", "ppss", "*", "np$", "md", "in", "cd"]
+
+
+def test_brown_is_tested_on_other_documents_or_stretches(tmp_path: Path) -> None:
+    for number in range(10):
+        text = f"\n\n\tDocument/nn {number}/cd ./.\n" * 3
+        (tmp_path / f"ca0{number}").write_text(text)
+    lines = [f"Line/nn {number // 100}/cd ./.\n" for number in range(500)]
+    paths = list(tmp_path.iterdir())
+    (tmp_path / "brown.tagged").write_text("".join(lines))
+    for sources, sizes in ((paths, [24, 6]), ([tmp_path / "brown.tagged"], [400, 100])):
+        split = tagged_data.read_brown(sources)
+        assert [len(part) for part in split] == sizes
+        train, test = ({sentence.tokens[1] for sentence in part} for part in split)
+        assert not train & test
+
+
+def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "x-ud-train.conllu"
+    rows = ["1-2\tdu\t_\t_", "1\tde\tde\tADP", "2\tle\tle\tDET", "2.1\tx\t_\tVERB", "3\ta b\t_\tX"]
+    path.write_text("# text = du a b\n" + "\n".join(rows) + "\n\n1\tOui\toui\tINTJ", "utf-8")
+    split = tagged_data.read_treebank(path, path)
+    expected = [Tagged(["de", "le", "a_b"], [0, 1, 2], ["ADP", "DET", "X"])]
+    expected += [Tagged(["Oui"], [0], ["INTJ"])]
+    assert split == Split(expected, expected)
+
+
+def test_the_classifier_finds_the_layer_that_knows() -> None:
+    random, tags = np.random.default_rng(0), {2: "nn", 3: "vb", 4: "jj"}
+    texts = [list(random.choice(["xx", "xxx", "xxxx"], size=6)) for _ in range(400)]
+    # A tag follows from the length of the token before.
+    tagged = [Tagged(t, [*range(1, 6)], [tags[len(word)] for word in t[:-1]]) for t in texts]
+    split = Split(tagged[:300], tagged[300:])
+    estimate = part_of_speech.classify_layers(planted(), split)
+    usual, layer0, layer1, layer2, difference = estimate.values
+    assert layer1 == 1
+    assert [usual, layer0, layer2] == pytest.approx([1 / 3] * 3, abs=0.1)
+    assert difference == pytest.approx(layer2 - layer1)
+    assert estimate.errors[4] == pytest.approx(0.021, abs=0.01)  # sqrt(2/9 / 500)
+    table = part_of_speech.evaluate(planted(), {"planted": split})
+    assert table.columns == ["planted", "published: biLM, Penn Treebank"]
+    layers = ("layer 0", "layer 1", "layer 2", "top layer minus layer 1")
+    assert [*table.rows] == [part_of_speech.USUAL, *layers]
+    assert [cell.value for cell in table.rows["layer 1"] if cell] == [100, 97.3]
+
+
+def test_the_usual_tag_is_the_most_frequent_one() -> None:
+    train = [Tagged(["a", "a", "b", "a"], [0, 1, 2, 3], ["x", "x", "y", "z"])]
+    test = [Tagged(["a", "b", "c", "c"], [0, 1, 2, 3], ["x", "z", "x", "y"])]
+    assert part_of_speech.most_frequent_tag(Split(train, test)).tolist() == [1, 0, 1, 0]
