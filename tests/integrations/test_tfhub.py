@@ -17,7 +17,6 @@ from elmo_cli import ElmoEmbedder, HubElmo
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained.find import load_bilm
 
-TOLERANCE = 1e-5
 TINY = GOLDEN / "relu"
 SENTENCES = ["The cat sat on the mat", "bank", "", "Yes ."]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -48,12 +47,9 @@ def expected_outputs(
     weights = hub.mix.gamma.item() * np.exp(raw) / np.exp(raw).sum()
     mixed = np.einsum("l,lbtw->btw", weights, layers)
     n_tokens = np.maximum(1, [[len(sentence)] for sentence in tokens])
-    return {
-        "word_emb": layers[0, :, :, : width // 2],
-        **{f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)},
-        "elmo": mixed,
-        "default": mixed.sum(axis=1) / n_tokens,
-    }
+    outputs = {f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)}
+    outputs |= {"elmo": mixed, "default": mixed.sum(axis=1) / n_tokens}
+    return {"word_emb": layers[0, :, :, : width // 2], **outputs}
 
 
 def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None:
@@ -61,7 +57,7 @@ def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None
     for name, values in expected.items():
         assert outputs[name].dtype == torch.float32
         assert outputs[name].shape == values.shape, name
-        assert_allclose(outputs[name].detach().cpu(), values, atol=TOLERANCE, rtol=TOLERANCE)
+        assert_allclose(outputs[name].detach().cpu(), values, atol=1e-5, rtol=1e-5)
 
 
 # The outputs
@@ -156,23 +152,17 @@ def test_outputs_are_on_the_device_of_the_module(
 def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     expected = hub(PADDED, LENGTHS)
     mapping = {"tokens": np.array(PADDED), "sequence_len": np.array(LENGTHS)}
-    for outputs in (
-        hub(mapping),
-        hub(inputs=mapping, signature="tokens", as_dict=True),
-        hub(PADDED, LENGTHS, signature="tokens"),
-    ):
+    named = hub(inputs=mapping, signature="tokens", as_dict=True)
+    for outputs in (hub(mapping), named, hub(PADDED, LENGTHS, signature="tokens")):
         assert outputs.keys() == expected.keys()
-        for name, values in expected.items():
-            assert torch.equal(outputs[name], values)
+        assert all(torch.equal(outputs[name], values) for name, values in expected.items())
     assert torch.equal(hub(SENTENCES, as_dict=False), hub(SENTENCES)["default"])
 
 
 # Errors
 
-NO_STRING = (
-    "signature default: expected sentences, found a value of type list. "
-    "Give sentences, or remove signature."
-)
+NO_STRING = "found a value of type list. Give sentences, or remove signature."
+NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
 
 
 @pytest.mark.parametrize(
@@ -190,13 +180,9 @@ NO_STRING = (
         ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty."),
         (([["a", None]],), "inputs[0][1]: expected a string, found None."),
         (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty."),
-        ((PADDED, None, "default"), NO_STRING),
-        ((MAPPING, None, "default"), NO_STRING),
-        (
-            (["A"], None, "tokens"),
-            "signature tokens: expected lists of tokens, found the string 'A'. Give lists of "
-            "tokens, or remove signature.",
-        ),
+        ((PADDED, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
+        ((MAPPING, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
+        ((["A"], None, "tokens"), f"signature tokens: expected lists of tokens, {NO_LIST}"),
         ((SENTENCES, None, "words"), "signature 'words': expected default or tokens."),
     ],
 )

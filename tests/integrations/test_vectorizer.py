@@ -1,4 +1,4 @@
-"""ElmoVectorizer keeps scikit-learn's rules, and its rows equal ElmoEmbedder's."""
+"""ElmoVectorizer keeps scikit-learn's rules, by its own checks too, with ElmoEmbedder's rows."""
 
 import pickle
 import re
@@ -21,6 +21,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from elmo_cli import ElmoVectorizer
@@ -36,14 +37,16 @@ def layers() -> list[Any]:
     return [embedder.embed_sentence(tokenize(text)) for text in TEXTS]
 
 
+A_TABLE = 'found a table. Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+
+
 def vectors(texts: Any = TEXTS, **parameters: Any) -> Any:
     return ElmoVectorizer(MODEL, **parameters).fit_transform(texts)
 
 
 def test_a_row_is_the_mean_over_layers_and_tokens(layers: list[Any]) -> None:
     rows = vectors()
-    assert rows.shape == (4, 32)
-    assert rows.dtype == np.float32
+    assert (rows.shape, rows.dtype) == ((4, 32), np.float32)
     expected = [values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32) for values in layers]
     assert_allclose(rows, expected, atol=1e-6)
 
@@ -135,11 +138,7 @@ def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) 
     ("texts", "message"),
     [
         ("one text", "texts: expected a list, found the string 'one text'. Put it into a list."),
-        (
-            np.array([["one"], ["column"]]),
-            "texts: expected a list or a column, found a table. Choose a column: in a "
-            'ColumnTransformer, "text" and not ["text"].',
-        ),
+        (np.array([["one"], ["column"]]), f"texts: expected a list or a column, {A_TABLE}"),
         (["fine", None], "texts[1]: expected a string or a list of tokens, found None."),
         ([["a", 1]], "texts[0][1]: expected a string, found 1."),
     ],
@@ -159,3 +158,55 @@ def test_without_scikit_learn_one_sentence_says_what_to_install(
     message = f"^ElmoVectorizer needs scikit-learn. Install it with {command}$"
     with pytest.raises(ImportError, match=message):
         _ = elmo_cli.ElmoVectorizer
+
+
+# check_estimator
+
+TABLE = "is about a table of numbers; the input here is a list of texts"
+AXIS = "expects an error for one axis, which is the only valid form of texts"
+SKIPPED = {
+    **dict.fromkeys(("check_n_features_in_after_fitting", "check_n_features_in"), TABLE),
+    **dict.fromkeys(("check_complex_data", "check_estimators_nan_inf"), TABLE),
+    "check_estimator_sparse_tag": TABLE,
+    **dict.fromkeys(("check_fit1d", "check_fit2d_predict1d"), AXIS),
+    "check_estimators_empty_data_messages": "expects an error without texts; nothing is fitted",
+    "check_transformer_data_not_an_array": "passes an object that is neither array nor list",
+}
+"""Checks of `check_estimator` that do not apply to texts, and why.
+
+Two further checks, `check_transformer_get_feature_names_out` and the one for pandas, are not run:
+they expect an error for names that differ from the columns of the table given to `fit`.
+"""
+
+
+class OnTables(ElmoVectorizer):
+    """ElmoVectorizer for the tables of numbers that the checks pass: a row becomes a text."""
+
+    embedder: ElmoEmbedder
+
+    def _embed(self, texts: Any) -> Any:
+        rows: Any = np.asarray(texts) if len(texts) else []
+        return super()._embed([" ".join(map(str, row)) for row in rows])
+
+    def _load(self) -> ElmoEmbedder:
+        return self.embedder  # The checks make about 100 clones, which need not all load a model.
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+@pytest.mark.filterwarnings("default")
+def test_check_estimator_finds_no_error() -> None:
+    pytest.importorskip("pandas")
+    OnTables.embedder = ElmoEmbedder(model=MODEL)
+    estimator = OnTables(MODEL)
+    results = estimator_checks.check_estimator(
+        estimator, expected_failed_checks=SKIPPED, on_fail=None, on_skip=None
+    )
+    assert [result for result in results if result["status"] == "failed"] == []
+    assert sum(result["status"] == "passed" for result in results) >= 30
+    for name in ("set_output_transform", "set_output_transform_pandas"):
+        getattr(estimator_checks, f"check_{name}")("ElmoVectorizer", estimator)
+    estimator_checks.check_global_output_transform_pandas("ElmoVectorizer", estimator)

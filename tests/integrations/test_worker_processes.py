@@ -1,14 +1,18 @@
-"""Models as arguments of worker processes, which compute what this process computes."""
+"""Models and data sets in worker processes, which compute and read what this process does."""
 
 import multiprocessing
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from elmo_cli.integrations.torch_modules import ActivationsDataset
+from layouts import layouts, lines, write
+from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
 from torch.utils.data import DataLoader, Dataset
 
@@ -21,8 +25,6 @@ SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 
 def work(model: Any) -> Any:
     """Return what a public class or the component for spaCy computes."""
-    if isinstance(model, ElmoEmbedder):
-        return np.stack(model.embed_batch(SENTENCES))
     if isinstance(model, LanguageModel):
         return np.stack([score.forward for score in model.score(SENTENCES)])
     if isinstance(model, Elmo):
@@ -31,7 +33,7 @@ def work(model: Any) -> Any:
         return model(SENTENCES)["elmo"].detach().numpy()
     if isinstance(model, ElmoVectorizer):
         return model.transform(SENTENCES)
-    return np.stack(model.embedder.embed_batch(SENTENCES))
+    return np.stack(getattr(model, "embedder", model).embed_batch(SENTENCES))
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +59,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def put_results(models: list[Any], queue: Any) -> None:
     layer = models[2].engine.encoder._bilm._stacks[0][0].hidden_gates
-    is_compiled = isinstance(layer, CompiledLinear)
-    is_shared = not is_compiled or layer.weight.is_shared()
+    is_shared = not isinstance(layer, CompiledLinear) or layer.weight.is_shared()
     queue.put((is_shared, [work(model) for model in models]))
 
 
@@ -118,3 +119,34 @@ def test_pools_of_processes_take_models(
     compute: Callable[[list[Any]], Any], models: list[Any]
 ) -> None:
     assert_equal_results(compute(models), models)
+
+
+# Data sets
+
+
+@layouts
+def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> None:
+    corpus = lines("a", "b", "c", "d", "e")
+    write(corpus, tmp_path / "out", layout)
+    dataset = ActivationsDataset(tmp_path / "out")
+    assert len(dataset) == 5
+    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))  # open here before there
+    options: Any = {"num_workers": 2, "multiprocessing_context": "fork", "collate_fn": list}
+    loader = DataLoader(dataset, batch_size=2, sampler=[4, 0, 3, 1, 2], **options)
+    for _epoch in range(2):  # with new workers
+        tensors = [values for batch in loader for values in batch]
+        assert_array_equal(tensors, [corpus.values[number] for number in [4, 0, 3, 1, 2]])
+    dataset.activations.close()
+
+
+@layouts
+def test_a_pickle_holds_the_path_and_nothing_that_is_open(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b"), tmp_path / "out", layout)
+    dataset = ActivationsDataset(tmp_path / "out")
+    content = pickle.dumps(dataset)
+    assert len(content) < 1000
+    copied = pickle.loads(content)
+    assert copied.activations is not dataset.activations
+    assert torch.equal(copied[-1], dataset[1])
+    for each in (dataset, copied):
+        each.activations.close()
