@@ -38,11 +38,10 @@ def jsd(p: Array, q: Array) -> float:
     return float(np.sum(terms) / 2)
 
 
-def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: float = 0.3) -> Array:
+def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5) -> Any:
     """Return vectors of occurrences around one of the axes."""
-    random = np.random.default_rng(seed)
-    uses: Array = random.normal(size=(n, width)) * spread + 3 * np.eye(width)[centre]
-    return uses
+    noise = np.random.default_rng(seed).normal(size=(n, width))
+    return noise * 0.3 + 3 * np.eye(width)[centre]
 
 
 @given(n_old=st.integers(3, 8), n_new=st.integers(3, 8), seed=st.integers(0, 99))
@@ -57,8 +56,7 @@ def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> Non
 
 def test_divergence_equals_the_planted_senses() -> None:
     def senses(*sizes: int) -> Array:
-        planted = [matrix(n, i, centre=i, spread=0.3) for i, n in enumerate(sizes)]
-        return np.concatenate(planted)
+        return np.concatenate([matrix(n, i, centre=i) for i, n in enumerate(sizes)])
 
     old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
     (change,) = measure_change({"w": old}, {"w": new}, "jsd")
@@ -102,9 +100,9 @@ def test_p_is_the_share_of_all_divisions() -> None:
 
 def corpus(seed: int, **attributes: str) -> Corpus:
     random = np.random.default_rng(seed)
-    texts = ["The bank lent", "banks and a bank", "no word here"]
-    values = [random.normal(size=(2, len(text.split()), 4)).astype(np.float32) for text in texts]
-    return Corpus(list(map(line_record, texts)), values, {"layers": "1,2", **attributes})
+    records = [*map(line_record, ["The bank lent", "banks and a bank", "no word here"])]
+    values = [random.normal(size=(2, len(r.tokens), 4)).astype(np.float32) for r in records]
+    return Corpus(records, values, {"layers": "1,2", **attributes})
 
 
 @layouts
@@ -115,8 +113,7 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
     (tmp_path / "t.txt").write_text("bank,banks\n\nfish\n")
     targets = read_targets(tmp_path / "t.txt")
     assert targets == {"bank": "bank", "banks": "bank", "fish": "fish"}
-    uses = read_occurrences(old, new, targets)
-    for seed, matrices in enumerate(uses):
+    for seed, matrices in enumerate(read_occurrences(old, new, targets)):
         one, two, _ = corpus(seed).values
         expected = [one[:, 1], two[:, 0], two[:, 3]]
         np.testing.assert_allclose(matrices["bank"], np.mean(expected, axis=1), atol=1e-6)
@@ -127,10 +124,9 @@ def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCapt
     path = tmp_path / "old.hdf5"
     write(corpus(0), path, "packed")
     words = {"BANK": "bank", "bank": "bank", "Banks": "bank"}
-    (one, _), (both, _) = (
-        read_occurrences(path, path, words, ignore_case=ignored) for ignored in (False, True)
-    )
-    assert (len(one["bank"]), len(both["bank"])) == (2, 3)
+    for ignore_case, n_found in ((False, 2), (True, 3)):
+        (found, _) = read_occurrences(path, path, words, ignore_case=ignore_case)
+        assert len(found["bank"]) == n_found
     warning = "1 occurrence in another case, such as 'banks', is not counted. Use --ignore-case."
     assert [record.getMessage() for record in caplog.records] == [f"Warning: {path}: {warning}"] * 2
 
@@ -163,28 +159,21 @@ def test_files_that_do_not_fit_are_refused() -> None:
         read_occurrences("old.hdf5", "old.hdf5")
 
 
-def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
+def test_targets_may_be_in_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(",\n")
-    assert read_targets(path) == {",": ","}
-    path.write_text("word;form\nsleep;slept\n")
-    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
+    for text, expected in ((",", {",": ","}), ("word;form\nbe;is\n", {"be": "be", "is": "be"})):
+        path.write_text(text)
+        assert read_targets(path) == expected
     path.write_text("a,b\n")
-    for arguments, message in (
-        (("csv",), r"no column 'word'. The columns are 'a', 'b'"),
-        (("text", "x"), r"t\.csv: expected a table with a column 'x', found text"),
-    ):
-        with pytest.raises(ElmoError, match=message):
-            read_targets(path, *arguments)
-
-
-@pytest.mark.parametrize("suffix", NAMES)
-def test_targets_may_be_in_a_table(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"t.{suffix}"
+    with pytest.raises(ElmoError, match=r"no column 'word'. The columns are 'a', 'b'"):
+        read_targets(path, "csv")
+    with pytest.raises(ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"):
+        read_targets(path, "text", "x")
     rows = [{"word": "bank", "form": "banks", "n": "1"}, {"word": ",", "form": ",", "n": "2"}]
-    write_table(path, rows)
-    assert read_targets(path) == {"bank": "bank", "banks": "bank", ",": ","}
-    assert read_targets(path, column="n").keys() == {"1", "2", "banks", ","}
+    for suffix in NAMES:
+        table = write_table(tmp_path / f"t.{suffix}", rows)
+        assert read_targets(table) == {"bank": "bank", "banks": "bank", ",": ","}
+        assert read_targets(table, column="n").keys() == {"1", "2", "banks", ","}
 
 
 @given(p=st.lists(st.floats(0, 1), max_size=12))
@@ -200,9 +189,8 @@ def test_the_command() -> None:
     old, new = matrix(4), matrix(5, 1, centre=1)
     np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
     np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command = ("change", "old.npz", "new.npz")
-    corrected = ("--permutations", "9", "--correction", "bonferroni")
-    result = elmo(*command, *corrected)
+    command, corrected = ("change", "old.npz", "new.npz"), ("--correction", "bonferroni")
+    result = elmo(*command, "--permutations", "9", *corrected)
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
     assert result.stdout == f"{header}\nmouse\t{figures}\nhouse\t{figures}\n"
@@ -212,7 +200,7 @@ def test_the_command() -> None:
         "Warning: with 9 permutations of 2 words, the adjusted p of a single changed word is at "
         "least 0.2. Use --permutations 40 or more.",
     ]
-    assert "Warning" not in elmo(*command, "--permutations", "40", *corrected[2:]).stderr
+    assert "Warning" not in elmo(*command, "--permutations", "40", *corrected).stderr
     Path("mouse.txt").write_text("mouse\n")
     answer = elmo(*command, "--measure", "prt", "--json", "--words", "mouse.txt")
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}
