@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -16,6 +15,7 @@ import pytest
 from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
 from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_there, wait_until
+from failing_disk import Disk, kills, restore, state_of
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from table_files import write_table
@@ -108,39 +108,33 @@ def test_fasta_and_columns_keep_their_keys() -> None:
 
 
 def test_the_last_shard_completes_the_folder() -> None:
-    def status() -> tuple[int, dict[str, Any]]:
-        result = elmo("distribute", "--status", "--json", "out")
-        return result.exit_code, json.loads(result.stdout)
-
+    status = ("distribute", "--status", "--json", "out")
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
         open_activations("out")
     lines = elmo("distribute", "--status", "out").stdout.splitlines()
     text = Path("text.txt").resolve()
     assert lines[:2] == ["out: 5 of 10 parts", f"Missing: part 0 ({text}, 5 records from 1)"]
-    exit_code, found = status()
-    missing = found.pop("missing")
-    assert (exit_code, found) == (1, {"folder": "out", "parts": 10, "done": 5, "complete": False})
-    assert [(part["number"], part["error"]) for part in missing] == [
-        (number, None) for number in (0, 2, 4, 6, 8)
-    ]
+    result = elmo(*status)
+    found = json.loads(result.stdout)
+    missing = [(part["number"], part["error"]) for part in found.pop("missing")]
+    assert found == {"folder": "out", "parts": 10, "done": 5, "complete": False}
+    assert result.exit_code == 1
+    assert missing == [(number, None) for number in (0, 2, 4, 6, 8)]
     assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
-    exit_code, found = status()
-    assert (exit_code, found["complete"]) == (0, True)
+    result = elmo(*status)
+    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
 
 
 def test_an_unwritable_folder_is_a_one_line_error() -> None:
     Path("out").touch()
     result = elmo(*RUN)
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 2)
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
-        "from elmo_cli.cli import main; main()"
-    )
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000))"
     command = (*RUN[:2], "full", *RUN[3:], "--part-size", "0.04")
-    full = run_python("-c", limited, *command)
+    full = run_python("-c", f"{limit}; from elmo_cli.cli import main; main()", *command)
     assert (full.returncode, len(full.stderr.splitlines())) == (1, 2)
     assert "File too large. Raise the limit on the size of files" in full.stderr
     assert elmo(*command).exit_code == 0
@@ -174,11 +168,9 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
         path.write_bytes(damaged)
         with pytest.raises(InputError) as caught, open_activations("out") as activations:
             list(activations.records())
-        assert re.fullmatch(
-            rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
-            r"distribute` command of the folder again\.",
-            str(caught.value),
-        )
+        remedy = r"Remove it. Give the `elmo distribute` command of the folder again\."
+        error = rf"{path}: the part is damaged: [^\n]+[^.\n]\. {remedy}"
+        assert re.fullmatch(error, str(caught.value))
     path.unlink()
     assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
@@ -320,3 +312,44 @@ def test_the_same_command_does_only_what_is_missing() -> None:
     Path("out", lost).unlink()
     assert elmo(*RUN).exit_code == 0
     assert [name for name, at in parts_there().items() if before[name] != at] == [lost]
+
+
+# Failing and killed calls
+
+
+def run_into(output: str) -> int:
+    """Write the parts of a short text, and return the exit status."""
+    Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(6)))
+    result = elmo(*RUN[:2], output, *RUN[3:])
+    assert result.exit_code == 0 or result.stderr.splitlines()[-1].startswith("Error: ")
+    return result.exit_code
+
+
+def assert_ends_like_whole(output: str) -> None:
+    """Assert that the same command ends a run as it ended the run into `whole`."""
+    assert run_into(output) == 0
+    assert state_of(Path(output)).keys() == state_of(Path("whole")).keys()
+    with open_activations("whole") as expected, open_activations(output) as activations:
+        assert len(expected) == 12
+        for one, other in zip(expected, activations, strict=True):
+            assert_array_equal(one, other)
+
+
+def test_a_run_killed_before_any_call_resumes() -> None:
+    Path("whole").mkdir()
+    with kills(Path("whole")) as states:
+        assert run_into("whole") == 0
+    assert len(states) > 5
+    for number, state in enumerate(states):
+        restore(state, Path(str(number)))
+        assert_ends_like_whole(str(number))
+
+
+def test_a_run_resumes_after_any_call_that_failed() -> None:
+    counting = Disk()
+    with counting.used():
+        assert run_into("whole") == 0
+    for number in range(1, counting.n_calls + 1):
+        with Disk([number]).used():
+            run_into(str(number))
+        assert_ends_like_whole(str(number))
