@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import LOADED, TINY, assert_fails, elmo, without_size
+from commands import LOADED, TINY, elmo, without_size
 from layouts import layouts
 from numpy.testing import assert_allclose
 from runs import assert_same_file, embed, limit_memory, stop_after
 from table_files import read_rows
+from transcripts import Transcript, each_transcript
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_occurrences, write_occurrences
 from elmo_cli.analysis.change import read_occurrences
@@ -288,33 +289,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
     assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 4, 4, 5, 6, 7]
 
 
-@FORMATS
-def test_words_that_never_occur_leave_no_output(name: str) -> None:
-    Path("targets.txt").write_text("Fish,FISH\nzebra\n")
-    message = "text.txt: no target word occurs. Check the words and the tokenizer."
-    command = ("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY)
-    for options in ((), ("--overwrite",)):
-        assert_fails(elmo(*command, *options), message, loads=True)
-        assert not [*Path().glob("u.*")]
-
-
-ROW = {"word": "a", "form": "a", "line": 1, "id": None, "sentence": "a b"}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", "", ": expected rows, found none"),
-        ("a.jsonl", "[]\n", ", line 1: expected a JSON object, found "),
-        ("a.jsonl", '{"word": 1}\n', ": expected the columns word, form, "),
-        ("a.jsonl", json.dumps(ROW | {"position": 3, "vector": [1]}), ", row 1: the form 'a'"),
-        ("a.jsonl", json.dumps(ROW | {"position": 0, "vector": ["x"]}), ", line 1: invalid"),
-        ("a.parquet", "text", ": not a readable file of target words: "),
-        ("a.npz", "text", ": not a readable file of target words: "),
-    ],
-)
-def test_a_damaged_file_is_reported(name: str, content: str, message: str) -> None:
-    Path(name).write_text(content)
-    with pytest.raises(ElmoError) as error, open_occurrences(name) as files:
-        list(files.read())
-    assert str(error.value).startswith(f"{name}{message}")
+@each_transcript(__file__)
+def test_an_error_has_this_text(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_MODEL", str(TINY))
+    transcript.check()

@@ -42,10 +42,9 @@ def refusal_of(*options: str) -> str:
 def change_input(*, keeps_time: bool) -> None:
     """Change the content of the text, and not its size."""
     times = Path("text.txt").stat()
-    Path("other.txt").write_text(LINES.replace("cat", "dog"))
+    Path("text.txt").write_text(LINES.replace("cat", "dog"))
     if keeps_time:
-        os.utime("other.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
-    Path("other.txt").rename("text.txt")
+        os.utime("text.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 @pytest.mark.parametrize("shard", [(), ("--shard", "1/2")])
@@ -75,8 +74,7 @@ def test_an_input_that_changes_during_the_run_is_refused(n_before: int, keeps_ti
         change_input(keeps_time=keeps_time)
         yield from map(embed, parts[n_before:])
 
-    there = Folder("out")
-    plan = open_plan(there, ("text.txt",), ZERO, part_mb=0.002)
+    plan = open_plan(there := Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
     with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
         run_parts(there, plan, ZERO, engine)
     assert not there.has("_SUCCESS")
@@ -196,18 +194,14 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
 def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute()
-    for kind in ("folder", "pipe", "link"):
+    for make in (os.mkfifo, partial(os.symlink, "/dev/zero")):
         path.unlink()
-        if kind == "pipe":
-            os.mkfifo(path)
-        elif kind == "link":
-            path.symlink_to("/dev/zero")
-        else:
-            path.mkdir()
-            assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
-            path.rmdir()
+        make(path)
         distribute()
-    assert_equal_to_embed()
+        assert_equal_to_embed()
+    path.unlink()
+    path.mkdir()
+    assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
 
 
 def test_a_damaged_plan_is_one_line() -> None:

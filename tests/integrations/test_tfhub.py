@@ -97,10 +97,9 @@ def test_any_model_and_padding_gives_equal_results(
 
 @pytest.mark.parametrize("sentences", [[], [""], [[]], [["", ""], ["", ""]]])
 def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> None:
-    outputs = hub(sentences)
-    n_steps = len(sentences[0]) if sentences else 0
-    assert outputs["elmo"].shape == (len(sentences), n_steps, 32)
-    assert outputs["default"].shape == (len(sentences), 32)
+    outputs, n = hub(sentences), len(sentences)
+    assert outputs["elmo"].shape == (n, len(sentences[0]) if n else 0, 32)
+    assert outputs["default"].shape == (n, 32)
     assert not any(values.any() for values in outputs.values())
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from elmo_cli.integrations.torch_modules import ActivationsDataset
 from layouts import layouts, lines, write
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
@@ -19,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from elmo_cli import Elmo, ElmoEmbedder, ElmoVectorizer, HubElmo, LanguageModel, batch_to_ids
 from elmo_cli.compiled.kernels import CompiledLinear
 from elmo_cli.inference.precision import has_int8
+from elmo_cli.integrations.torch_modules import ActivationsDataset
 
 SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 
@@ -59,7 +59,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def put_results(models: list[Any], queue: Any) -> None:
     layer = models[2].engine.encoder._bilm._stacks[0][0].hidden_gates
-    is_shared = not isinstance(layer, CompiledLinear) or layer.weight.is_shared()
+    is_compiled = isinstance(layer, CompiledLinear)
+    is_shared = not is_compiled or layer.weight.is_shared()
     queue.put((is_shared, [work(model) for model in models]))
 
 
