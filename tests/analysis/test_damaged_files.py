@@ -27,13 +27,9 @@ NAMES = (
     *("keys", "normalize", "dtype", "normalization"),
 )
 FILES = ("all.hdf5", "packed.hdf5", "words.hdf5", "words.parquet")
-attributes = st.dictionaries(
-    st.sampled_from(NAMES), st.sampled_from(VALUES), min_size=1, max_size=2
-)
+attributes = st.dictionaries(*map(st.sampled_from, (NAMES, VALUES)), min_size=1, max_size=2)
+often = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = pytest.mark.usefixtures("folder")
-often = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from elmo_cli.engine import load_engine
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import LAYOUTS
 from elmo_cli.settings import ModelSettings
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 
@@ -162,26 +163,20 @@ def test_records_with_keys_are_searched_by_their_tokens(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("changes", "layers", "message"),
     [
-        ("two.hdf5", " has only layers 0 and 2."),
-        ("top.hdf5", " has only top."),
-        ("forgot.hdf5", ": the file does not contain the tokens"),
-        ("old.hdf5", ": the file does not record which layer it has"),
-        ("odd.hdf5", ", line 1: the sentence has 3 tokens, but 2 vectors"),
+        ({}, "1", " has only top."),
+        ({"attributes": {"layers": "0,2"}}, "1", " has only layers 0 and 2."),
+        ({"attributes": {}}, None, ": the file does not record which layer it has"),
+        ({"records": [Record("a b c", [*"abc"])]}, None, ", line 1: the sentence has 3 tokens"),
+        ({}, None, ": the file does not contain the tokens"),
     ],
 )
 def test_a_file_that_cannot_answer_a_query_is_refused(
-    name: str, message: str, tmp_path: Path
+    changes: dict[str, Any], layers: str | None, message: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / name
-    there = corpus([2], layers="0,2" if name == "two.hdf5" else "top")
-    if name == "odd.hdf5":
-        there = there._replace(records=[line_record("one two three")])
-    if name == "old.hdf5":
-        there = there._replace(attributes={})
-    write(there, path, "packed", forget_sentences=name == "forgot.hdf5")
-    layers = "1" if name in ("two.hdf5", "top.hdf5") else None
+    there, path = corpus([2])._replace(**changes), tmp_path / "v.hdf5"
+    write(there, path, "packed", forget_sentences=message.endswith("the tokens"))
     with open_activations(path) as activations, pytest.raises(ElmoError) as error:
         neighbours(activations, np.ones((1, 4)), layers=layers)
     assert f"{path}{message}" in str(error.value)
@@ -195,9 +190,6 @@ def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     ):
         with open_activations(tmp_path / "v.hdf5") as file, pytest.raises(ElmoError, match=message):
             neighbours(file, np.ones(shape))
-
-
-# Single words
 
 
 def test_the_cosine_of_planted_vectors() -> None:

@@ -96,11 +96,10 @@ def test_a_table_has_one_row_per_occurrence(name: str) -> None:
         for line, (text, row) in enumerate(zip(TEXT.splitlines(), POSITIONS, strict=True), 1)
         for position in row
     ]
-    for layers, columns in (
-        ("top", {"vector": 2}),
-        ("all", {"layer_0": 0, "layer_1": 1, "layer_2": 2}),
-        ("2,0", {"layer_2": 2, "layer_0": 0}),
-    ):
+    all_layers = {"layer_0": 0, "layer_1": 1, "layer_2": 2}
+    some_layers = {"layer_2": 2, "layer_0": 0}
+    tables = {"top": {"vector": 2}, "all": all_layers, "2,0": some_layers}
+    for layers, columns in tables.items():
         usages("text.txt", name, layers=layers, overwrite=True)
         rows = read_rows(name)
         assert [{k: v for k, v in row.items() if k not in columns} for row in rows] == expected
@@ -121,10 +120,8 @@ def test_npz_has_one_matrix_per_word(layers: str, n_axes: int) -> None:
     embed("text.txt", "all.hdf5", output_format=layers, layout="packed")
     with np.load("usages.npz") as arrays, open_activations("all.hdf5") as everything:
         assert list(arrays) == ["bank", "see", "fish"]
-        rows = [
-            np.swapaxes(values, 0, -2)[positions]
-            for values, positions in zip(everything, POSITIONS, strict=True)
-        ]
+        lines = zip(everything, POSITIONS, strict=True)
+        rows = [np.swapaxes(values, 0, -2)[positions] for values, positions in lines]
         assert arrays["bank"].ndim == n_axes
         assert_allclose(arrays["bank"], np.concatenate([*rows[:5], rows[6]]), atol=2e-6)
         assert_allclose(arrays["see"], rows[5], atol=2e-6)
@@ -181,7 +178,6 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
 
 # Case and lemmas
 
-CASES = "The Bank lent\nBANKS and a bank\nhe Saw\n"
 LEMMAS = "1\tThe\tthe\n2\tmice\tmouse\n3\tsaw\tsee\n\n1\tA\ta\n2\tsaw\tsaw\n3\tMice\tMouse\n"
 ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
@@ -198,7 +194,7 @@ def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
 
 @FORMATS
 def test_words_are_found_in_every_case(name: str) -> None:
-    Path("cases.txt").write_text(CASES)
+    Path("cases.txt").write_text("The Bank lent\nBANKS and a bank\nhe Saw\n")
     result = usages("cases.txt", name, layers="top", ignore_case=True)
     assert result.counts == {"bank": 3, "see": 1, "fish": 0}
     assert_found(name, {"bank": [(1, 1), (2, 0), (2, 3)], "see": [(3, 1)]})
@@ -222,14 +218,13 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
 def test_change_requires_the_match_of_both_files() -> None:
     Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
     Path("animals.txt").write_text("\n".join(ANIMALS))
+    options = ("--words", "animals.txt", "--model", TINY, "--match")
     for name, match in (("a.hdf5", "lemma"), ("b.parquet", "lemma"), ("form.hdf5", "form")):
-        command = ("usages", "t.conllu", name, "--words", "animals.txt", "--model", TINY)
-        elmo(*command, "--match", match)
+        elmo("usages", "t.conllu", name, *options, match)
     changes = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
     assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count("mouse") == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    problem = "form.hdf5: not made with --match lemma, or without a record of it. "
-    assert (result.exit_code, f"\nError: {problem}" in result.stderr) == (2, True)
+    assert "\nError: form.hdf5: not made with --match lemma, or without a record" in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):

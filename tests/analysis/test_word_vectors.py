@@ -89,9 +89,6 @@ def test_vectors_of_the_softmax() -> None:
     assert Path("w.metadata.tsv").read_bytes() == Path("model/vocab.txt").read_bytes()
 
 
-# The formats
-
-
 def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """Read a file as numpy, the projector or gensim does, for which a word ends at a space."""
     if path.suffix == ".npz":

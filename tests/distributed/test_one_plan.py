@@ -25,9 +25,7 @@ from elmo_cli.outputs import parts
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
-
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -186,7 +184,9 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
         path.write_bytes(Path(source).read_bytes())
         with pytest.raises(InputError) as caught, open_activations("out") as activations:
             list(activations.records())
-        assert str(caught.value) == f"{path}: expected part 3 of the plan, found {found}. {AGAIN}."
+        problem = f"{path}: expected part 3 of the plan, found {found}. "
+        remedy = "Give the `elmo distribute` command of the folder again."
+        assert str(caught.value) == problem + remedy
         distribute()
         assert_equal_to_embed()
 

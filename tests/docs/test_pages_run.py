@@ -165,8 +165,7 @@ def test_cells_of_the_notebook_run_in_their_order() -> None:
 def nearest(path: str, word: str) -> list[str]:
     """Return the five words nearest to a word in a file of word2vec's text format."""
     rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
-    words = [row[0] for row in rows]
-    vectors = np.array([row[1:] for row in rows], np.float32)
+    words, vectors = [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
     return [words[index] for index in order if words[index] != word][:5]
@@ -204,11 +203,8 @@ def test_activations_are_read_in_the_order_of_lines(
 def package(tmp_path: Path) -> Path:
     """Write a zip for the example, with 40 reviews that one word tells apart."""
     example = runpy.run_path(SENTIMENT)
-    rows = [
-        f"{n}\t{rating}\tFilm {n} is {word}, isn't it?"
-        for n in range(20)
-        for rating, word in ((2.5, "good"), (-2.5, "bad"))
-    ]
+    kinds = [(n, *kind) for n in range(20) for kind in ((2.5, "good"), (-2.5, "bad"))]
+    rows = [f"{n}\t{rating}\tFilm {n} is {word}, isn't it?" for n, rating, word in kinds]
     text = "\r\n".join([*rows, "40\t0.1\tSome call it good, some bad."]).encode("utf-8")
     resources = io.BytesIO()
     with tarfile.open(fileobj=resources, mode="w:gz") as archive:
@@ -239,12 +235,8 @@ def test_the_example_prints_a_line_for_each_way(
     printed = run_example("sentiment.py", str(package), *options.split())
     lines = [line.split("\t") for line in printed]
     assert lines[0] == ["vectors", "seed 1", "seed 2", "mean", "seconds"]
-    assert [line[0] for line in lines[1:]] == [
-        "words, no ELMo",
-        "ELMo, frozen average",
-        "ELMo, trained mix",
-        "ELMo, fine-tuned",
-        "ElmoVectorizer, LogisticRegression",
-    ]
+    with_elmo = ["ELMo, frozen average", "ELMo, trained mix", "ELMo, fine-tuned"]
+    ways = ["words, no ELMo", *with_elmo, "ElmoVectorizer, LogisticRegression"]
+    assert [line[0] for line in lines[1:]] == ways
     for first, second, mean in (map(float, line[1:4]) for line in lines[1:5]):
         assert 0.0 <= min(first, second) <= mean <= max(first, second) <= 100.0

@@ -25,12 +25,9 @@ def test_unknown_words_are_one_word_to_kenlm() -> None:
 
 
 def test_the_perplexity_counts_the_end_of_sentences() -> None:
-    lines = ["a=b @unknown@", "c"]
-    answers = [
-        "a=b=5 2 -1\t@unknown@=3 1 -4\t</s>=2 2 -1\tTotal: -6 OOV: 0",
-        "c=6 2 -2\t</s>=2 2 -2\tTotal: -4 OOV: 0",
-    ]
-    assert kneser_ney.perplexities(lines, answers) == {
+    answers = ["a=b=5 2 -1\t@unknown@=3 1 -4\t</s>=2 2 -1\tTotal: -6 OOV: 0"]
+    answers += ["c=6 2 -2\t</s>=2 2 -2\tTotal: -4 OOV: 0"]
+    assert kneser_ney.perplexities(["a=b @unknown@", "c"], answers) == {
         "perplexity": pytest.approx(10 ** (10 / 5)),
         "known_words_perplexity": pytest.approx(10 ** (6 / 4)),
         "predictions": 5,
@@ -87,11 +84,8 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
 
 
 def test_pairs_are_measured_in_both_directions() -> None:
-    pairs = [
-        Pair("The cats sleep.", "The cats sleeps.", "agreement"),
-        Pair("Same words.", "Same words.", "agreement"),
-        Pair("Odd qwzx words.", "Odd words.", "agreement"),
-    ]
+    pairs = [Pair("The cats sleep.", "The cats sleeps.", ""), Pair("The same.", "The same.", "")]
+    pairs += [Pair("Odd qwzx words.", "Odd words.", "")]
     results = list(minimal_pairs.measure(LanguageModel(model="mini"), pairs))
     assert [result.correct for result in results[:2]] == [[1, 1, 1], [0.5, 0.5, 0.5]]
     assert [result.n_unknown_good > result.n_unknown_bad for result in results] == [0, 0, 1]

@@ -40,7 +40,6 @@ def planted() -> Planted:
 
 # Word senses
 
-BANK = ("bank", "n")
 RIVER, MONEY = "bank%1:17:01::", "bank%1:14:00::"
 NUMBERS = {RIVER: 1, MONEY: 2, "mouse%1:05:00::": 1, "mouse%1:06:00::": 4}
 
@@ -110,8 +109,7 @@ def test_the_tables_have_a_column_per_data_set() -> None:
 
 def test_a_word_of_several_tokens_has_their_mean() -> None:
     layers = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    target = Target(range(0, 2), BANK, (MONEY,))
-    features = word_senses._features(layers, target)
+    features = word_senses._features(layers, Target(range(0, 2), ("bank", "n"), (MONEY,)))
     assert features.tolist() == [[1, 2], [7, 8], [8, 9]]
 
 
@@ -131,15 +129,12 @@ def test_original_semcor_is_read(tmp_path: Path) -> None:
     )
     first, second = sense_data.read_semcor([path])
     tokens = ["Fulton", "County", "can", "'t", '"', "be", "several", "was", "&"]
-    assert first == SenseSentence(
-        tokens,
-        [
-            Target(range(0, 2), ("group", "n"), ("group%1:03:00::",)),
-            Target(range(5, 6), ("be", "v"), ("be%2:42:03::", "be%2:42:06::")),
-            Target(range(6, 7), ("several", "a"), ("several%5:00:00:some:00",)),
-        ],
-        "SemCor",
-    )
+    targets = [
+        Target(range(0, 2), ("group", "n"), ("group%1:03:00::",)),
+        Target(range(5, 6), ("be", "v"), ("be%2:42:03::", "be%2:42:06::")),
+        Target(range(6, 7), ("several", "a"), ("several%5:00:00:some:00",)),
+    ]
+    assert first == SenseSentence(tokens, targets, "SemCor")
     assert second == SenseSentence(["."], [], "SemCor")
 
 
@@ -153,13 +148,11 @@ def test_original_test_sets_are_read(tmp_path: Path) -> None:
         "belong to</instance>\n"
         "</sentence>\n</text>\n</corpus>\n"
     )
-    (tmp_path / "ALL.gold.key.txt").write_text(
-        "senseval2.d000.s000.t000 belong_to%2:42:00:: belong_to%2:42:01::\n"
-    )
     senses = ("belong_to%2:42:00::", "belong_to%2:42:01::")
+    (tmp_path / "ALL.gold.key.txt").write_text(" ".join(["senseval2.d000.s000.t000", *senses]))
     target = Target(range(2, 4), ("belong_to", "v"), senses)
-    tokens = ["doesn", "'t", "belong", "to"]
-    assert list(sense_data.read_test_sets(path)) == [SenseSentence(tokens, [target], "senseval2")]
+    [sentence] = sense_data.read_test_sets(path)
+    assert sentence == SenseSentence(["doesn", "'t", "belong", "to"], [target], "senseval2")
 
 
 def test_wordnets_index_is_read(tmp_path: Path) -> None:
@@ -169,9 +162,6 @@ def test_wordnets_index_is_read(tmp_path: Path) -> None:
     # Adjectives and their satellites are one kind of word.
     assert word_of("long%3:00:02::") == ("long", "a")
     assert word_of("peculiar%5:00:00:specific:00") == ("peculiar", "a")
-
-
-# Lists of senses
 
 
 def test_random_vectors_are_at_chance() -> None:
@@ -196,17 +186,15 @@ def test_sentences_of_one_structure_are_not_compared() -> None:
 def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
     line = "\t``/`` I'm/ppss+bem not/* Fulton's/np$-tl-hl can't/md* sine/fw-in+at 1/2/cd"
     sentence = tagged_data.parse_brown(line)
-    tokens = ['"', "I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"]
-    assert sentence.tokens == tokens
-    tagged = [tokens[position] for position in sentence.positions]
+    assert sentence.tokens == ['"', *["I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"]]
+    tagged = [sentence.tokens[position] for position in sentence.positions]
     assert tagged == ['"', "I", "not", "Fulton", "can", "sine", "1/2"]
     assert sentence.tags == ["``", "ppss", "*", "np$", "md", "in", "cd"]
 
 
 def test_brown_is_tested_on_other_documents_or_stretches(tmp_path: Path) -> None:
     for number in range(10):
-        text = f"\n\n\tDocument/nn {number}/cd ./.\n" * 3
-        (tmp_path / f"ca0{number}").write_text(text)
+        (tmp_path / f"ca0{number}").write_text(f"\n\n\tDocument/nn {number}/cd ./.\n" * 3)
     lines = [f"Line/nn {number // 100}/cd ./.\n" for number in range(500)]
     paths = list(tmp_path.iterdir())
     (tmp_path / "brown.tagged").write_text("".join(lines))

@@ -60,9 +60,6 @@ def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None
         assert_allclose(outputs[name].detach().cpu(), values, atol=1e-5, rtol=1e-5)
 
 
-# The outputs
-
-
 def test_sentences_are_split_on_spaces(hub: HubElmo, tiny: ElmoEmbedder) -> None:
     expected = expected_outputs(tiny, TOKENS, 6, hub)
     assert_outputs(hub(SENTENCES), expected)
@@ -101,9 +98,6 @@ def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> N
     assert outputs["elmo"].shape == (n, len(sentences[0]) if n else 0, 32)
     assert outputs["default"].shape == (n, 32)
     assert not any(values.any() for values in outputs.values())
-
-
-# Training
 
 
 def trained(module: HubElmo) -> set[str]:
@@ -145,9 +139,6 @@ def test_outputs_are_on_the_device_of_the_module(
     assert_outputs(outputs, expected_outputs(tiny, TOKENS, 8, hub))
 
 
-# TF-Hub's calls
-
-
 def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     expected = hub(PADDED, LENGTHS)
     mapping = {"tokens": np.array(PADDED), "sequence_len": np.array(LENGTHS)}
@@ -157,8 +148,6 @@ def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
         assert all(torch.equal(outputs[name], values) for name, values in expected.items())
     assert torch.equal(hub(SENTENCES, as_dict=False), hub(SENTENCES)["default"])
 
-
-# Errors
 
 NO_STRING = "found a value of type list. Give sentences, or remove signature."
 NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."

@@ -28,15 +28,13 @@ from elmo_cli import ElmoVectorizer
 
 MODEL = str(GOLDEN / "relu")
 TEXTS = ["It's good, very good.", "So bad!", "", "The end of it all is near (or not)"]
+A_TABLE = 'found a table. Choose a column: in a ColumnTransformer, "text" and not ["text"].'
 
 
 @pytest.fixture
 def layers(tiny: ElmoEmbedder) -> list[Any]:
     """Return the layers of each text, float32, shape (3, T, 32)."""
     return [tiny.embed_sentence(tokenize(text)) for text in TEXTS]
-
-
-A_TABLE = 'found a table. Choose a column: in a ColumnTransformer, "text" and not ["text"].'
 
 
 def vectors(texts: Any = TEXTS, **parameters: Any) -> Any:

@@ -13,7 +13,7 @@ import torch
 from layouts import layouts, lines, write
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoVectorizer, HubElmo, LanguageModel, batch_to_ids
 from elmo_cli.compiled.kernels import CompiledLinear
@@ -64,22 +64,9 @@ def put_results(models: list[Any], queue: Any) -> None:
     queue.put((is_shared, [work(model) for model in models]))
 
 
-class Results(Dataset[Any]):
-    """Data set that computes its values in the workers of a loader."""
-
-    def __init__(self, models: list[Any]) -> None:
-        self.models = models
-
-    def __len__(self) -> int:
-        return len(self.models)
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.from_numpy(work(self.models[index]))
-
-
-def by_loader(models: list[Any]) -> Any:
-    results = Results(models)
-    return DataLoader(results, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+def by_loader(models: Any) -> Any:
+    options: Any = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    return DataLoader(models, batch_size=None, collate_fn=work, **options)
 
 
 def by_executor(models: list[Any]) -> Any:
