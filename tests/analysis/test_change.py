@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -82,6 +83,13 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
         measure_change(old, new, correction="bh")
     with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
         measure_change(old, new, permutations=9, correction="holm")
+
+
+def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert measure_change({}, {}, "apd") == []
+    with pytest.raises(ElmoError, match=r"^measure jsd needs "):
+        measure_change({}, {}, "jsd")
 
 
 def test_p_is_the_share_of_all_divisions() -> None:
