@@ -21,6 +21,7 @@ TINY = GOLDEN / "relu"
 SENTENCES = ["The cat sat on the mat", "bank", "", "Yes ."]
 TOKENS = [sentence.split() for sentence in SENTENCES]
 PADDED = [row + [""] * (8 - len(row)) for row in TOKENS]
+FILLED = [[token or "beyond" for token in row] for row in PADDED]
 LENGTHS = [6, 1, 0, 2]
 MAPPING = {"tokens": PADDED, "sequence_len": LENGTHS}
 
@@ -76,8 +77,7 @@ def test_tokens_keep_the_places_of_their_padding(
     assert_outputs(hub(PADDED, lengths), expected)
     assert_outputs(hub(np.array(PADDED), lengths), expected)
     if lengths is not None:
-        filled = [[token or "beyond" for token in row] for row in PADDED]
-        assert_outputs(hub(filled, lengths), expected)
+        assert_outputs(hub(FILLED, lengths), expected)
 
 
 @settings(max_examples=15)
@@ -141,7 +141,7 @@ def test_outputs_are_on_the_device_of_the_module(
 
 def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     expected = hub(PADDED, LENGTHS)
-    mapping = {"tokens": np.array(PADDED), "sequence_len": np.array(LENGTHS)}
+    mapping = {"tokens": np.array(FILLED), "sequence_len": np.array(LENGTHS)}
     named = hub(inputs=mapping, signature="tokens", as_dict=True)
     for outputs in (hub(mapping), named, hub(PADDED, LENGTHS, signature="tokens")):
         assert outputs.keys() == expected.keys()
