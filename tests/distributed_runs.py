@@ -59,12 +59,12 @@ def end_of(process: "Popen[bytes]") -> tuple[int, list[str]]:
     return process.wait(timeout=120), [line for line in lines if not line.startswith("[20")]
 
 
-def assert_equal_to_embed(*options: str, source: str = "text.txt") -> None:
-    """Assert that `out` holds what `elmo embed` gives for a text."""
+def assert_equal_to_embed(*options: str, source: str = "text.txt", location: str = "out") -> None:
+    """Assert that a folder holds what `elmo embed` gives for a text."""
     result = elmo("embed", source, "plain.hdf5", "--model", TINY, "--overwrite", *options)
     assert result.exit_code == 0, result.output
     tolerance = 1e-3 if "float16" in options else 2e-6
-    with open_activations("out") as activations, open_activations("plain.hdf5") as plain:
+    with open_activations(location) as activations, open_activations("plain.hdf5") as plain:
         assert len(activations) == len(plain)
         for number, values in enumerate(activations):
             expected = plain[activations.key(number) or number]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import Change, adjust_p, measure_change, read_occurrences
+from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change, read_occurrences
 from elmo_cli.analysis.targets import read_targets
 
 Array = NDArray[Any]
@@ -32,17 +33,10 @@ def prt(old: Array, new: Array) -> float:
     return float(np.linalg.norm(a) * np.linalg.norm(b) / (a @ b))
 
 
-def jsd(p: Array, q: Array) -> float:
-    mean = (p + q) / 2
-    terms = [x * np.log(x / m) for s in (p, q) for x, m in zip(s, mean, strict=True) if x]
-    return float(np.sum(terms) / 2)
-
-
-def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: float = 0.3) -> Array:
+def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5) -> Any:
     """Return vectors of occurrences around one of the axes."""
-    random = np.random.default_rng(seed)
-    uses: Array = random.normal(size=(n, width)) * spread + 3 * np.eye(width)[centre]
-    return uses
+    noise = np.random.default_rng(seed).normal(size=(n, width))
+    return noise * 0.3 + 3 * np.eye(width)[centre]
 
 
 @given(n_old=st.integers(3, 8), n_new=st.integers(3, 8), seed=st.integers(0, 99))
@@ -50,27 +44,27 @@ def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> Non
     old = matrix(n_old, seed)
     new = matrix(n_new, seed + 1, centre=seed % 2).astype(np.float32)
     for measure, formula in (("apd", apd), ("prt", prt)):
-        (change,) = measure_change({"w": old}, {"w": new}, measure)
-        assert change.change == pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
-        assert (change.word, change.n_old, change.n_new, change.p) == ("w", n_old, n_new, None)
+        expected: Any = pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
+        changes = measure_change({"w": old}, {"w": new}, measure)
+        assert changes == [Change("w", expected, n_old, n_new)]
 
 
 def test_divergence_equals_the_planted_senses() -> None:
     def senses(*sizes: int) -> Array:
-        planted = [matrix(n, i, centre=i, spread=0.3) for i, n in enumerate(sizes)]
-        return np.concatenate(planted)
+        return np.concatenate([matrix(n, i, centre=i) for i, n in enumerate(sizes)])
 
     old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
     (change,) = measure_change({"w": old}, {"w": new}, "jsd")
-    shares = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
-    assert change.change == pytest.approx(jsd(*shares))
+    p, q = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
+    terms = [x * np.log(2 * x / (a + b)) for a, b in zip(p, q, strict=True) for x in (a, b) if x]
+    assert change.change == pytest.approx(sum(terms) / 2)
     for one, other in ((old, old), (np.ones((3, 5)), np.ones((4, 5)))):
         (none,) = measure_change({"w": one}, {"w": other}, "jsd", permutations=5)
         assert none.change == pytest.approx(0, abs=1e-12)
         assert none.p == 1
 
 
-@pytest.mark.parametrize("measure", ["apd", "prt", "jsd"])
+@pytest.mark.parametrize("measure", MEASURES)
 def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
     mouse = np.concatenate([matrix(5, 5), matrix(25, 6, centre=1)])
@@ -91,9 +85,16 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
         measure_change(old, new, permutations=9, correction="holm")
 
 
+def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    assert measure_change({}, {}, "apd") == []
+    with pytest.raises(ElmoError, match=r"^measure jsd needs "):
+        measure_change({}, {}, "jsd")
+
+
 def test_p_is_the_share_of_all_divisions() -> None:
     uses = matrix(7, 0)
-    divisions = list(itertools.combinations(range(7), 3))
+    divisions = itertools.combinations(range(7), 3)
     others = [apd(uses[list(d)], np.delete(uses, d, axis=0)) for d in divisions]
     exact = np.mean(np.array(others) >= others[0] - 1e-12)
     (change,) = measure_change({"w": uses[:3]}, {"w": uses[3:]}, permutations=3000)
@@ -102,9 +103,9 @@ def test_p_is_the_share_of_all_divisions() -> None:
 
 def corpus(seed: int, **attributes: str) -> Corpus:
     random = np.random.default_rng(seed)
-    texts = ["The bank lent", "banks and a bank", "no word here"]
-    values = [random.normal(size=(2, len(text.split()), 4)).astype(np.float32) for text in texts]
-    return Corpus(list(map(line_record, texts)), values, {"layers": "1,2", **attributes})
+    records = [*map(line_record, ["The bank lent", "banks and a bank", "no word here"])]
+    values = [random.normal(size=(2, len(r.tokens), 4)).astype(np.float32) for r in records]
+    return Corpus(records, values, {"layers": "1,2", **attributes})
 
 
 @layouts
@@ -115,8 +116,7 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
     (tmp_path / "t.txt").write_text("bank,banks\n\nfish\n")
     targets = read_targets(tmp_path / "t.txt")
     assert targets == {"bank": "bank", "banks": "bank", "fish": "fish"}
-    uses = read_occurrences(old, new, targets)
-    for seed, matrices in enumerate(uses):
+    for seed, matrices in enumerate(read_occurrences(old, new, targets)):
         one, two, _ = corpus(seed).values
         expected = [one[:, 1], two[:, 0], two[:, 3]]
         np.testing.assert_allclose(matrices["bank"], np.mean(expected, axis=1), atol=1e-6)
@@ -127,10 +127,9 @@ def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCapt
     path = tmp_path / "old.hdf5"
     write(corpus(0), path, "packed")
     words = {"BANK": "bank", "bank": "bank", "Banks": "bank"}
-    (one, _), (both, _) = (
-        read_occurrences(path, path, words, ignore_case=ignored) for ignored in (False, True)
-    )
-    assert (len(one["bank"]), len(both["bank"])) == (2, 3)
+    for ignore_case, n_found in ((False, 2), (True, 3)):
+        (found, _) = read_occurrences(path, path, words, ignore_case=ignore_case)
+        assert len(found["bank"]) == n_found
     warning = "1 occurrence in another case, such as 'banks', is not counted. Use --ignore-case."
     assert [record.getMessage() for record in caplog.records] == [f"Warning: {path}: {warning}"] * 2
 
@@ -139,22 +138,21 @@ def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCapt
 def test_files_that_do_not_fit_are_refused() -> None:
     write(corpus(0, state="zero"), "old.hdf5")
     write(corpus(1, state="warm"), "new.hdf5")
-    Path("text.npz").write_text("no npz")
+    for name in ("text.npz", "text.parquet"):
+        Path(name).write_text("text")
     np.savez("m.npz", bank=matrix(3))
     np.savez("narrow.npz", bank=matrix(3, width=4))
-    np.savez("all.npz", bank=np.zeros((3, 2, 4)))
-    np.savez("lines.npz", **{"0": matrix(3), "1": matrix(4)})  # type: ignore[arg-type]
+    np.savez("lines.npz", **{"0": matrix(3), "1": matrix(4)})
     embed = ("embed", "-", "keys.npz", "--layers", "top", "--tokenizer", "moses", "--model", TINY)
     assert elmo(*embed, stdin="a b\n").exit_code == 0
     per_line = r"\.npz: expected one matrix per word, found one per line\. `elmo usages"
     for first, second, layers, message in (
         ("old.hdf5", "new.hdf5", None, r"old\.hdf5 and new\.hdf5 cannot be read together: --state"),
         ("m.npz", "narrow.npz", None, r"the vectors have the widths 4 and 5\."),
-        ("m.npz", "all.npz", None, r"all\.npz: expected one matrix per word .* \(3, 2, 4\)"),
-        ("m.npz", "no.npz", None, r"no\.npz: no such file"),
         ("m.npz", "lines.npz", None, f"^lines{per_line}"),
         ("m.npz", "keys.npz", None, f"^keys{per_line}"),
         ("m.npz", "text.npz", None, r"text\.npz: not a readable file of target words: "),
+        ("m.npz", "text.parquet", None, r"text\.parquet: not a readable file of target words: "),
         ("m.npz", "m.npz", "1", r"layers '1': m\.npz has one vector per occurrence\."),
     ):
         with pytest.raises(ElmoError, match=message):
@@ -163,28 +161,21 @@ def test_files_that_do_not_fit_are_refused() -> None:
         read_occurrences("old.hdf5", "old.hdf5")
 
 
-def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
+def test_targets_may_be_in_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(",\n")
-    assert read_targets(path) == {",": ","}
-    path.write_text("word;form\nsleep;slept\n")
-    assert read_targets(path) == {"sleep": "sleep", "slept": "sleep"}
+    for text, expected in ((",", {",": ","}), ("word;form\nbe;is\n", {"be": "be", "is": "be"})):
+        path.write_text(text)
+        assert read_targets(path) == expected
     path.write_text("a,b\n")
-    for arguments, message in (
-        (("csv",), r"no column 'word'. The columns are 'a', 'b'"),
-        (("text", "x"), r"t\.csv: expected a table with a column 'x', found text"),
-    ):
-        with pytest.raises(ElmoError, match=message):
-            read_targets(path, *arguments)
-
-
-@pytest.mark.parametrize("suffix", NAMES)
-def test_targets_may_be_in_a_table(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"t.{suffix}"
+    with pytest.raises(ElmoError, match=r"no column 'word'. The columns are 'a', 'b'"):
+        read_targets(path, "csv")
+    with pytest.raises(ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"):
+        read_targets(path, "text", "x")
     rows = [{"word": "bank", "form": "banks", "n": "1"}, {"word": ",", "form": ",", "n": "2"}]
-    write_table(path, rows)
-    assert read_targets(path) == {"bank": "bank", "banks": "bank", ",": ","}
-    assert read_targets(path, column="n").keys() == {"1", "2", "banks", ","}
+    for suffix in NAMES:
+        table = write_table(tmp_path / f"t.{suffix}", rows)
+        assert read_targets(table) == {"bank": "bank", "banks": "bank", ",": ","}
+        assert read_targets(table, column="n").keys() == {"1", "2", "banks", ","}
 
 
 @given(p=st.lists(st.floats(0, 1), max_size=12))
@@ -200,9 +191,8 @@ def test_the_command() -> None:
     old, new = matrix(4), matrix(5, 1, centre=1)
     np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
     np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command = ("change", "old.npz", "new.npz")
-    corrected = ("--permutations", "9", "--correction", "bonferroni")
-    result = elmo(*command, *corrected)
+    command, corrected = ("change", "old.npz", "new.npz"), ("--correction", "bonferroni")
+    result = elmo(*command, "--permutations", "9", *corrected)
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
     assert result.stdout == f"{header}\nmouse\t{figures}\nhouse\t{figures}\n"
@@ -212,11 +202,11 @@ def test_the_command() -> None:
         "Warning: with 9 permutations of 2 words, the adjusted p of a single changed word is at "
         "least 0.2. Use --permutations 40 or more.",
     ]
-    assert "Warning" not in elmo(*command, "--permutations", "40", *corrected[2:]).stderr
+    assert "Warning" not in elmo(*command, "--permutations", "40", *corrected).stderr
     Path("mouse.txt").write_text("mouse\n")
     answer = elmo(*command, "--measure", "prt", "--json", "--words", "mouse.txt")
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}
     assert json.loads(answer.stdout) == {**expected, "change": pytest.approx(prt(old, new))}
-    np.savez("v.npz", **{'a,"b"': matrix(4)})  # type: ignore[arg-type]
+    np.savez("v.npz", **{'a,"b"': matrix(4)})
     [row] = csv_rows(elmo("change", "v.npz", "v.npz", "--format", "csv").stdout)
     assert (row["word"], row["n_old"], row["n_new"]) == ('a,"b"', "4", "4")

@@ -1,5 +1,6 @@
-"""Exact search, compared with all cosines in numpy; and what files cannot be searched."""
+"""Cosines, words in sentences, and exact search, compared with all cosines in numpy."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,24 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
-from elmo_cli.analysis.neighbours import word_neighbours
-from elmo_cli.analysis.occurrences import Occurrence, as_files
+from elmo_cli.analysis.neighbours import cosine, word_neighbours
+from elmo_cli.analysis.occurrences import Occurrence, as_files, find_occurrence
 from elmo_cli.engine import load_engine
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.output_formats import LAYOUTS
 from elmo_cli.settings import ModelSettings
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 
 
-def corpus(
-    lengths: list[int], width: int = 4, seed: int = 0, layers: str = "top", **attributes: str
-) -> Corpus:
+def corpus(lengths: list[int], seed: int = 0, layers: str = "top") -> Corpus:
     """Return lines of random vectors. All tokens differ."""
     random = np.random.default_rng(seed)
     n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
     texts = [" ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)]
-    values = [random.normal(size=(*n_layers, n, width)).astype(np.float32) for n in lengths]
-    return Corpus(list(map(line_record, texts)), values, {"layers": layers, **attributes})
+    values = [random.normal(size=(*n_layers, n, 4)).astype(np.float32) for n in lengths]
+    return Corpus(list(map(line_record, texts)), values, {"layers": layers})
 
 
 def embed(path: Path, text: str, layers: str, embedder: ElmoEmbedder, **options: Any) -> None:
@@ -39,33 +41,20 @@ def embed(path: Path, text: str, layers: str, embedder: ElmoEmbedder, **options:
     embedder.embed_file(source, path, layers, **options)
 
 
-def cosines(query: Array, vectors: Array) -> Array:
+def cosines(query: Array, vectors: Array) -> Any:
     a, b = query.astype(np.float64), vectors.astype(np.float64)
-    scores: Array = b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
-    return scores
+    return b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
 
 
-@given(
-    lengths=st.lists(st.integers(0, 5), max_size=12),
-    top=st.integers(1, 9),
-    n_queries=st.integers(1, 3),
-    block=st.integers(1, 9),
-    seed=st.integers(0, 9),
-    layout=st.sampled_from(["allennlp", "packed"]),
-)
+@given(st.lists(st.integers(0, 5), max_size=12), st.sampled_from(LAYOUTS), st.data())
 def test_the_nearest_tokens_have_the_largest_cosines(
-    lengths: list[int],
-    top: int,
-    n_queries: int,
-    block: int,
-    seed: int,
-    layout: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], layout: str, data: st.DataObject
 ) -> None:
+    top, block, seed = (data.draw(st.integers(1, 9)) for _ in range(3))
     path = tmp_path_factory.mktemp("search") / "v.hdf5"
     there = corpus(lengths, seed=seed)
     write(there, path, layout)
-    queries = np.random.default_rng(99).normal(size=(n_queries, 4))
+    queries = np.random.default_rng(99).normal(size=(data.draw(st.integers(1, 3)), 4))
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
         result = neighbours(activations, queries, top)
@@ -154,10 +143,9 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path, tiny: ElmoE
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
         with pytest.raises(ElmoError, match=r"v\.hdf5: the file has one vector per sentence"):
             as_files(activations).check_pooling(pooled=False)
-    expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
+    expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])  # without the blank line
     by_record = {hit.record: hit.cosine for hit in nearest}
-    assert by_record.keys() == {0, 2, 3}  # without the blank line
-    np.testing.assert_allclose([by_record[line] for line in (0, 2, 3)], expected, atol=1e-6)
+    assert by_record == pytest.approx(dict(zip((0, 2, 3), expected, strict=True)), abs=1e-6)
 
 
 @layouts
@@ -175,26 +163,20 @@ def test_records_with_keys_are_searched_by_their_tokens(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("changes", "layers", "message"),
     [
-        ("two.hdf5", " has only layers 0 and 2."),
-        ("top.hdf5", " has only top."),
-        ("forgot.hdf5", ": the file does not contain the tokens"),
-        ("old.hdf5", ": the file does not record which layer it has"),
-        ("odd.hdf5", ", line 1: the sentence has 3 tokens, but 2 vectors"),
+        ({}, "1", " has only top."),
+        ({"attributes": {"layers": "0,2"}}, "1", " has only layers 0 and 2."),
+        ({"attributes": {}}, None, ": the file does not record which layer it has"),
+        ({"records": [Record("a b c", [*"abc"])]}, None, ", line 1: the sentence has 3 tokens"),
+        ({}, None, ": the file does not contain the tokens"),
     ],
 )
 def test_a_file_that_cannot_answer_a_query_is_refused(
-    name: str, message: str, tmp_path: Path
+    changes: dict[str, Any], layers: str | None, message: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / name
-    there = corpus([2], layers="0,2" if name == "two.hdf5" else "top")
-    if name == "odd.hdf5":
-        there = there._replace(records=[line_record("one two three")])
-    if name == "old.hdf5":
-        there = there._replace(attributes={})
-    write(there, path, "packed", forget_sentences=name == "forgot.hdf5")
-    layers = "1" if name in ("two.hdf5", "top.hdf5") else None
+    there, path = corpus([2])._replace(**changes), tmp_path / "v.hdf5"
+    write(there, path, "packed", forget_sentences=message.endswith("the tokens"))
     with open_activations(path) as activations, pytest.raises(ElmoError) as error:
         neighbours(activations, np.ones((1, 4)), layers=layers)
     assert f"{path}{message}" in str(error.value)
@@ -208,3 +190,27 @@ def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     ):
         with open_activations(tmp_path / "v.hdf5") as file, pytest.raises(ElmoError, match=message):
             neighbours(file, np.ones(shape))
+
+
+def test_the_cosine_of_planted_vectors() -> None:
+    one, other = np.array([3, 4], np.float32), np.array([4, 3], np.float32)
+    assert cosine(one, other) == pytest.approx(24 / 25)
+    assert cosine(one, 10 * one) == pytest.approx(1)
+    assert cosine(one, -one) == pytest.approx(-1)
+    assert cosine(one, np.array([-4, 3], np.float32)) == 0
+    assert cosine(one, np.zeros(2, np.float32)) == 0
+
+
+def test_a_word_is_found_or_an_error_with_the_tokens() -> None:
+    twice, times = ["bank", "after", "bank"], "'bank' occurs 2 times in 'bank after bank'"
+    assert find_occurrence("We sat by the river bank.", "bank").index == 5
+    assert [find_occurrence(twice, "bank", number).index for number in (1, 2)] == [0, 2]
+    for sentence, word, number, message in (
+        (twice, "bank", None, f"{times}. Choose one with a number, 1 to 2."),
+        (twice, "bank", 3, f"{times}, not 3 times."),
+        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times."),
+        ("the banks", "bank", 2, "'bank' is not a token of 'the banks'. Did you mean 'banks'?"),
+        ([], "bank", None, "'bank' is not a token of an empty sentence"),
+    ):
+        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+            find_occurrence(sentence, word, number)

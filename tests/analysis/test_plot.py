@@ -38,17 +38,10 @@ def senses(n_each: int, seed: int = 0) -> Corpus:
     return Corpus(list(map(line_record, texts)), list(values), {"layers": "top"})
 
 
-@pytest.fixture(scope="module")
-def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write 20 occurrences of each sense."""
-    path = tmp_path_factory.mktemp("vectors") / "v.hdf5"
-    write(senses(20), path, "packed")
-    return path
-
-
 @pytest.fixture(autouse=True)
-def current_folder(folder: Path, vectors: Path) -> None:
-    Path("v.hdf5").write_bytes(vectors.read_bytes())
+def vectors(folder: Path) -> None:
+    """Write 20 occurrences of each sense into the current folder."""
+    write(senses(20), "v.hdf5", "packed")
 
 
 def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
@@ -56,22 +49,13 @@ def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Pictur
         return plot_occurrences(opened, word, output, **options)
 
 
-def groups(path: str, kind: str = "points") -> list[ElementTree.Element]:
-    """Return the groups of points or bars."""
+def groups(path: str, kind: str) -> list[ElementTree.Element]:
     found = ElementTree.parse(path).iter(f"{SVG}g")
     return [group for group in found if group.get("id", "").startswith(f"{kind}-")]
 
 
-def points(path: str) -> list[dict[str, float]]:
-    """Return the titles of the points with their x, group by group."""
-    return [
-        {use.findtext(f"{SVG}title") or "": float(use.get("x", "")) for use in g.iter(f"{SVG}use")}
-        for g in groups(path)
-    ]
-
-
 def tooltips(path: str, kind: str = "points") -> list[list[str]]:
-    """Return the tooltips of each group."""
+    """Return the tooltips of each group of points or bars."""
     return [[title.text or "" for title in g.iter(f"{SVG}title")] for g in groups(path, kind)]
 
 
@@ -82,12 +66,13 @@ def texts(path: str) -> list[str]:
 def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     write(senses(60), "many.hdf5")
     picture = plot("bank.svg", "many.hdf5")
-    (titles,) = points("bank.svg")
+    (group,) = groups("bank.svg", "points")
+    points = [*group.iter(f"{SVG}use")]
+    titles = {p.findtext(f"{SVG}title", ""): float(p.get("x", "")) for p in points}
     assert (len(titles), picture.n_occurrences, picture.n_drawn) == (120, 120, 120)
     middle = np.mean(list(titles.values()))
     sides = {("river" in title, bool(x > middle)) for title, x in titles.items()}
-    assert len(sides) == 2
-    assert len({river for river, _ in sides}) == 2 == len({right for _, right in sides})
+    assert sides in ({(True, True), (False, False)}, {(True, False), (False, True)})
     assert "1: river [bank] <0> &" in titles
     vectors = np.stack([v[r.tokens.index("bank")] for r, v in zip(*senses(60)[:2], strict=True)])
     values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
@@ -101,7 +86,7 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
 
 def test_each_cluster_and_file_has_a_colour() -> None:
     plot("clusters.svg", clusters=2)
-    one, other = points("clusters.svg")
+    one, other = tooltips("clusters.svg")
     assert {"river" in title for title in one} != {"river" in title for title in other}
     assert (len(one), len(other)) == (20, 20)
     assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
@@ -109,8 +94,8 @@ def test_each_cluster_and_file_has_a_colour() -> None:
         write(senses(3, seed=seed), name)
     plot("files.SVG", "w.hdf5", "a.hdf5", "v.hdf5")
     Path("files.SVG").rename("files.svg")
-    assert [len(group) for group in points("files.svg")] == [6, 6, 40]
-    assert next(iter(points("files.svg")[0])) == "w.hdf5:1: river [bank] <0> &"
+    assert [len(group) for group in tooltips("files.svg")] == [6, 6, 40]
+    assert tooltips("files.svg")[0][0] == "w.hdf5:1: river [bank] <0> &"
     legend = [text for text in texts("files.svg") if ".hdf5 (" in text]
     assert legend == ["w.hdf5 (6)", "a.hdf5 (6)", "v.hdf5 (40)"]
 
@@ -121,19 +106,19 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     words = {"bank": "bank", "banks": "bank"}
     write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
-    titles = [*points("bank.svg")[0]]
-    assert titles[1] == ("2: [bank]" if name.endswith(".npz") else "2: all [banks] closed")
+    assert tooltips("bank.svg")[0][1] == (
+        "2: [bank]" if name.endswith(".npz") else "2: all [banks] closed"
+    )
     if not name.endswith(".npz"):
         with pytest.raises(ElmoError, match="'banks': 2 occurrences in "):
             plot("banks.svg", name, word="banks")
 
 
 def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
     main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
     steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
-    assert [step for step in steps if step not in stream.getvalue()] == [], stream.getvalue()
+    assert [step for step in steps if step not in stream.getvalue()] == []
     assert stream.getvalue().splitlines()[-1].startswith("Wrote bank.svg: 40 of 40 occurrences")
 
 
@@ -142,27 +127,25 @@ def test_an_html_page_needs_no_other_file() -> None:
     plot("bank.html")
     page = Path("bank.html").read_text(encoding="utf-8")
     picture = Path("bank.svg").read_text(encoding="utf-8")
-    before, inside, after = page.partition(picture[picture.index("<svg") :])
+    before, _, after = page.partition(picture[picture.index("<svg") :])
     assert "<title>bank: 40 occurrences</title>" in before
-    assert inside
     assert after == "\n</html>\n"
-    links = re.findall(r'(?:src|href|data)="([^"]+)"', page)
-    assert {link[0] for link in links} == {"#"}
+    assert {*re.findall(r'(?:src|href|data)="(.)', page)} == {"#"}
 
 
 def test_characters_that_cannot_be_printed_are_replaced() -> None:
-    odd = senses(2)
-    records = [line_record(f"{r.text}\0 \ud800") for r in odd.records]
-    values = [np.concatenate([v, v[:1]]) for v in odd.values]
-    write(odd._replace(records=records, values=values), "odd.hdf5", "packed")
+    records, values, attributes = senses(2)
+    records = [line_record(f"{record.text}\0 \ud800") for record in records]
+    values = [np.concatenate([each, each[:1]]) for each in values]
+    write(Corpus(records, values, attributes), "odd.hdf5", "packed")
     plot("odd.svg", "odd.hdf5")
-    assert next(iter(points("odd.svg")[0])) == "1: river [bank] <0> &\ufffd \ufffd"
+    assert tooltips("odd.svg")[0][0] == "1: river [bank] <0> &\ufffd \ufffd"
 
 
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    problem = r"^plot needs matplotlib, which is not installed\."
-    with pytest.raises(ElmoError, match=rf"{problem} Install it with pip install .*\[plot\]"):
+    problem = r"^plot needs matplotlib, which is not installed\. Install it with .*\[plot\]"
+    with pytest.raises(ElmoError, match=problem):
         plot("bank.svg")
     assert not Path("bank.svg").exists()
 
@@ -171,14 +154,12 @@ def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("Wrote bank.svg: 40 of 40 occurrences; the axes show 9")
-    few = senses(5)
-    same = [np.ones_like(values) for values in few.values]
-    write(Corpus(few.records, same, {"layers": "word_emb"}), "same.hdf5")
+    same = [np.ones((4, 6), np.float32)] * 10
+    write(Corpus(senses(5).records, same, {"layers": "word_emb"}), "same.hdf5")
     message = "'bank': all occurrences have the same vector, as in layer 0"
     assert_fails(elmo("plot", "bank", "same.hdf5", "x.svg", "-q"), message)
     np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
-    widths = r"^w\.npz: expected vectors of width 6, as in v\.hdf5, found 5"
-    with pytest.raises(ElmoError, match=widths):
+    with pytest.raises(ElmoError, match=r"^w\.npz: .* width 6, as in v\.hdf5, found 5"):
         plot("x.svg", "v.hdf5", "w.npz")
 
 
@@ -214,8 +195,7 @@ def test_the_command_draws_its_list() -> None:
     random = np.random.default_rng(0)
     for name in ("old.npz", "new.npz"):
         np.savez(name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4)))
-    command = ("change", "old.npz", "new.npz", "--plot", "c.svg")
-    result = elmo(*command)
+    result = elmo(*(command := ("change", "old.npz", "new.npz", "--plot", "c.svg")))
     assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
     assert len(result.stdout.splitlines()) == 3
     assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
@@ -245,15 +225,9 @@ def test_each_word_is_a_bar_with_its_figures() -> None:
         ["<horse>: 8.25 bits forward, unknown"],
         ["fell.: 19.00 bits forward"],
     ]
-    expected = {
-        "mv1",
-        "The",
-        "<horse>",
-        "fell.",
-        "surprisal (bits)",
-        "hatched: not in the vocabulary",
-    }
-    assert expected <= {*texts("s.svg")}
+    labels = {"mv1", "The", "<horse>", "fell."}
+    labels |= {"surprisal (bits)", "hatched: not in the vocabulary"}
+    assert labels <= {*texts("s.svg")}
 
 
 def test_both_directions_are_bars_next_to_each_other() -> None:
@@ -262,9 +236,9 @@ def test_both_directions_are_bars_next_to_each_other() -> None:
     page = Path("s.html").read_text(encoding="utf-8")
     assert "<title>Surprisal of 2 sentences</title>" in page
     Path("s.svg").write_text(page[page.index("<svg") : page.index("</html>")], encoding="utf-8")
-    one = [f"{'a' * 20}: 1.00 bits forward", "b: 3.00 bits forward"]
-    other = [f"{'a' * 20}: 2.00 bits backward", "b: 4.00 bits backward"]
-    assert [text for group in tooltips("s.svg", "bars") for text in group] == [*one, *other] * 2
+    bars = [f"{'a' * 20}: 1.00 bits forward", "b: 3.00 bits forward"]
+    bars += [f"{'a' * 20}: 2.00 bits backward", "b: 4.00 bits backward"]
+    assert [text for group in tooltips("s.svg", "bars") for text in group] == bars * 2
     assert {"sentence 7", f"{'a' * 13}…", "forward", "backward"} <= {*texts("s.svg")}
     assert "hatched: not in the vocabulary" not in texts("s.svg")
 
@@ -295,8 +269,6 @@ def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
         plot_changes(CHANGES[3:], "c.svg")
     with pytest.raises(ElmoError, match=r"^s\.svg: no sentence has tokens to draw"):
         plot_surprisals([sentence_of(None)], "s.svg")
-    with pytest.raises(ElmoError, match=r"^s\.txt: unknown suffix '\.txt'"):
-        plot_surprisals([GARDEN_PATH], "s.txt")
 
 
 def test_a_picture_has_a_maximum_of_points_words_and_sentences(

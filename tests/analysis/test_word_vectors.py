@@ -14,11 +14,12 @@ from commands import elmo
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from strategies import WORDS, make_language_model, make_model, small_architecture
+from table_files import write_table
 
 from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
 from elmo_cli.analysis.word_vectors import average_vectors
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import InputError
 from elmo_cli.settings import Selection, TextSettings
 
 MODEL = ("--model", "model")
@@ -39,8 +40,8 @@ def words_file(*words: str) -> Path:
 def read(path: str) -> NDArray[np.float32]:
     with h5py.File(path, "r") as file:
         assert list(file) == ["embedding"]
-        assert file["embedding"].dtype == np.float32
         values: NDArray[np.float32] = file["embedding"][:]
+    assert values.dtype == np.float32
     return values
 
 
@@ -61,22 +62,14 @@ def test_vectors_equal_the_reference() -> None:
 def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     write_token_vectors(words_file(*WORDS), "out.hdf5", model="model")
     Path("words").mkdir()
-    options = small_architecture()
-    del options["char_cnn"]
-    make_model(options, 1, Path("words"))
-    with (
-        h5py.File("model/weights.hdf5") as other,
-        h5py.File("words/weights.hdf5", "w") as file,
-    ):
+    make_model({"lstm": small_architecture()["lstm"]}, 1, Path("words"))
+    with h5py.File("model/weights.hdf5") as source, h5py.File("words/weights.hdf5", "w") as file:
         file["embedding"] = read("out.hdf5")
         for direction in ("RNN_0", "RNN_1"):
-            other.copy(direction, file)
-    sentence = ["the", "cat", "sat"]
-    assert_allclose(
-        ElmoEmbedder(model="words").embed_sentence(sentence),
-        ElmoEmbedder(model="model").embed_sentence(sentence),
-        atol=1e-5,
-    )
+            source.copy(direction, file)
+    models = ElmoEmbedder(model="words"), ElmoEmbedder(model="model")
+    one, other = (model.embed_sentence(["the", "cat", "sat"]) for model in models)
+    assert_allclose(one, other, atol=1e-5)
     # The words of a word-level model are looked up.
     write_token_vectors(words_file("cat", "dog"), "again.hdf5", model="words")
     assert_array_equal(read("again.hdf5"), read("out.hdf5")[[4, 2]])
@@ -88,71 +81,12 @@ def test_vectors_of_the_softmax() -> None:
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     assert_array_equal(read("out.hdf5"), weight[[7, 3, 4, 5, 2, 6]])
     Path("model/softmax.hdf5").rename("other.hdf5")
-    other = ("--softmax", "--softmax-file", "other.hdf5", "-q")
-    result = elmo("word-vectors", "model/vocab.txt", "w.hdf5", *MODEL, *other)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert_array_equal(read("w.hdf5"), weight)
-
-
-def test_the_command() -> None:
-    result = elmo("word-vectors", words_file("the", "cat"), "out.hdf5", *MODEL)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "Model: model\nWrote out.hdf5: 2 words\n"
-
-
-# The formats.
-
-THREE = ["the", "naïve", "東京"]
-
-
-@pytest.mark.parametrize("suffix", ["txt", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"])
-@pytest.mark.filterwarnings("default")
-def test_every_format_has_words_and_vectors(suffix: str) -> None:
-    words, name = words_file(*THREE), f"out.{suffix}"
-    for output in ("out.hdf5", name):
-        write_token_vectors(words, output, model="model")
-    found, values = read_words(Path(name))
-    assert found == THREE
-    vectors = read("out.hdf5")
-    assert_allclose(values, vectors, rtol=0 if name in ("out.bin", "out.npz") else 1e-5)
-    if name == "out.tsv":
-        metadata = Path("out.metadata.tsv").read_text(encoding="utf-8")
-        assert metadata == "the\nnaïve\n東京\n"
-        Path(name).unlink()
-        with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: already exists"):
-            write_token_vectors(words, name, model="model")
-    if name in ("out.vec", "out.vec.gz", "out.bin"):
-        models = pytest.importorskip("gensim.models", exc_type=ImportError)
-        keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name == "out.bin")
-        assert keyed_vectors.index_to_key == THREE
-        assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
-
-
-TOKENS = ["in", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
-
-
-@pytest.mark.parametrize("name", ["out.vec", "out.txt.gz", "out.bin", "out.tsv", "out.npz"])
-def test_white_space_in_tokens_is_written_as_a_line_can_have_it(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    Path("corpus.jsonl").write_text(json.dumps({"tokens": TOKENS}) + "\n", encoding="utf-8")
-    embedder = ElmoEmbedder(model="model")
-    assert write_average_vectors(embedder, "corpus.jsonl", "out.hdf5") == len(TOKENS)
-    write_average_vectors(embedder, "corpus.jsonl", name)
-    if name.endswith(".npz"):
-        assert read_words(Path(name))[0] == TOKENS
-        assert caplog.messages == []
-        return
-    is_tsv = name.endswith(".tsv")
-    joined = ["in", "New York" if is_tsv else "New_York", "a_b", "c_d", "_", "x_y", "x"]
-    n_changed, example = (4, "a\\tb") if is_tsv else (5, "New York")
-    words, values = read_words(Path(name))
-    assert words == joined
-    assert_allclose(values, read("out.hdf5"), rtol=1e-5)
-    assert caplog.messages == [
-        f"Warning: {name}: white space in {n_changed} words becomes _, for example in '{example}'. "
-        "npz and HDF5 keep it."
-    ]
+    other = ("--softmax", "--softmax-file", "other.hdf5")
+    result = elmo("word-vectors", "model/vocab.txt", "w.tsv", *MODEL, *other)
+    printed = (result.exit_code, result.stdout, result.stderr)
+    assert printed == (0, "", "Model: model\nWrote w.tsv: 8 words\n")
+    assert_allclose(np.loadtxt("w.tsv"), weight, rtol=1e-5)
+    assert Path("w.metadata.tsv").read_bytes() == Path("model/vocab.txt").read_bytes()
 
 
 def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
@@ -174,18 +108,44 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         words.append(word.decode())
         if path.suffix == ".bin":
             rows.append(np.frombuffer(rest, np.float32, width))
-            line, rest = rest[: 4 * width], rest[4 * width :]
-            assert rest.startswith(b"\n")
-            rest = rest[1:]
+            end, rest = rest[4 * width : 4 * width + 1], rest[4 * width + 1 :]
+            assert end == b"\n"
         else:
             line, rest = rest.split(b"\n", 1)
             rows.append(np.array(line.split(b" "), np.float32))
-            assert len(rows[-1]) == width
-    assert rest == b""
+    assert (rest, {len(row) for row in rows}) == (b"", {width})
     return words, np.stack(rows)
 
 
-# Averages over the uses in a corpus.
+@pytest.mark.parametrize("suffix", ["txt.gz", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"])
+@pytest.mark.filterwarnings("default")
+def test_every_format_has_words_and_vectors(suffix: str, caplog: pytest.LogCaptureFixture) -> None:
+    name, tokens = f"out.{suffix}", ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
+    write_table("corpus.jsonl", [{"tokens": tokens}])
+    for output in ("out.hdf5", name):
+        n_words = write_average_vectors(ElmoEmbedder(model="model"), "corpus.jsonl", output)
+        assert n_words == len(tokens)
+    words, values = read_words(Path(name))
+    vectors = read("out.hdf5")
+    assert_allclose(values, vectors, rtol=0 if suffix in ("bin", "npz") else 1e-5)
+    if suffix == "npz":
+        assert (words, caplog.messages) == (tokens, [])
+        return
+    city = "New York" if suffix == "tsv" else "New_York"
+    assert words == ["東京", city, "a_b", "c_d", "_", "x_y", "x"]
+    changed = (4, "a\\tb") if suffix == "tsv" else (5, "New York")
+    assert caplog.messages == [
+        f"Warning: {name}: white space in {changed[0]} words becomes _, for example in "
+        f"'{changed[1]}'. npz and HDF5 keep it."
+    ]
+    if suffix in ("vec", "vec.gz", "bin"):
+        models = pytest.importorskip("gensim.models", exc_type=ImportError)
+        keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=suffix == "bin")
+        assert keyed_vectors.index_to_key == words
+        assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
+
+
+# Averages over the uses in a corpus
 
 SENTENCES = [line.split() for line in ("the cat sat", "the dog", "", "the cat ran off", "a dog")]
 
@@ -237,25 +197,17 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
     Path("corpus.txt").write_text("L'eau est froide.\n")
     files = ElmoEmbedder(model="model").files
     for language, words in (("fr", ["L'", "eau"]), ("en", ["L", "'eau"])):
-        n_words = write_average_vectors(
-            ElmoEmbedder(model=replace(files, language=language)),
-            *("corpus.txt", "out.npz"),
-            settings=TextSettings(tokenizer="moses"),
-            overwrite=True,
-        )
-        with np.load("out.npz") as arrays:
-            assert arrays["words"].tolist() == [*words, "est", "froide", "."]
-            assert n_words == 5
+        embedder = ElmoEmbedder(model=replace(files, language=language))
+        settings = TextSettings(tokenizer="moses")
+        write_average_vectors(embedder, "corpus.txt", f"{language}.npz", settings=settings)
+        assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
     command = ("word-vectors", "out.npz", "--corpus", "corpus.txt", "--min-count", "1", *MODEL)
-    moses = ("--tokenizer", "moses", "--language", "fr", "--overwrite")
-    assert elmo(*command, *moses).exit_code == 0
-    with np.load("out.npz") as arrays:
-        assert arrays["words"].tolist()[:2] == ["L'", "eau"]
+    assert elmo(*command, "--tokenizer", "moses", "--language", "fr").exit_code == 0
+    assert read_words(Path("out.npz"))[0] == ["L'", "eau", "est", "froide", "."]
 
 
 def test_the_command_averages_over_a_corpus() -> None:
-    text = "".join(" ".join(sentence) + "\n" for sentence in SENTENCES)
-    Path("corpus.txt").write_text(text)
+    Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
     corpus = ("--corpus", "corpus.txt", "--min-count", "2", *MODEL)
     result = elmo("word-vectors", "out.tsv", *corpus)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -265,12 +217,11 @@ def test_the_command_averages_over_a_corpus() -> None:
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6)
     elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
     assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
-    Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
+    write_table("corpus.jsonl", [{"tokens": ["cat"]}])
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:
         assert (one["words"].tolist(), one["counts"].tolist()) == (["cat"], [1])
     Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")
     by_word = ("--word-column", "word", "--id-column", "story", "--min-count", "1")
     elmo("word-vectors", "w.npz", "--corpus", "rows.csv", *by_word, *MODEL)
-    with np.load("w.npz") as one:
-        assert one["words"].tolist() == ["the", "cat", "."]
+    assert read_words(Path("w.npz"))[0] == ["the", "cat", "."]

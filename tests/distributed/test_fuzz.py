@@ -26,12 +26,8 @@ from elmo_cli.errors import InputError
 from elmo_cli.outputs.parts import Folder
 
 pytestmark = pytest.mark.long
-KINDS = {
-    "other at start": (0, 0.3),
-    "other at work": (0.3, 1.3),
-    "equal": (0, 1),
-    "job array": (0, 1),
-}
+KINDS = {"other at start": (0, 0.3), "other at work": (0.3, 1.3)}
+KINDS |= {"equal": (0, 1), "job array": (0, 1)}
 """Trials, and when the later runs start, in units of the time of a run."""
 STATES = {"one": "zero", "other": "warm"}
 """Runs of a trial, which have other plans and other values."""

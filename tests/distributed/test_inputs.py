@@ -1,24 +1,31 @@
-"""Inputs split into parts: any split gives the records of the whole, with their numbers."""
+"""Inputs split into parts: any split gives the records and the columns of the whole."""
 
+import datetime
+import decimal
 import gzip
-import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
+from commands import TINY, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from table_files import write_table
 
+from elmo_cli import open_activations
 from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
 from elmo_cli.errors import InputError, OtherInputError
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
+
+pytestmark = pytest.mark.usefixtures("folder")
 
 SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
 LINES = {
@@ -43,10 +50,9 @@ def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part
     return parts, records
 
 
-def records_of_embed(path: Path, *, skip_errors: bool = False) -> list[Record]:
+def records_of_embed(path: Path) -> list[Record]:
     """Return the records of `elmo embed`, which also compares ids."""
-    text = open_input(path, TextSettings(skip_errors=skip_errors))
-    with open_records(text, ids="any") as (records, *_):
+    with open_records(open_input(path, TextSettings(skip_errors=True)), ids="any") as (records, *_):
         return list(records)
 
 
@@ -59,87 +65,67 @@ def test_any_cut_gives_the_records_of_the_whole(
     unique_by = bytes.strip if suffix == "fasta" else None  # A repeated id is an error.
     lines = data.draw(st.lists(st.sampled_from(LINES[suffix]), unique_by=unique_by))
     path.write_bytes(b"\n".join(lines) + end)
-    records = read_all(path, TextSettings(skip_errors=True), units)[1]
-    assert records == records_of_embed(path, skip_errors=True)
+    assert read_all(path, TextSettings(skip_errors=True), units)[1] == records_of_embed(path)
 
 
-def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"a b\n\xff\n c \n" * 5)
+def test_read_part_refuses_lines_that_have_changed() -> None:
+    Path("text.txt").write_bytes(b"a b\n\xff\n c \n" * 5)
     settings = TextSettings(skip_errors=True, tokenizer="moses")
-    parts, _ = split_inputs([str(path)], settings, 1)
-    path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
+    parts, _ = split_inputs(["text.txt"], settings, 1)
+    Path("text.txt").write_bytes(b"a b\n\xff\n c\n\n" * 5)
     with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
         list(read_part(parts[2], settings, has_ids=False))
 
 
-def test_compressed_data_is_one_part(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress(b"a b\n\nc"))
+def test_compressed_data_is_one_part() -> None:
+    (path := Path("text.txt.gz")).write_bytes(gzip.compress(b"a b\n\nc"))
     parts, records = read_all(path, TextSettings(), 1)
-    assert len(parts) == 1
-    assert records == records_of_embed(path)
+    assert (len(parts), records) == (1, records_of_embed(path))
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write JSON lines, or Parquet of small row groups."""
-    if path.suffix == ".parquet":
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=4)
-    else:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-
-
-def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
-    lines, table = tmp_path / "rows.jsonl", tmp_path / "rows.parquet"
-    texts = ["a b", ["c d", "e"], None] * 5
-    write_rows(lines, [{"t": text, "id": 7} for text in texts])
+def test_json_lines_and_parquet_have_columns() -> None:
+    lines, table = Path("rows.jsonl"), Path("rows.parquet")
+    write_table(lines, [{"t": text, "id": 7} for text in ["a b", ["c d", "e"], None] * 5])
     columns = TextSettings(text_column="t", id_column="id")
     records = read_all(lines, columns, 20)[1]
     expected = [(["a", "b"], "7"), (["c d", "e"], "7"), ([], "7")] * 5
     assert [(record.tokens, record.id) for record in records] == expected
     texts = ["a b", "", ""] * 5
-    write_rows(table, [{"t": text, "id": 7} for text in texts])
+    write_table(table, [{"t": text, "id": 7} for text in texts])
     for n_bytes in (1, 30, 100, 10_000):
         parts, records = read_all(table, columns, n_bytes)
         assert [record.text for record in records] == texts
         assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
-def test_a_record_without_an_id_is_invalid_in_every_part(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    write_rows(path, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)])
-    settings = TextSettings(skip_errors=True)
-    expected = [i % 4 != 2 for i in range(8)]
+@pytest.mark.parametrize(("name", "unit"), [("rows.jsonl", "line"), ("rows.parquet", "row")])
+def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -> None:
+    write_table(name, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)])
     for n_bytes in (1, 20, 10_000):
-        records = read_all(path, settings, n_bytes)[1]
-        assert [record.error is not None for record in records] == expected
-    unit = "line" if name.endswith("jsonl") else "row"
-    error = f"{path}, {unit} 8: field 'id': expected an id, found none"
-    assert records[7].error == error
-    write_rows(path, [{"text": "a"}] * 3)
-    if name.endswith("jsonl"):  # A named column is required, too.
-        settings = TextSettings(skip_errors=True, id_column="id")
-        assert all(record.error for record in read_all(path, settings, 1)[1])
+        records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)[1]
+        assert [record.error is None for record in records] == [i % 4 == 2 for i in range(8)]
+    assert records[7].error == f"{name}, {unit} 8: field 'id': expected an id, found none"
 
 
-def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "none.jsonl"]
-    write_rows(paths[0], [{"text": "a"}])
-    write_rows(paths[1], [{"text": "a", "id": "1"}])
-    paths[2].touch()
-    inputs = [*map(str, paths)]
+def test_a_named_column_of_ids_is_required() -> None:
+    path = Path(write_table("rows.jsonl", [{"text": "a"}] * 3))
+    settings = TextSettings(skip_errors=True, id_column="id")
+    assert all(record.error for record in read_all(path, settings, 1)[1])
+
+
+def test_inputs_with_ids_and_without_are_refused() -> None:
+    rows: list[list[dict[str, Any]]] = [[{"text": "a"}], [{"text": "a", "id": "1"}], []]
+    inputs = [write_table(f"{name}.jsonl", each) for name, each in zip("abc", rows, strict=True)]
     with pytest.raises(InputError, match=r"a.jsonl: no ids, but the records of .*b.jsonl have ids"):
         split_inputs(inputs, TextSettings(), 100)
     assert "id" in split_inputs(inputs[1:], TextSettings(), 100)[1]
     assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
 
 
-def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
+def test_split_sentences_know_their_lines_in_every_part() -> None:
     pytest.importorskip("sentencex")
-    path = tmp_path / "a.txt"
-    path.write_text("One. Two.\n" * 9)
-    parts, records = read_all(path, TextSettings(split_sentences=True), 20)
+    Path("a.txt").write_text("One. Two.\n" * 9)
+    parts, records = read_all(Path("a.txt"), TextSettings(split_sentences=True), 20)
     assert len(parts) > 1
     assert [record.attributes["line"] for record in records] == [i // 2 for i in range(18)]
 
@@ -147,16 +133,14 @@ def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).touch()
-    by_path = [Path(path).name for path, *_ in find_inputs((f"{tmp_path}/*.txt",), Folder("out"))]
-    by_uri = [path for path, *_ in find_inputs((f"file://{tmp_path}/*.txt",), Folder("out"))]
-    assert by_path == ["a.txt", "b.txt"]
-    assert by_uri == [f"file://{tmp_path}/a.txt", f"file://{tmp_path}/b.txt"]
+    for location in (str(tmp_path), f"file://{tmp_path}"):
+        found = [path for path, *_ in find_inputs((f"{location}/*.txt",), Folder("out"))]
+        assert found == [f"{location}/a.txt", f"{location}/b.txt"]
     bad = os.fsdecode(b"caf\xe9.tsv")
     (tmp_path / bad).touch()
-    for name, problem in (
-        *((missing, missing) for missing in ("none.txt", "*.none")),
-        *((name, r"caf\xe9.tsv: the name of the file is not UTF-8") for name in (bad, "*.tsv")),
-    ):
+    not_utf8 = r"caf\xe9.tsv: the name of the file is not UTF-8"
+    problems = {"none.txt": "none.txt", "*.none": "*.none", bad: not_utf8, "*.tsv": not_utf8}
+    for name, problem in problems.items():
         with pytest.raises(InputError, match=re.escape(problem)):
             find_inputs((f"{tmp_path}/{name}",), Folder("out"))
 
@@ -187,10 +171,121 @@ def test_files_of_the_output_folder_are_left_out(
     ],
 )
 def test_what_cannot_be_read_is_reported_with_its_line(
-    tmp_path: Path, name: str, content: bytes, message: str
+    name: str, content: bytes, message: str
 ) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        read_all(path, TextSettings(), 1)
-    assert str(caught.value).startswith(f"{path}{message}")
+    Path(name).write_bytes(content)
+    with pytest.raises(InputError, match=f"^{re.escape(name + message)}"):
+        read_all(Path(name), TextSettings(), 1)
+
+
+# Columns
+
+POOLED = ("--model", TINY, "--layers", "top", "--pooling", "mean")
+RUN = ("--engine", "none", "--part-size", "0.0002", *POOLED)
+
+
+def assert_rows_equal_embed(source: str, *options: str) -> None:
+    """Assert that a folder in several parts has the columns, types and values of one file."""
+    assert elmo("embed", source, "plain.parquet", *POOLED, *options).exit_code == 0
+    result = elmo("distribute", source, "out", *RUN, *options)
+    assert result.exit_code == 0, result.output
+    assert len(list(Path("out").glob("part-*"))) > 1
+    plain, distributed = parquet.read_table("plain.parquet"), parquet.read_table("out")
+    assert distributed.schema.remove_metadata() == plain.schema.remove_metadata()
+    kept = distributed.schema.names[:-1]
+    assert distributed.select(kept).to_pylist() == plain.select(kept).to_pylist()
+    for part in Path("out").glob("part-*"):
+        assert parquet.read_schema(part).types == distributed.schema.types
+
+
+@pytest.mark.parametrize("keep_columns", ["all", "day,index"])
+def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
+    columns = {
+        "id": pyarrow.array(range(60), pyarrow.int32()),
+        "text": pyarrow.array([f"a b {number}" for number in range(60)]),
+        "index": pyarrow.array([None] * 59 + [3], pyarrow.int8()),
+        "day": pyarrow.array([datetime.date(2020, 1, 2), *[None] * 59]),
+        "price": pyarrow.array([decimal.Decimal("1.50"), *[None] * 59]),
+        "key": pyarrow.array(["x", "y"] * 30).dictionary_encode(),
+    }
+    parquet.write_table(pyarrow.table(columns), "in.parquet", row_group_size=7)
+    assert_rows_equal_embed("in.parquet", "--keep-columns", keep_columns)
+
+
+@pytest.mark.parametrize(("keep_columns", "batch_rows"), [("all", 1), ("late,mixed", 1024)])
+def test_columns_of_json_have_one_type_in_all_parts(
+    keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.distributed.inputs._BATCH_ROWS", batch_rows)
+    rows: list[dict[str, Any]] = [
+        {"id": f"a{i}", "text": "a b " * 9, "number": i, "mixed": i, "late": None, "none": None}
+        | {"list": [], "object": {"a": i}}
+        for i in range(60)
+    ]
+    rows[50] |= {"mixed": "x", "number": 1.5, "late": True, "list": [1], "object": {"b": "c"}}
+    write_table("in.jsonl", rows)
+    assert_rows_equal_embed("in.jsonl", "--keep-columns", keep_columns)
+
+
+def test_a_column_of_later_rows_is_in_all_parts() -> None:
+    rows: list[dict[str, Any]] = [{"text": "a b " * 9} for _ in range(60)]
+    write_table("in.jsonl", [*rows, {"text": "a", "year": 7, "key": "k"}])
+    assert elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code == 0
+    table = parquet.read_table("out")
+    assert table.column("year").to_pylist() == [None] * 60 + [7]
+    with open_activations("out") as opened:  # A kept column `key` is no id.
+        assert (opened.key(60), opened.sentence(60)) == (None, "a")
+
+
+def test_ids_have_one_type_in_all_parts() -> None:
+    rows: list[dict[str, Any]] = [{"id": i, "text": "a b " * 9} for i in range(60)]
+    rows[7]["text"] = 8
+    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors")
+    for last, kind in ((59, int), (2**63, str), ("x", str)):
+        rows[59]["id"] = last
+        write_table("in.jsonl", rows)
+        shutil.rmtree("out", ignore_errors=True)
+        assert elmo(*command).exit_code == 0
+        ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
+        assert parquet.read_table("out").column("id").to_pylist() == ids
+        with open_activations("out") as activations:
+            assert (activations.key(7), activations.key(59)) == (None, str(last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids", "expected"),
+    [
+        (pyarrow.int8(), [1, -7], pyarrow.int64()),
+        (pyarrow.uint64(), [1, 2**63], pyarrow.uint64()),
+        (pyarrow.large_string(), ["a", "b"], pyarrow.string()),
+    ],
+)
+def test_ids_of_parquet_are_integers_or_texts(kind: Any, ids: list[Any], expected: Any) -> None:
+    table = pyarrow.table({"id": pyarrow.array(ids, kind), "text": ["a", "b"]})
+    parquet.write_table(table, "in.parquet")
+    assert elmo("distribute", "in.parquet", "out", *RUN).exit_code == 0
+    column = parquet.read_table("out").column("id")
+    assert (column.to_pylist(), column.type) == (ids, expected)
+
+
+def test_kept_columns_are_in_order_and_others_are_refused() -> None:
+    write_table("in.jsonl", [{"text": "a", "x": 1, "y": 2}] * 3)
+    command = ("distribute", "in.jsonl", "out", *RUN)
+    assert elmo(*command, "--keep-columns", "y,x").exit_code == 0
+    names = parquet.read_schema("out/part-00000000.parquet").names
+    assert names[-3:] == ["y", "x", "activations"]
+    for options, here in (((), "none"), (("--keep-columns", "x"), '["x"]')):
+        error = elmo(*command, *options).stderr
+        assert f'These differ: --keep-columns (["y", "x"], not {here})' in error
+
+
+def test_nested_fields_and_whole_floats_equal_embed() -> None:
+    rows = [{"data": {"text": f"word {n} .", "n": n}, "id": float(n)} for n in range(60)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "in.parquet")
+    write_table("in.jsonl", rows)
+    options = ("--text-column", "data.text", "--keep-columns", "data.n")
+    assert_rows_equal_embed("in.parquet", *options)
+    assert parquet.read_schema("plain.parquet").field("id").type == pyarrow.int64()
+    shutil.rmtree("out")
+    Path("plain.parquet").unlink()
+    assert_rows_equal_embed("in.jsonl", *options)

@@ -1,9 +1,10 @@
-"""A folder belongs to one plan: equal runs share it, other runs are refused by name."""
+"""A folder belongs to one plan, which equal runs share: on a disk and on an object store."""
 
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from commands import elmo
 from conftest import LINES
 from distributed_runs import RUN, WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 from pyarrow import parquet
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.inputs import Part
@@ -19,12 +21,11 @@ from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsError
+from elmo_cli.outputs import parts
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.settings import Selection, TextSettings
 
-AGAIN = "Give the `elmo distribute` command of the folder again"
 REMEDY = "Choose another folder."
-
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -39,10 +40,9 @@ def refusal_of(*options: str) -> str:
 def change_input(*, keeps_time: bool) -> None:
     """Change the content of the text, and not its size."""
     times = Path("text.txt").stat()
-    Path("other.txt").write_text(LINES.replace("cat", "dog"))
+    Path("text.txt").write_text(LINES.replace("cat", "dog"))
     if keeps_time:
-        os.utime("other.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
-    Path("other.txt").rename("text.txt")
+        os.utime("text.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 @pytest.mark.parametrize("shard", [(), ("--shard", "1/2")])
@@ -72,8 +72,7 @@ def test_an_input_that_changes_during_the_run_is_refused(n_before: int, keeps_ti
         change_input(keeps_time=keeps_time)
         yield from map(embed, parts[n_before:])
 
-    there = Folder("out")
-    plan = open_plan(there, ("text.txt",), ZERO, part_mb=0.002)
+    plan = open_plan(there := Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
     with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
         run_parts(there, plan, ZERO, engine)
     assert not there.has("_SUCCESS")
@@ -180,14 +179,14 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute(WARM, location="other")
     distribute()
-    for source, found in (
-        ("out/part-00000005.parquet", "part 5"),
-        (f"other/{path.name}", "a part of another plan"),
-    ):
+    others = {"out/part-00000005.parquet": "part 5", f"other/{path.name}": "a part of another plan"}
+    for source, found in others.items():
         path.write_bytes(Path(source).read_bytes())
         with pytest.raises(InputError) as caught, open_activations("out") as activations:
             list(activations.records())
-        assert str(caught.value) == f"{path}: expected part 3 of the plan, found {found}. {AGAIN}."
+        problem = f"{path}: expected part 3 of the plan, found {found}. "
+        remedy = "Give the `elmo distribute` command of the folder again."
+        assert str(caught.value) == problem + remedy
         distribute()
         assert_equal_to_embed()
 
@@ -195,18 +194,14 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
 def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute()
-    for kind in ("folder", "pipe", "link"):
+    for make in (os.mkfifo, partial(os.symlink, "/dev/zero")):
         path.unlink()
-        if kind == "pipe":
-            os.mkfifo(path)
-        elif kind == "link":
-            path.symlink_to("/dev/zero")
-        else:
-            path.mkdir()
-            assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
-            path.rmdir()
+        make(path)
         distribute()
-    assert_equal_to_embed()
+        assert_equal_to_embed()
+    path.unlink()
+    path.mkdir()
+    assert refusal_of() == f"Error: {path}: cannot write the output: Is a directory"
 
 
 def test_a_damaged_plan_is_one_line() -> None:
@@ -224,3 +219,67 @@ def test_a_damaged_plan_is_one_line() -> None:
             assert result.exit_code == 1
             assert error.startswith(f"Error: {path.resolve()}: the file is damaged: ")
             assert error.endswith(REMEDY)
+
+
+# Object stores
+
+OUT = "memory://bucket/out"
+distribute_there = partial(distribute, location=OUT)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make an empty store in memory, without renames, links and locks."""
+    memory = pytest.importorskip("fsspec.implementations.memory")
+    open_other, filesystem = parts.open_location, memory.MemoryFileSystem()
+
+    def open_location(location: str) -> tuple[Any, str]:
+        if location.startswith("memory://"):
+            return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix("memory:/")
+        return open_other(location)
+
+    monkeypatch.setattr(parts, "open_location", open_location)
+    yield
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_run_on_a_store_resumes_and_completes() -> None:
+    def stop(part: Part) -> None:
+        if part.number == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distribute_there(ZERO, stop)
+    done: list[int] = []
+    distribute_there(ZERO, lambda part: done.append(part.number))
+    assert done == [4, 5, 6, 7, 8, 9]
+    assert_equal_to_embed(location=OUT)
+    with pytest.raises(OutputError, match=r"These differ: --state \(zero, not warm\)"):
+        distribute_there(WARM)
+    assert "_SUCCESS" in Folder(OUT).names()
+    assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]
+
+
+@pytest.mark.usefixtures("store")
+def test_equal_runs_on_a_store_both_end_well() -> None:
+    distribute_there(ZERO, lambda part: distribute_there(ZERO) if part.number == 3 else None)
+    assert_equal_to_embed(location=OUT)
+
+
+@pytest.mark.usefixtures("store")
+def test_of_two_plans_on_a_store_the_last_one_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_another(part: Part) -> None:
+        if part.number == 3:
+            # The other run has looked for a plan before this run created its own.
+            with monkeypatch.context() as patch:
+                patch.setattr("elmo_cli.distributed.plan.read_plan", lambda folder: None)
+                patch.setattr(Folder, "has", lambda self, name: False)
+                patch.setattr(Folder, "names", lambda self, name="": [])
+                open_plan(Folder(OUT), ("text.txt",), WARM, part_mb=0.002)
+
+    with pytest.raises(OutputError, match="the plan of this run is missing"):
+        distribute_there(ZERO, create_another)
+    distribute_there(WARM)
+    assert_equal_to_embed("--state", "warm", location=OUT)

@@ -184,8 +184,7 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
     problem = "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
     error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
-    assert (run.returncode, len(said)) == (1, 2)
-    assert said[1].startswith(error)
+    assert (run.returncode, len(said), said[1][: len(error)]) == (1, 2, error)
 
 
 def test_an_error_of_ray_leads_to_a_remedy() -> None:
@@ -230,6 +229,5 @@ def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str
     # On a busy machine, lines on the progress of the run come first.
     assert said[-2] == "Stopping after the current batch. Press Ctrl-C again to stop immediately."
     assert moment == "start" or not any("Traceback" in line or "***" in line for line in said)
-    assert re.fullmatch(
-        r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\.", said[-1]
-    )
+    stopped = r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\."
+    assert re.fullmatch(stopped, said[-1])

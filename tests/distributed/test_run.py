@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -16,6 +15,7 @@ import pytest
 from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
 from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_there, wait_until
+from failing_disk import Disk, kills, restore, state_of
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from table_files import write_table
@@ -62,9 +62,8 @@ def test_record_numbers_continue_across_files() -> None:
     assert elmo("distribute", "b.txt", "empty.txt", "text.txt", *RUN[2:]).exit_code == 0
     assert elmo("distribute", "empty.txt", "none", *RUN[3:]).exit_code == 0
     with open_activations("out") as activations, open_activations("none") as none:
-        sentences = [activations.sentence(i) for i in (0, 1, 3)]
-        assert sentences == ["b", "The cat 0 sat", "The cat 1 sat"]
-        assert len(none) == 0
+        texts = [activations.sentence(i) for i in (0, 1, 3)]
+        assert (texts, len(none)) == (["b", "The cat 0 sat", "The cat 1 sat"], 0)
 
 
 def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
@@ -95,8 +94,7 @@ def test_the_passages_of_a_table_are_split(pooling: tuple[str, ...]) -> None:
 
 
 def test_fasta_and_columns_keep_their_keys() -> None:
-    fasta = "".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6))
-    Path("text.fasta").write_text(fasta)
+    Path("text.fasta").write_text("".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6)))
     assert elmo(*RUN[:1], "text.fasta", *RUN[2:]).exit_code == 0
     assert_equal_to_embed(source="text.fasta")
     write_table("rows.jsonl", [{"body": f"The cat {i}", "id": i} for i in range(6)])
@@ -108,39 +106,32 @@ def test_fasta_and_columns_keep_their_keys() -> None:
 
 
 def test_the_last_shard_completes_the_folder() -> None:
-    def status() -> tuple[int, dict[str, Any]]:
-        result = elmo("distribute", "--status", "--json", "out")
-        return result.exit_code, json.loads(result.stdout)
-
+    status = ("distribute", "--status", "--json", "out")
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
         open_activations("out")
     lines = elmo("distribute", "--status", "out").stdout.splitlines()
     text = Path("text.txt").resolve()
     assert lines[:2] == ["out: 5 of 10 parts", f"Missing: part 0 ({text}, 5 records from 1)"]
-    exit_code, found = status()
-    missing = found.pop("missing")
-    assert (exit_code, found) == (1, {"folder": "out", "parts": 10, "done": 5, "complete": False})
-    assert [(part["number"], part["error"]) for part in missing] == [
-        (number, None) for number in (0, 2, 4, 6, 8)
-    ]
+    result = elmo(*status)
+    found = json.loads(result.stdout)
+    missing = [(part["number"], part["error"]) for part in found.pop("missing")]
+    assert found == {"folder": "out", "parts": 10, "done": 5, "complete": False}
+    assert (result.exit_code, missing) == (1, [(number, None) for number in (0, 2, 4, 6, 8)])
     assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
-    exit_code, found = status()
-    assert (exit_code, found["complete"]) == (0, True)
+    result = elmo(*status)
+    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
 
 
 def test_an_unwritable_folder_is_a_one_line_error() -> None:
     Path("out").touch()
     result = elmo(*RUN)
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 2)
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
-        "from elmo_cli.cli import main; main()"
-    )
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000))"
     command = (*RUN[:2], "full", *RUN[3:], "--part-size", "0.04")
-    full = run_python("-c", limited, *command)
+    full = run_python("-c", f"{limit}; from elmo_cli.cli import main; main()", *command)
     assert (full.returncode, len(full.stderr.splitlines())) == (1, 2)
     assert "File too large. Raise the limit on the size of files" in full.stderr
     assert elmo(*command).exit_code == 0
@@ -167,6 +158,7 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
 
 def test_a_damaged_part_is_reported_with_the_remedy() -> None:
     assert elmo(*RUN).exit_code == 0
+    before = parts_there()
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
     half = len(content) // 2
@@ -174,19 +166,17 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
         path.write_bytes(damaged)
         with pytest.raises(InputError) as caught, open_activations("out") as activations:
             list(activations.records())
-        assert re.fullmatch(
-            rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
-            r"distribute` command of the folder again\.",
-            str(caught.value),
-        )
+        remedy = r"Remove it. Give the `elmo distribute` command of the folder again\."
+        error = rf"{path}: the part is damaged: [^\n]+[^.\n]\. {remedy}"
+        assert re.fullmatch(error, str(caught.value))
     path.unlink()
     assert elmo(*RUN).exit_code == 0
+    assert [name for name, at in parts_there().items() if before[name] != at] == [path.name]
     assert_equal_to_embed()
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
-    folder = Folder("out")
-    plan = open_plan(folder, ("text.txt",), ZERO)
+    plan = open_plan(folder := Folder("out"), ("text.txt",), ZERO)
     with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
         run_parts(folder, plan, ZERO, lambda parts, embed: [PartResult(0, "elsewhere")])
 
@@ -229,7 +219,7 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
 
 
 def test_repeated_ids_are_counted() -> None:
-    Path("rows.jsonl").write_text('{"id": "a", "text": "b"}\n' * 3 + '{"id": "c", "text": "d"}\n')
+    write_table("rows.jsonl", [{"id": name, "text": name} for name in "aaac"])
     command = (*RUN[:1], "rows.jsonl", *RUN[2:])
     first, last = (elmo(*command, "--shard", shard) for shard in ("1/2", "2/2"))
     warning = "Warning: 2 records have the id of an earlier record. See their line or index.\n"
@@ -239,12 +229,9 @@ def test_repeated_ids_are_counted() -> None:
         assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
 
 
-def test_a_part_of_many_empty_lines_can_be_stopped(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_of_many_empty_lines_can_be_stopped(capfd: pytest.CaptureFixture[str]) -> None:
     Path("text.txt").write_text("\n" * 1000)
-    there = Folder("out")
-    plan = open_plan(there, ("text.txt",), ZERO)
+    plan = open_plan(there := Folder("out"), ("text.txt",), ZERO)
     n_calls = iter(range(1000))
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
         run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 10)
@@ -276,8 +263,8 @@ def test_a_folder_whose_name_is_not_utf8_is_refused() -> None:
     name = os.fsdecode(b"caf\xe9")
     for arguments in ((*RUN[:2], name, *RUN[3:]), ("distribute", "--status", name)):
         result = elmo(*arguments)
-        problem = "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
-        assert (result.exit_code, problem) == (1, True)
+        assert "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
+        assert result.exit_code == 1
 
 
 @pytest.mark.parametrize("version", [None, "2.9.3"])
@@ -312,11 +299,43 @@ def test_an_error_has_this_text(transcript: Transcript, monkeypatch: pytest.Monk
     transcript.check()
 
 
-def test_the_same_command_does_only_what_is_missing() -> None:
-    Path("out/_elmo/work").mkdir(parents=True)  # left by a run killed before it had a plan
-    assert elmo(*RUN).exit_code == 0
-    before = parts_there()
-    lost = min(before)
-    Path("out", lost).unlink()
-    assert elmo(*RUN).exit_code == 0
-    assert [name for name, at in parts_there().items() if before[name] != at] == [lost]
+# Failing and killed calls
+
+
+def run_into(output: str) -> int:
+    """Write the parts of a short text, and return the exit status."""
+    Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(6)))
+    result = elmo(*RUN[:2], output, *RUN[3:])
+    assert result.exit_code == 0 or result.stderr.splitlines()[-1].startswith("Error: ")
+    return result.exit_code
+
+
+def assert_ends_like_whole(output: str) -> None:
+    """Assert that the same command ends a run as it ended the run into `whole`."""
+    assert run_into(output) == 0
+    assert state_of(Path(output)).keys() == state_of(Path("whole")).keys()
+    with open_activations("whole") as expected, open_activations(output) as activations:
+        assert len(expected) == 12
+        for one, other in zip(expected, activations, strict=True):
+            assert_array_equal(one, other)
+
+
+def test_a_run_killed_before_any_call_resumes() -> None:
+    Path("whole").mkdir()
+    with kills(Path("whole")) as states:
+        assert run_into("whole") == 0
+    assert len(states) > 5
+    for number, state in enumerate(states):
+        restore(state, Path(str(number)))
+        assert_ends_like_whole(str(number))
+
+
+def test_a_run_resumes_after_any_call_that_failed() -> None:
+    counting = Disk()
+    with counting.used():
+        assert run_into("whole") == 0
+    for number in range(1, counting.n_calls + 1):
+        with Disk([number]).used():
+            status = run_into(str(number))
+        assert status == 1 or Path(str(number), "_SUCCESS").exists()
+        assert_ends_like_whole(str(number))

@@ -1,11 +1,14 @@
-"""The documentation says what the program does: the command page, links, commands, the API."""
+"""The pages say what the program does, and their site has what they link to."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -15,6 +18,7 @@ from elmo_cli.pretrained.registry import MODELS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SVG = "{http://www.w3.org/2000/svg}"
 TEXTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md")))
@@ -58,7 +62,15 @@ def parse(arguments: list[str]) -> None:
         find_command(name).make_context(name, rest, parent=parent)
 
 
-# The command page.
+def test_commands_are_found_in_shell() -> None:
+    shell = (
+        "$ elmo cosine bank 'a b' \"c; d\"\n"
+        "A=1 elmo info mini && cat x | elmo embed - y \\\n  --top > z\n"
+        "python elmo.py\nwc < elmo models\n"
+    )
+    cosine, info, embed = elmo_commands(shell)
+    assert cosine == ["cosine", "bank", "a b", "c; d"]
+    assert (info, embed) == (["info", "mini"], ["embed", "-", "y", "--top"])
 
 
 def test_the_command_page_is_up_to_date() -> None:
@@ -68,14 +80,8 @@ def test_the_command_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_a_valid_example(command: str) -> None:
-    help_text = find_command(command).help
-    assert help_text
-    examples = [
-        arguments
-        for line in help_text.splitlines()
-        if re.match(r"(\$ .*|elmo .*)", line.strip())
-        for arguments in elmo_commands(line)
-    ]
+    lines = re.findall(r"^ *(?:\$ |elmo ).*", find_command(command).help or "", re.MULTILINE)
+    examples = [arguments for line in lines for arguments in elmo_commands(line)]
     assert any(arguments[0] == command for arguments in examples)
     for arguments in examples:
         parse(arguments)
@@ -88,7 +94,7 @@ def test_every_option_has_a_help_text_or_a_name_that_says_it(command: str) -> No
     assert silent <= {"batch_tokens", "learning_rate", "seed"}
 
 
-# The pages.
+# The pages
 
 
 @pages
@@ -117,11 +123,9 @@ def test_the_page_of_models_names_them_all() -> None:
 
 def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
     text = TEXTS["docs/allennlp.md"]
-    old = (
-        *("--all", "--top", "--average", "--vocab-path", "--options-file", "--weight-file"),
-        *("--batch-size", "--file-friendly-logging", "--cuda-device", "--forget-sentences"),
-        *("--use-sentence-keys", "--include-package"),
-    )
+    names = "all top average vocab-path options-file weight-file batch-size cuda-device"
+    names += " file-friendly-logging forget-sentences use-sentence-keys include-package"
+    old = [f"--{name}" for name in names.split()]
     options = {name for parameter in find_command("embed").params for name in parameter.opts}
     assert [name for name in old if name not in text or name not in options] == []
 
@@ -131,21 +135,13 @@ def test_the_page_of_promises_names_tests_that_exist() -> None:
     names = re.findall(r"`(tests/\S+\.py)::(\w+)`", text)
     promises = re.findall(r"^- \*\*(.+?)\.?\*\*", text, flags=re.M)
     assert sorted(promises) == sorted(re.findall(r"^\| ([^|]+) \| `tests/", text, flags=re.M))
-    missing = [
-        f"{path}::{name}"
-        for path, name in names
-        if f"\ndef {name}(" not in (ROOT / path).read_text(encoding="utf-8")
-    ]
-    assert missing == []
-
-
-def test_pages_have_at_most_two_thousand_words() -> None:
-    long = {page for page, text in TEXTS.items() if len(text.split()) > 2000}
-    assert long <= {"CHANGELOG.md", "docs/commands.md"}
+    for path, name in names:
+        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
 
 
 @pytest.mark.parametrize("page", [page for page in TEXTS if page != "docs/commands.md"])
-def test_sentences_of_pages_are_short(page: str) -> None:
+def test_pages_and_their_sentences_are_short(page: str) -> None:
+    assert len(TEXTS[page].split()) <= 2000 or page == "CHANGELOG.md"
     text = FENCED.sub("", TEXTS[page])
     lines = [line for line in text.splitlines() if not re.match(r"\s*(\||#|<|!\[|    )", line)]
     prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
@@ -181,26 +177,89 @@ def test_api_page_names_everything_that_is_public() -> None:
 
 def test_tables_contain_no_pipes_of_commands() -> None:
     """Check that no cell has an escaped pipe in code, whose backslash the site shows."""
-    rows = [
-        f"{page}: {row}"
-        for page, text in TEXTS.items()
-        for row in re.findall(r"^\|.*\|$", text, re.MULTILINE)
-        if re.search(r"`[^`]*\\\|[^`]*`", row)
-    ]
-    assert rows == []
+    for page, text in TEXTS.items():
+        for row in re.findall(r"^\|.*\|$", text, re.MULTILINE):
+            assert not re.search(r"`[^`]*\\\|[^`]*`", row), page
 
 
-# The checks themselves.
+# The site
 
 
-def test_commands_are_found_in_shell() -> None:
-    shell = (
-        "$ elmo cosine bank 'a b' \"c; d\"\n"
-        "A=1 elmo info mini && cat x | elmo embed - y \\\n  --top > z\n"
-        "python elmo.py\nwc < elmo models\n"
-    )
-    assert list(elmo_commands(shell)) == [
-        ["cosine", "bank", "a b", "c; d"],
-        ["info", "mini"],
-        ["embed", "-", "y", "--top"],
-    ]
+@pytest.fixture
+def hooks() -> dict[str, Any]:
+    pytest.importorskip("mkdocs")
+    return runpy.run_path(str(DOCS / "hooks.py"))
+
+
+def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> None:
+    moved = hooks["moved"]
+    text = "[a](../CONTRIBUTING.md#b) [c](text.md) [d](../examples/sentiment.py) [e](../none.md)"
+    page = "[a](CONTRIBUTING.md#b) [c](text.md) [d](examples/sentiment.py.md) [e](../none.md)"
+    assert moved(text, "docs/index.md") == page
+    assert "../LICENSE" in moved("```sh\n[a](../LICENSE)\n```\n", "docs/index.md")
+    for link, path, target in (
+        ("docs/text.md", "CONTRIBUTING.md", "text.md"),
+        ("README.md", "CONTRIBUTING.md", "index.md"),
+        ("../../../docs/models.md", "elmo_cli/data/mini/card.md", "../../../models.md"),
+    ):
+        assert moved(f"[a]({link})", path) == f"[a]({target})"
+
+
+def test_tables_with_tabs_are_aligned(hooks: dict[str, Any]) -> None:
+    assert hooks["aligned"]("```text\na\tbc\nabc\td\n```") == "```text\na    bc\nabc  d\n```"
+
+
+def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
+    linked = hooks["linked_files"]("[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md")
+    assert list(linked) == ["examples/tutorial.ipynb"]
+    assert hooks["page_of"]("examples/tutorial.ipynb") == "examples/tutorial.md"
+    notebook = hooks["page_text"]("examples/tutorial.ipynb")
+    assert notebook.startswith("# ELMo in ten minutes\n")
+    assert "```python\nfrom elmo_cli import ElmoEmbedder\n" in notebook
+    example = hooks["page_text"]("examples/sentiment.py")
+    assert example.startswith("# sentiment.py\n")
+    assert "~~~~python\n" in example
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
+def test_pictures_have_the_colours_of_the_page(hooks: dict[str, Any], picture: Path) -> None:
+    image = f'<p><img alt="a &quot;b&quot;" src="../{picture.name}" /></p>'
+    content = hooks["on_page_content"](image, page=None, config=None, files=None)
+    svg = ElementTree.fromstring(content.replace("data-search-exclude", "")).find(f".//{SVG}svg")
+    assert svg is not None
+    assert (svg.get("aria-label"), svg.get("fill")) == ('a "b"', "currentColor")
+    assert svg.find(f".//{SVG}title") is not None  # the tooltips
+    assert not any(text in content for text in ("#ffffff", "#000000", '"white"', "<style"))
+
+
+def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:
+    from mkdocs.config.defaults import MkDocsConfig
+
+    urls = 'repository = "https://example.org/a/b"\ndocumentation = "https://example.org/docs/"\n'
+    (tmp_path / "pyproject.toml").write_text(urls)
+    hooks["on_config"].__globals__["ROOT"] = tmp_path
+    config = hooks["on_config"](MkDocsConfig())
+    assert (config.repo_url, config.repo_name) == ("https://example.org/a/b", "a/b")
+    assert config.site_url == "https://example.org/docs/"
+
+
+def test_directions_never_mix_in_the_picture_of_the_model() -> None:
+    root = ElementTree.parse(DOCS / "elmo.svg").getroot()
+    boxes, texts = root.findall(f"{SVG}rect")[1:], root.findall(f"{SVG}text")
+    labels = [text for text in texts if text.get("text-anchor") == "middle"]
+
+    def box_at(x: float, y: float) -> str | None:
+        for box, label in zip(boxes, labels, strict=True):
+            sides = ("x", "y", "width", "height")
+            left, top, width, height = (float(box.attrib[side]) for side in sides)
+            if left - 3 <= x <= left + width + 3 and top - 3 <= y <= top + height + 3:
+                return label.text
+        return None
+
+    for line in root.findall(f"{SVG}line"):
+        x1, y1, x2, y2 = (float(line.attrib[key]) for key in ("x1", "y1", "x2", "y2"))
+        ends = {box_at(x1, y1), box_at(x2, y2)}
+        assert None not in ends
+        assert not {"forward", "backward"} <= ends
+        assert line.get("class") != "f" or "backward" not in ends
+        assert line.get("class") != "b" or "forward" not in ends

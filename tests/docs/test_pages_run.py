@@ -1,26 +1,29 @@
-"""Commands and programs of the pages, which run and print what the pages show.
+"""Commands and programs of the pages and examples, which run and print what the pages show.
 
 The blocks of a page run in their order, in one folder. `<!-- not run: WHY -->` before a block
 leaves it out; it is still parsed by test_docs.py.
 """
 
 import ast
-import contextlib
 import io
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
+import tarfile
+import zipfile
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import python, run_r
-from conftest import GOLDEN
+from commands import TINY, elmo, python, run_r
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
@@ -45,20 +48,17 @@ PAGES = [page for page in PAGES if Path(page).stem not in NOT_RUN.split()]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create the current folder, with a book and a model of the user, which pages name."""
+def user_folder(folder: Path) -> None:
+    """Write a book and a model of the user, which pages name, into the current folder."""
     for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
     shutil.copytree(ROOT / "examples", "examples")
     lines = Path("examples/alice.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("sentences.txt").write_text("".join(lines[:12]), encoding="utf-8")
     Path("book.txt").write_text("The door was open. She didn't go in!\n", encoding="utf-8")
     Path("my-model").mkdir()
     for name in ("options.json", "weights.hdf5"):
-        shutil.copy(GOLDEN / "relu" / name, "my-model")
-    return tmp_path
+        shutil.copy(TINY / name, "my-model")
 
 
 def run_shell(code: str) -> str:
@@ -74,8 +74,7 @@ def run_shell(code: str) -> str:
 
 def run_python(code: str, names: dict[str, Any]) -> str:
     """Return what a program prints, with the names of the programs before it."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, "<page>", "exec"), names)
     return printed.getvalue()
 
@@ -85,13 +84,10 @@ RUN = {"sh": run_shell, "r": run_r}
 
 def has_packages(code: str) -> bool:
     """Return whether the packages that a program imports are installed."""
-    names = set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
-    return all(find_spec(name) is not None for name in names)
+    nodes = [*ast.walk(ast.parse(code))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    return all(find_spec(name.partition(".")[0]) is not None for name in names)
 
 
 def assert_prints(output: str, expected: str) -> None:
@@ -131,7 +127,7 @@ def tooltips_in(picture: Path) -> str:
     return "\n".join(re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8")))
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("user_folder")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs_and_prints_what_it_shows(page: str) -> None:
@@ -146,13 +142,13 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("user_folder")
 def test_examples_of_the_command_page_print_what_it_shows() -> None:
     examples = ROOT / "docs" / "parts" / "command_examples.md"
     assert_runs("docs/commands.md", examples.read_text(encoding="utf-8"))
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("user_folder")
 def test_cells_of_the_notebook_run_in_their_order() -> None:
     notebook = json.loads((ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -169,8 +165,78 @@ def test_cells_of_the_notebook_run_in_their_order() -> None:
 def nearest(path: str, word: str) -> list[str]:
     """Return the five words nearest to a word in a file of word2vec's text format."""
     rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
-    words = [row[0] for row in rows]
-    vectors = np.array([row[1:] for row in rows], np.float32)
+    words, vectors = [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
     return [words[index] for index in order if words[index] != word][:5]
+
+
+# Examples
+
+SENTIMENT = str(ROOT / "examples" / "sentiment.py")
+
+
+def run_example(name: str, *arguments: str) -> list[str]:
+    """Return the lines that an example prints."""
+    with redirect_stdout(io.StringIO()) as printed, patch("sys.argv", [name, *arguments]):
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+    return printed.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "lines"),
+    [
+        # The last one of equal sentences has its sentence.
+        ("b .\n" * 9 + "k .\n\nb .\n", "", [f"{n}\t(3, 2, 32)\t" for n in range(9)]
+         + ["9\t(3, 2, 32)\tk .", "10\t(3, 0, 32)\t", "11\t(3, 2, 32)\tb ."]),
+        ("a b\n", "--top --forget-sentences", ["0\t(2, 32)\t"]),
+    ],
+)  # fmt: skip
+def test_activations_are_read_in_the_order_of_lines(
+    folder: Path, text: str, options: str, lines: list[str]
+) -> None:
+    elmo("embed", "-", "out.hdf5", "--model", TINY, *options.split(), stdin=text)
+    assert run_example("read_activations.py", "out.hdf5") == lines
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Write a zip for the example, with 40 reviews that one word tells apart."""
+    example = runpy.run_path(SENTIMENT)
+    kinds = [(n, *kind) for n in range(20) for kind in ((2.5, "good"), (-2.5, "bad"))]
+    rows = [f"{n}\t{rating}\tFilm {n} is {word}, isn't it?" for n, rating, word in kinds]
+    text = "\r\n".join([*rows, "40\t0.1\tSome call it good, some bad."]).encode("utf-8")
+    resources = io.BytesIO()
+    with tarfile.open(fileobj=resources, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(example["REVIEWS"])
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    path = tmp_path / "package.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(example["ARCHIVE"], resources.getvalue())
+    return path
+
+
+def test_the_split_is_repeatable_and_has_clear_ratings_only(package: Path) -> None:
+    read: Any = runpy.run_path(SENTIMENT)["read_reviews"]
+    train, dev, test = split = read(package, 100, 5)
+    assert (len(train), len(dev), len(test)) == (30, 5, 5)
+    for tokens, label in [*train, *dev, *test]:
+        assert tokens[3:] == ["good" if label else "bad", ",", "isn", "'t", "it", "?"]
+    assert read(package, 100, 5) == split
+
+
+def test_the_example_prints_a_line_for_each_way(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.setenv("ELMO_MODEL", str(TINY))
+    options = "--train 10 --held-out 5 --epochs 1 --seeds 1 2 --sklearn"
+    printed = run_example("sentiment.py", str(package), *options.split())
+    lines = [line.split("\t") for line in printed]
+    assert lines[0] == ["vectors", "seed 1", "seed 2", "mean", "seconds"]
+    with_elmo = ["ELMo, frozen average", "ELMo, trained mix", "ELMo, fine-tuned"]
+    ways = ["words, no ELMo", *with_elmo, "ElmoVectorizer, LogisticRegression"]
+    assert [line[0] for line in lines[1:]] == ways
+    for first, second, mean in (map(float, line[1:4]) for line in lines[1:5]):
+        assert 0.0 <= min(first, second) <= mean <= max(first, second) <= 100.0

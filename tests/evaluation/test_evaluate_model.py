@@ -1,11 +1,13 @@
-"""The command runs each test whose data is in the folder, and writes Markdown and JSON."""
+"""The evaluation: the command runs each test that has data, with tables and standard errors."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import bootstrap
 import data_folder
 import evaluate_model
+import numpy as np
 import pytest
 from conftest import GOLDEN
 from tables import Figure, Table, to_json, to_markdown
@@ -46,17 +48,16 @@ def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixtu
     evaluate_model.main(["--model", "mini", "--data", "data", "--output", "mini"])
     content = json.loads((folder / "mini.json").read_text("utf-8"))
     assert content["model"] == "mini"
-    names = ["Lists of senses", "Word senses", "Word senses without fallback"]
-    names += ["Parts of speech", "Minimal pairs"]
-    tests = content["tests"]
+    senses = ["Lists of senses", "Word senses", "Word senses without fallback"]
+    names, tests = [*senses, "Parts of speech", "Minimal pairs"], content["tests"]
     assert list(tests) == names
     typical = [cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()]
     # Layer 0 cannot tell senses apart: a token has one vector everywhere. Chance is below 60.
     assert typical[0] == 50
     assert min(typical[1:5]) > 65
-    senses = tests["Word senses"]["rows"]
-    assert senses["WordNet's first sense"]["senseval2"] == {"value": 0, "low": 0, "high": 0}
-    assert senses["layer 1"]["senseval2"]["value"] == 100
+    rows = tests["Word senses"]["rows"]
+    assert rows["WordNet's first sense"]["senseval2"] == {"value": 0, "low": 0, "high": 0}
+    assert rows["layer 1"]["senseval2"]["value"] == 100
     speech = tests["Parts of speech"]["rows"]["layer 1"]
     assert speech["Brown corpus"]["value"] == speech["en_x-ud"]["value"] == 100
     assert tests["Minimal pairs"]["rows"]["agreement"]["both"]["value"] == 100
@@ -116,3 +117,36 @@ def test_a_table_as_markdown_and_json() -> None:
         **{"model": "mini", "unit": "percent", "interval": "95 % (bootstrap)"},
         "tests": {"Senses": {"note": "Two words.", "rows": figures}},
     }
+
+
+# Standard errors and intervals
+
+
+def test_the_error_and_the_interval_of_a_mean() -> None:
+    scores = np.random.default_rng(1).normal(size=(400, 2))
+    estimate = bootstrap.mean_of_groups(scores, np.arange(400))
+    assert estimate.values == pytest.approx(scores.mean(axis=0))
+    error = scores.std(axis=0) / 20
+    assert estimate.errors == pytest.approx(error, rel=0.1)
+    bounds = [estimate.values - 1.96 * error, estimate.values + 1.96 * error]
+    assert estimate.intervals == pytest.approx(np.stack(bounds, axis=1), abs=0.02)
+    # The rows of a group count together.
+    four_times = bootstrap.mean_of_groups(np.repeat(scores, 4, axis=0), np.arange(1600) // 4)
+    assert four_times.errors == pytest.approx(estimate.errors)
+
+
+def test_a_difference_is_paired() -> None:
+    scores = np.random.default_rng(1).normal(size=(100, 1))
+    estimate = bootstrap.mean_of_groups(np.hstack([scores + 1, scores]), np.arange(100))
+    difference = estimate.difference(0, 1)
+    assert difference.values == pytest.approx([1])
+    assert difference.intervals == pytest.approx(np.ones((1, 2)))
+
+
+def test_a_ratio_divides_sums() -> None:
+    right, answered = np.array([[1.0], [1.0], [0.0]]), np.array([[1.0], [1.0], [2.0]])
+    estimate = bootstrap.ratio_of_groups(right, answered, np.array([5, 5, 9]))
+    assert estimate.values == pytest.approx([0.5])
+    # The first group is drawn twice, once or never: ratios 1, 0.5 and 0.
+    assert np.unique(estimate.draws).tolist() == [0, 0.5, 1]
+    assert estimate.draws.mean() == pytest.approx(0.5, abs=0.05)

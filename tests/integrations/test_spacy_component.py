@@ -30,16 +30,10 @@ def pipeline(*before: str, **config: Any) -> Any:
     return nlp
 
 
-@pytest.fixture(scope="module")
-def embedder() -> ElmoEmbedder:
-    return ElmoEmbedder(model=GOLDEN / "relu")
-
-
-def test_tokens_have_their_vectors_in_their_sentences(embedder: ElmoEmbedder) -> None:
+def test_tokens_have_their_vectors_in_their_sentences(tiny: ElmoEmbedder) -> None:
     doc = pipeline("sentencizer")(TEXT)
-    assert doc.tensor.shape == (13, 32)
-    assert doc.tensor.dtype == np.float32
-    expected = np.concatenate([embedder.embed_sentence(s).mean(axis=0) for s in TOKENS])
+    assert (doc.tensor.shape, doc.tensor.dtype) == ((13, 32), np.float32)
+    expected = np.concatenate([tiny.embed_sentence(s).mean(axis=0) for s in TOKENS])
     assert_allclose(doc.tensor[ROWS], expected, atol=1e-6)
     assert doc[6].is_space
     assert not doc.tensor[6].any()
@@ -48,14 +42,14 @@ def test_tokens_have_their_vectors_in_their_sentences(embedder: ElmoEmbedder) ->
     assert_allclose(doc[5:9].vector, doc.tensor[[5, 7, 8]].mean(axis=0), atol=1e-6)
     assert_allclose(doc.vector, expected.mean(axis=0), atol=1e-6)
     # Without bounds, a document is one sentence.
-    expected = embedder.embed_sentence([*TOKENS[0], *TOKENS[1]]).mean(axis=0)
+    expected = tiny.embed_sentence([*TOKENS[0], *TOKENS[1]]).mean(axis=0)
     assert_allclose(pipeline()(TEXT).tensor[ROWS], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("layers", "width"), [("top", 32), ("0,2", 64), ("word_emb", 16)])
-def test_layers_stand_side_by_side(embedder: ElmoEmbedder, layers: str, width: int) -> None:
+def test_layers_stand_side_by_side(tiny: ElmoEmbedder, layers: str, width: int) -> None:
     doc = pipeline("sentencizer", layers=layers)(TEXT)
-    [values] = embedder.embed_sentences(TOKENS[:1], layers=layers)
+    [values] = tiny.embed_sentences(TOKENS[:1], layers=layers)
     if layers == "0,2":
         values = np.concatenate([values[0], values[1]], axis=1)
     assert doc.tensor.shape == (13, width)
@@ -117,11 +111,9 @@ def test_it_survives_the_disk_and_pickle_without_weights(tmp_path: Path) -> None
 
 @pytest.mark.filterwarnings("ignore")  # lost hooks, and fork with threads
 def test_two_processes_give_equal_results() -> None:
-    nlp = pipeline("sentencizer")
-    expected = [doc.tensor for doc in nlp.pipe([TEXT, "A cat."])]
-    docs = list(nlp.pipe([TEXT, "A cat."], n_process=2))
-    for doc, tensor in zip(docs, expected, strict=True):
-        assert_allclose(doc.tensor, tensor, atol=1e-6)
+    nlp, texts = pipeline("sentencizer"), [TEXT, "A cat."]
+    for doc, text in zip(nlp.pipe(texts, n_process=2), texts, strict=True):
+        assert_allclose(doc.tensor, nlp(text).tensor, atol=1e-6)
 
 
 def test_a_wrong_setting_is_refused_when_it_is_added() -> None:

@@ -17,11 +17,11 @@ from elmo_cli import ElmoEmbedder, HubElmo
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained.find import load_bilm
 
-TOLERANCE = 1e-5
 TINY = GOLDEN / "relu"
 SENTENCES = ["The cat sat on the mat", "bank", "", "Yes ."]
 TOKENS = [sentence.split() for sentence in SENTENCES]
 PADDED = [row + [""] * (8 - len(row)) for row in TOKENS]
+FILLED = [[token or "beyond" for token in row] for row in PADDED]
 LENGTHS = [6, 1, 0, 2]
 MAPPING = {"tokens": PADDED, "sequence_len": LENGTHS}
 
@@ -48,12 +48,9 @@ def expected_outputs(
     weights = hub.mix.gamma.item() * np.exp(raw) / np.exp(raw).sum()
     mixed = np.einsum("l,lbtw->btw", weights, layers)
     n_tokens = np.maximum(1, [[len(sentence)] for sentence in tokens])
-    return {
-        "word_emb": layers[0, :, :, : width // 2],
-        **{f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)},
-        "elmo": mixed,
-        "default": mixed.sum(axis=1) / n_tokens,
-    }
+    outputs = {f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)}
+    outputs |= {"elmo": mixed, "default": mixed.sum(axis=1) / n_tokens}
+    return {"word_emb": layers[0, :, :, : width // 2], **outputs}
 
 
 def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None:
@@ -61,10 +58,7 @@ def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None
     for name, values in expected.items():
         assert outputs[name].dtype == torch.float32
         assert outputs[name].shape == values.shape, name
-        assert_allclose(outputs[name].detach().cpu(), values, atol=TOLERANCE, rtol=TOLERANCE)
-
-
-# The outputs
+        assert_allclose(outputs[name].detach().cpu(), values, atol=1e-5, rtol=1e-5)
 
 
 def test_sentences_are_split_on_spaces(hub: HubElmo, tiny: ElmoEmbedder) -> None:
@@ -83,8 +77,7 @@ def test_tokens_keep_the_places_of_their_padding(
     assert_outputs(hub(PADDED, lengths), expected)
     assert_outputs(hub(np.array(PADDED), lengths), expected)
     if lengths is not None:
-        filled = [[token or "beyond" for token in row] for row in PADDED]
-        assert_outputs(hub(filled, lengths), expected)
+        assert_outputs(hub(FILLED, lengths), expected)
 
 
 @settings(max_examples=15)
@@ -101,14 +94,10 @@ def test_any_model_and_padding_gives_equal_results(
 
 @pytest.mark.parametrize("sentences", [[], [""], [[]], [["", ""], ["", ""]]])
 def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> None:
-    outputs = hub(sentences)
-    n_steps = len(sentences[0]) if sentences else 0
-    assert outputs["elmo"].shape == (len(sentences), n_steps, 32)
-    assert outputs["default"].shape == (len(sentences), 32)
+    outputs, n = hub(sentences), len(sentences)
+    assert outputs["elmo"].shape == (n, len(sentences[0]) if n else 0, 32)
+    assert outputs["default"].shape == (n, 32)
     assert not any(values.any() for values in outputs.values())
-
-
-# Training
 
 
 def trained(module: HubElmo) -> set[str]:
@@ -150,29 +139,18 @@ def test_outputs_are_on_the_device_of_the_module(
     assert_outputs(outputs, expected_outputs(tiny, TOKENS, 8, hub))
 
 
-# TF-Hub's calls
-
-
 def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     expected = hub(PADDED, LENGTHS)
-    mapping = {"tokens": np.array(PADDED), "sequence_len": np.array(LENGTHS)}
-    for outputs in (
-        hub(mapping),
-        hub(inputs=mapping, signature="tokens", as_dict=True),
-        hub(PADDED, LENGTHS, signature="tokens"),
-    ):
+    mapping = {"tokens": np.array(FILLED), "sequence_len": np.array(LENGTHS)}
+    named = hub(inputs=mapping, signature="tokens", as_dict=True)
+    for outputs in (hub(mapping), named, hub(PADDED, LENGTHS, signature="tokens")):
         assert outputs.keys() == expected.keys()
-        for name, values in expected.items():
-            assert torch.equal(outputs[name], values)
+        assert all(torch.equal(outputs[name], values) for name, values in expected.items())
     assert torch.equal(hub(SENTENCES, as_dict=False), hub(SENTENCES)["default"])
 
 
-# Errors
-
-NO_STRING = (
-    "signature default: expected sentences, found a value of type list. "
-    "Give sentences, or remove signature."
-)
+NO_STRING = "found a value of type list. Give sentences, or remove signature."
+NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
 
 
 @pytest.mark.parametrize(
@@ -190,13 +168,9 @@ NO_STRING = (
         ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty."),
         (([["a", None]],), "inputs[0][1]: expected a string, found None."),
         (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty."),
-        ((PADDED, None, "default"), NO_STRING),
-        ((MAPPING, None, "default"), NO_STRING),
-        (
-            (["A"], None, "tokens"),
-            "signature tokens: expected lists of tokens, found the string 'A'. Give lists of "
-            "tokens, or remove signature.",
-        ),
+        ((PADDED, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
+        ((MAPPING, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
+        ((["A"], None, "tokens"), f"signature tokens: expected lists of tokens, {NO_LIST}"),
         ((SENTENCES, None, "words"), "signature 'words': expected default or tokens."),
     ],
 )

@@ -1,28 +1,30 @@
-"""Models as arguments of worker processes, which compute what this process computes."""
+"""Models and data sets in worker processes, which compute and read what this process does."""
 
 import multiprocessing
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from layouts import layouts, lines, write
+from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoVectorizer, HubElmo, LanguageModel, batch_to_ids
 from elmo_cli.compiled.kernels import CompiledLinear
 from elmo_cli.inference.precision import has_int8
+from elmo_cli.integrations.torch_modules import ActivationsDataset
 
 SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 
 
 def work(model: Any) -> Any:
     """Return what a public class or the component for spaCy computes."""
-    if isinstance(model, ElmoEmbedder):
-        return np.stack(model.embed_batch(SENTENCES))
     if isinstance(model, LanguageModel):
         return np.stack([score.forward for score in model.score(SENTENCES)])
     if isinstance(model, Elmo):
@@ -31,7 +33,7 @@ def work(model: Any) -> Any:
         return model(SENTENCES)["elmo"].detach().numpy()
     if isinstance(model, ElmoVectorizer):
         return model.transform(SENTENCES)
-    return np.stack(model.embedder.embed_batch(SENTENCES))
+    return np.stack(getattr(model, "embedder", model).embed_batch(SENTENCES))
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +64,9 @@ def put_results(models: list[Any], queue: Any) -> None:
     queue.put((is_shared, [work(model) for model in models]))
 
 
-class Results(Dataset[Any]):
-    """Data set that computes its values in the workers of a loader."""
-
-    def __init__(self, models: list[Any]) -> None:
-        self.models = models
-
-    def __len__(self) -> int:
-        return len(self.models)
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.from_numpy(work(self.models[index]))
-
-
-def by_loader(models: list[Any]) -> Any:
-    results = Results(models)
-    return DataLoader(results, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+def by_loader(models: Any) -> Any:
+    options: Any = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    return DataLoader(models, batch_size=None, collate_fn=work, **options)
 
 
 def by_executor(models: list[Any]) -> Any:
@@ -118,3 +107,34 @@ def test_pools_of_processes_take_models(
     compute: Callable[[list[Any]], Any], models: list[Any]
 ) -> None:
     assert_equal_results(compute(models), models)
+
+
+# Data sets
+
+
+@layouts
+def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> None:
+    corpus = lines("a", "b", "c", "d", "e")
+    write(corpus, tmp_path / "out", layout)
+    dataset = ActivationsDataset(tmp_path / "out")
+    assert len(dataset) == 5
+    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))  # open here before there
+    options: Any = {"num_workers": 2, "multiprocessing_context": "fork", "collate_fn": list}
+    loader = DataLoader(dataset, batch_size=2, sampler=[4, 0, 3, 1, 2], **options)
+    for _epoch in range(2):  # with new workers
+        tensors = [values for batch in loader for values in batch]
+        assert_array_equal(tensors, [corpus.values[number] for number in [4, 0, 3, 1, 2]])
+    dataset.activations.close()
+
+
+@layouts
+def test_a_pickle_holds_the_path_and_nothing_that_is_open(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b"), tmp_path / "out", layout)
+    dataset = ActivationsDataset(tmp_path / "out")
+    content = pickle.dumps(dataset)
+    assert len(content) < 1000
+    copied = pickle.loads(content)
+    assert copied.activations is not dataset.activations
+    assert torch.equal(copied[-1], dataset[1])
+    for each in (dataset, copied):
+        each.activations.close()

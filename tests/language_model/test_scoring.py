@@ -21,7 +21,7 @@ from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore, measure
 from elmo_cli.pretrained.find import describe_model
 from elmo_cli.pretrained.manage import convert_weights
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import ALL_COLUMNS, Record
 from elmo_cli.text.tokenizers import WHITESPACE
 
 SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
@@ -144,8 +144,8 @@ def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path
 
 
 def measure(model_folder: Path, good: str, bad: str) -> ScoredRecord[Pair]:
-    record = Record(good, good.split(), "p1", columns={"bad": bad})
-    table = PairTable(("good", "bad"), TextSettings())
+    record = Record(good, good.split(), "p1", columns={"bad": bad, "kind": "x"})
+    table = PairTable(("good", "bad"), TextSettings(keep_columns=ALL_COLUMNS))
     model = LanguageModel(model=model_folder)
     [scored] = table.measure(model, [record], WHITESPACE, direction="both")
     return scored
@@ -176,6 +176,10 @@ def test_pairs_are_measured_as_by_the_reference(
         sums = [[*values, sum(values)] for values in expected]
         assert pair.correct == [float(one < other) for one, other in zip(*sums, strict=True)]
     assert len(pair_columns("both")) == len(pair.row)
+
+
+def test_all_columns_are_kept_but_the_sentences_of_a_pair(model_folder: Path) -> None:
+    assert measure(model_folder, "the", "cat").record.columns == {"kind": "x"}
 
 
 @pytest.mark.parametrize(("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")])
