@@ -13,7 +13,7 @@ import pytest
 from commands import TINY, elmo, start_elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Array, Corpus, assert_holds, corpora, line_record, open_writer, write
+from layouts import Array, Corpus, assert_holds, corpora, line_record, lines, open_writer, write
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from transcripts import Transcript, each_transcript
@@ -23,13 +23,6 @@ from elmo_cli.errors import ElmoError, InputError, OutputError
 from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
-
-
-def lines(*texts: str) -> Corpus:
-    random = np.random.default_rng(0)
-    shapes = [(2, len(text.split()), 3) for text in texts]
-    values = [random.normal(size=shape).astype(np.float32) for shape in shapes]
-    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 
 def read(path: Path, names: list[str]) -> list[Array]:
