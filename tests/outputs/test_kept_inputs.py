@@ -12,19 +12,17 @@ from elmo_cli.cli import COMMANDS, find_command
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a model, a text, words and a picture into an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(TINY, tmp_path / "m")
+def inputs(folder: Path) -> None:
+    """Write a model, a text, words and a picture into the current folder."""
+    shutil.copytree(TINY, "m")
     for name in ("t.txt", "w.txt", "p.svg"):
-        (tmp_path / name).write_text("bank\n")
-    (tmp_path / "link.txt").symlink_to("w.txt")
+        Path(name).write_text("bank\n")
+    Path("link.txt").symlink_to("w.txt")
     os.link("w.txt", "twin.txt")
-    return tmp_path
 
 
-def files_of(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def contents() -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -47,36 +45,37 @@ def files_of(folder: Path) -> dict[Path, bytes]:
         "change p.svg t.txt --plot {p.svg}",
     ],
 )
-def test_no_command_writes_over_a_file_that_it_reads(command: str, folder: Path) -> None:
-    before = files_of(folder)
+def test_no_command_writes_over_a_file_that_it_reads(command: str) -> None:
+    before = contents()
     output = command[command.index("{") + 1 : command.index("}")]
     result = elmo(*command.replace(f"{{{output}}}", output).split(), "--overwrite")
     last = f"Error: {output}: the output is also an input. Choose another output."
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, last)
-    assert files_of(folder) == before
+    assert contents() == before
 
 
 @pytest.mark.parametrize("start", ["--options-file m/options.json", "--init-from m"])
-def test_training_does_not_write_over_the_model_it_starts_from(start: str, folder: Path) -> None:
-    before = files_of(folder)
+def test_training_does_not_write_over_the_model_it_starts_from(start: str) -> None:
+    before = contents()
     result = elmo("train", "t.txt", *start.split(), "--output", "m")
     assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
-    assert files_of(folder) == before
+    assert contents() == before
 
 
 @pytest.mark.parametrize(
-    ("command", "output"),
+    "command",
     [
-        ("word-vectors w.txt out.tsv --model m", "out.tsv"),
-        ("convert m/weights.hdf5 out.hdf5", "out.hdf5"),
-        ("surprisal t.txt --plot out.svg", "out.svg"),
+        "word-vectors --model m w.txt out.tsv",
+        "convert m/weights.hdf5 out.hdf5",
+        "surprisal t.txt --plot out.svg",
     ],
 )
-def test_a_partial_file_of_another_program_is_kept(command: str, output: str, folder: Path) -> None:
-    Path(f"{output}.partial").write_text("a download")
+def test_a_partial_file_of_another_program_is_kept(command: str) -> None:
+    partial = Path(f"{command.split()[-1]}.partial")
+    partial.write_text("a download")
     assert elmo(*command.split()).exit_code == 0
-    assert Path(f"{output}.partial").read_text() == "a download"
-    assert not list(folder.glob("*.elmo-partial"))
+    assert partial.read_text() == "a download"
+    assert not list(Path().glob("*.elmo-partial"))
 
 
 def test_every_command_that_overwrites_names_its_output_out() -> None:

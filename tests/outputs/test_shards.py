@@ -1,6 +1,6 @@
 """Shards of an input, read as one file."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 import runs
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import line_record
+from layouts import layouts, line_record
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, StoppedError
@@ -54,7 +54,7 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
     assert sorted(numbers) == list(range(n_lines))
 
 
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+@layouts
 @pytest.mark.parametrize(("source", "total"), [("text", 11), ("text.fasta", 3)])
 def test_shards_read_as_one_equal_the_output_of_one_run(
     layout: str, source: str, total: int
@@ -79,7 +79,7 @@ def test_shards_read_as_one_equal_the_output_of_one_run(
                 np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+@layouts
 def test_a_shard_that_has_lost_records_is_refused(layout: str) -> None:
     shards = embed_shards("text", 3, layout=layout)
     with h5py.File("shard-3", "r+") as file:
@@ -91,46 +91,30 @@ def test_a_shard_that_has_lost_records_is_refused(layout: str) -> None:
         open_activations(*shards)
 
 
-def other_settings() -> None:
-    embed("text", "shard-2", shard="2/3", output_format="top", overwrite=True)
-
-
-def other_input() -> None:
-    Path("text").write_text(TEXT + "more\n")
-    embed("text", "shard-2", shard="2/3", overwrite=True)
-
-
-def unfinished() -> None:
-    Path("shard-2").unlink()
-    with pytest.raises(StoppedError):
-        embed("text", "shard-2", shard="2/3", should_stop=lambda: True)
-
-
 MIXED = "shard-1 and shard-2 cannot be read together: "
+STOP = {"should_stop": lambda: True}
 
 
 @pytest.mark.parametrize(
-    ("spoil", "read", "message"),
+    ("read", "text", "options", "message"),
     [
-        (None, "1 3", "shard-1: expected all 3 shards, each once, found 1/3, 3/3"),
-        (None, "2 2 1", "shard-2: expected all 3 shards, each once, found 1/3, 2/3, 2/3"),
-        (other_settings, "1 2 3", f"{MIXED}--layers is all in shard-1 and top in shard-2. Write"),
-        (
-            other_input,
-            "1 2 3",
-            f"{MIXED}number of input records is 10 in shard-1 and 11 in shard-2.",
-        ),
-        (unfinished, "1 2 3", "shard-2: the run is not finished. Run its command again."),
+        ("13", TEXT, {}, "shard-1: expected all 3 shards, each once, found 1/3, 3/3"),
+        ("221", TEXT, {}, "shard-2: expected all 3 shards, each once, found 1/3, 2/3, 2/3"),
+        ("123", TEXT, {"output_format": "top"}, f"{MIXED}--layers is all in shard-1 and top"),
+        ("123", TEXT + "x\n", {}, f"{MIXED}number of input records is 10 in shard-1 and 11"),
+        ("123", TEXT, STOP, "shard-2: the run is not finished. Run its command again."),
     ],
 )
 def test_shards_that_do_not_make_one_output_are_refused(
-    spoil: Callable[[], None] | None, read: str, message: str
+    read: str, text: str, options: dict[str, Any], message: str
 ) -> None:
     embed_shards("text", 3)
-    if spoil:
-        spoil()
+    Path("text").write_text(text)
+    Path("shard-2").unlink()
+    with suppress(StoppedError):
+        embed("text", "shard-2", shard="2/3", **options)
     with pytest.raises(InputError, match=rf"^{message}"):
-        open_activations(*(f"shard-{number}" for number in read.split()))
+        open_activations(*(f"shard-{number}" for number in read))
 
 
 def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
