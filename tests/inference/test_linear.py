@@ -53,7 +53,7 @@ def products(
         st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
     )
 )
-def test_a_product_in_c_equals_float64(
+def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     dtype: torch.dtype, name: str, with_tiles: bool, product: Product
 ) -> None:
     weight = product.weight.to(dtype)
@@ -65,6 +65,11 @@ def test_a_product_in_c_equals_float64(
         patch.setattr(kernels, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
         output, alone = multiply(inputs), multiply(inputs[rows])
+        unpacked, unpacked_bias = multiply.unpack()
+    assert type(make_linear(weight)) is CompiledLinear
+    assert torch.equal(unpacked, weight)
+    assert (unpacked_bias is None) == (given_bias is None)
+    assert unpacked_bias is None or torch.equal(unpacked_bias, bias)
     assert output.dtype == dtype
     expected = inputs.double() @ weight.double().t() + bias
     sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
@@ -72,19 +77,6 @@ def test_a_product_in_c_equals_float64(
     assert ((output - expected).abs() <= 1e-6 * sizes + rounding).all()
     # A row has the same bits among other rows and alone.
     assert torch.equal(alone, output[rows])
-
-
-@pytest.mark.parametrize("dtype", COMPILED_TYPES)
-@pytest.mark.parametrize("name", PROCESSORS)
-@given(product=products(st.just(0), st.integers(1, 70)))
-def test_packed_weights_can_be_unpacked(name: str, dtype: torch.dtype, product: Product) -> None:
-    weight, bias = product.weight.to(dtype), product.bias
-    bias = None if bias is None else bias.to(dtype)
-    with processor(name):
-        unpacked, unpacked_bias = CompiledLinear(weight, bias).unpack()
-    assert type(make_linear(weight)) is CompiledLinear
-    assert torch.equal(unpacked, weight)
-    assert unpacked_bias is bias or torch.equal(unpacked_bias, bias)  # type: ignore[arg-type]
 
 
 @needs_int8

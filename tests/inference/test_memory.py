@@ -4,9 +4,8 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
-import numpy as np
 import pytest
 import torch
 from commands import TINY
@@ -14,25 +13,20 @@ from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from runs import limit_memory
-from strategies import make_language_model, small_architecture
 
-from elmo_cli import BiLm, ElmoEmbedder, LanguageModel, engine
+from elmo_cli import ElmoEmbedder, LanguageModel, engine
+from elmo_cli.embedder import Array
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.precision import is_out_of_memory
-from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
-
-Array = NDArray[np.float32]
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
 def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room: int) -> None:
-    def compute(batch: object) -> list[int]:
-        assert isinstance(batch, list)
+    def compute(batch: Any) -> list[int]:
         if sum(sizes[index] for index in batch) > room:
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
@@ -71,7 +65,7 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
-    run, batches, loads = embedder.engine.encoder.run, list[list[int]](), list[object]()
+    run, batches, load = embedder.engine.encoder.run, list[list[int]](), Mock(wraps=load_bilm)
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -79,18 +73,14 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
         return run(sentences, slots)  # type: ignore[arg-type]
 
-    def load(files: ModelFiles) -> BiLm:
-        loads.append(files)
-        return load_bilm(files)
-
     monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
     embedder = ElmoEmbedder.from_engine(replace(embedder.engine, device=torch.device("cuda")))
     assert_close(embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
-    assert (loads, caplog.messages) == ([], [])  # no copy that is not needed
+    assert (load.call_count, caplog.messages) == (0, [])  # no copy that is not needed
     for _ in range(2):
         assert_close(list(embedder.embed_sentences(sentences)), expected)
-    assert (len(loads), len(caplog.messages)) == (1, 1)
+    assert (load.call_count, len(caplog.messages)) == (1, 1)
     assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
 
 
@@ -99,14 +89,10 @@ def test_later_windows_keep_a_batch_size_that_fits(monkeypatch: pytest.MonkeyPat
     sentences = [["a", "b", str(number)] for number in range(200)]
     expected = list(embedder.embed_sentences(sentences))
     limit_memory(monkeypatch, 20)
-    run, n_tokens = SentenceEncoder.run_from, list[int]()
-
-    def note(self: SentenceEncoder, sentences: list[list[str]], *rest: Any) -> Any:
-        n_tokens.append(sum(map(len, sentences)))
-        return run(self, sentences, *rest)
-
-    monkeypatch.setattr(SentenceEncoder, "run_from", note)
-    assert_close(list(embedder.embed_sentences(sentences)), expected)
+    limited = SentenceEncoder.run_from
+    with patch.object(SentenceEncoder, "run_from", autospec=True, side_effect=limited) as run:
+        assert_close(list(embedder.embed_sentences(sentences)), expected)
+    n_tokens = [sum(map(len, call.args[1])) for call in run.call_args_list]
     assert n_tokens[:3] == [63, 30, 15]  # two halvings
     assert set(n_tokens[2:-1]) <= {15, 9, 12}
     assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
@@ -142,10 +128,9 @@ def assert_close(arrays: list[Array], expected: list[Array], atol: float = 1e-6)
 
 
 def test_a_batch_out_of_memory_is_scored_in_halves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_language_model(small_architecture(), 1, tmp_path)
-    model = LanguageModel(model=tmp_path)
+    model = LanguageModel(model=model_folder)
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
     expected = [score.forward for score in model.score(sentences)]
     limit_memory(monkeypatch, 11)  # with the boundaries of a sentence

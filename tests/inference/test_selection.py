@@ -8,16 +8,14 @@ from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
 from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
+from elmo_cli.embedder import Array
 from elmo_cli.errors import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.settings import POOLINGS, Selection
-
-Array = NDArray[np.float32]
 
 TOLERANCE = 1e-5
 MIX, GAMMA = [0.2, -0.3, 0.5], 1.2
