@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from states import carried_layers
 from strategies import RandomModel, make_model, models, random_tensor, sentences, small_architecture
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled import kernels
@@ -35,11 +35,6 @@ from elmo_cli.settings import InitialState
 TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5
 Batches = list[list[list[str]]]
-
-
-def prepare(encoder: CharacterEncoder) -> nn.Module:
-    """Return a fast copy of an encoder."""
-    return encoders.prepare_token_encoder(deepcopy(encoder), TYPES)
 
 
 def token_encoder(activation: str, seed: int = 0) -> CharacterEncoder:
@@ -60,7 +55,7 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
     readable = token_encoder(activation, seed)
     ids = readable.token_ids(words)
     with processor(name), torch.inference_mode():
-        fast = prepare(readable)
+        fast = encoders.prepare_token_encoder(deepcopy(readable), TYPES)
         vectors = fast(ids)
         alone = torch.cat([fast(row[None]) for row in ids])
     assert_allclose(vectors, readable(ids), atol=1e-6)
@@ -71,7 +66,7 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
 def test_a_tanh_keeps_the_digits_of_small_values() -> None:
     values = torch.logspace(-30, 2, 400).reshape(4, 100) * random_tensor(4, 100).sign()
     expected = np.tanh(values.double().numpy())
-    fast = prepare(token_encoder("tanh"))
+    fast = encoders.prepare_token_encoder(token_encoder("tanh"), TYPES)
     assert_allclose(fast.get_submodule("activation")(values.clone()), expected, rtol=5e-7)
 
 

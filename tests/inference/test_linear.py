@@ -1,7 +1,5 @@
 """Linear layers: by torch, in C, in int8."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 import torch
@@ -17,16 +15,10 @@ from elmo_cli.compiled import kernels
 from elmo_cli.compiled.kernels import CompiledLinear, find_product, make_linear
 from elmo_cli.inference.precision import _MAX_ROWS, Int8Linear, _pad_rows
 
-COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if find_product(t)]
-"""Types with compiled products: float32 needs AVX-512, bfloat16 also AVX-512 BF16."""
-
-
-class Product(NamedTuple):
-    """A linear layer, and rows for it."""
-
-    inputs: Tensor
-    weight: Tensor
-    bias: Tensor | None
+BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [True] * kernels.has_tiles()
+"""Without AMX and with it, where the processor has products of bfloat16."""
+Product = tuple[Tensor, Tensor, Tensor | None]
+"""Rows for a linear layer, its weight, and its bias."""
 
 
 @st.composite
@@ -37,15 +29,14 @@ def products(
     n, seed, n_outputs = draw(n_inputs), draw(st.integers(0, 99)), draw(st.integers(1, 150))
     bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
     inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
-    return Product(inputs, random_tensor(n_outputs, n, seed=seed), bias)
+    return inputs, random_tensor(n_outputs, n, seed=seed), bias
 
 
 @pytest.mark.parametrize(
     ("dtype", "name", "with_tiles"),
     [
         *((torch.float32, name, False) for name in PROCESSORS),
-        *((dtype, "AVX512", False) for dtype in COMPILED_TYPES[1:]),
-        *((dtype, "AVX512", True) for dtype in COMPILED_TYPES[1:] if kernels.has_tiles()),
+        *((torch.bfloat16, "AVX512", with_tiles) for with_tiles in BFLOAT16_WAYS),
     ],
 )
 @given(
@@ -56,9 +47,9 @@ def products(
 def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     dtype: torch.dtype, name: str, with_tiles: bool, product: Product
 ) -> None:
-    weight = product.weight.to(dtype)
-    inputs = product.inputs.to(dtype).repeat(1, 2)[:, : weight.shape[1]]  # They have a stride.
-    given_bias = None if product.bias is None else product.bias.to(dtype)
+    inputs, weight = (values.to(dtype) for values in product[:2])
+    inputs = inputs.repeat(1, 2)[:, : weight.shape[1]]  # They have a stride.
+    given_bias = None if product[2] is None else product[2].to(dtype)
     bias = torch.zeros(1) if given_bias is None else given_bias
     rows = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name), pytest.MonkeyPatch.context() as patch:
@@ -97,8 +88,8 @@ def in_whole_steps(values: Tensor) -> Tensor:
 @needs_int8
 @given(product=products(st.integers(1, 2 * _MAX_ROWS), st.integers(1, 70)))
 def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
-    inputs, weight = map(in_whole_steps, (product.inputs, product.weight))
-    bias = product.bias
+    inputs, weight = map(in_whole_steps, product[:2])
+    bias = product[2]
     expected = inputs.double() @ weight.double().t() + (0 if bias is None else bias)
     output = Int8Linear(weight, bias)(inputs)
     assert output.dtype == torch.float32
