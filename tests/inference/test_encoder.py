@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock, patch
 
 import numpy as np
 import pytest
@@ -83,17 +84,13 @@ def vectors_of(tokens: Sequence[str]) -> Tensor:
 def test_a_cache_of_any_size_gives_every_token_its_vector(
     capacity: int, requests: list[list[str]]
 ) -> None:
-    encoded = list[str]()
-
-    def encode(tokens: Sequence[str]) -> Tensor:
-        encoded.extend(tokens)
-        return vectors_of(tokens)
-
+    encode = Mock(side_effect=vectors_of)
     cache = encoders.TokenCache(encode, capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
     for tokens in filter(None, requests):
-        encoded.clear()
+        encode.reset_mock()
         assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+        encoded = [token for call in encode.call_args_list for token in call.args[0]]
         if len(tokens) > capacity:
             assert sorted(encoded) == sorted(tokens)
             continue
@@ -112,27 +109,19 @@ def test_cache_does_not_keep_very_long_tokens() -> None:
     assert not cache._rows
 
 
-class Interrupted:
-    """Vectors whose rows are written in part, when Ctrl-C comes."""
-
-    def __init__(self, vectors: Tensor) -> None:
-        self.vectors = vectors
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def __setitem__(self, rows: Tensor, values: Tensor) -> None:
-        self.vectors[rows[:1]] = values[:1]
-        raise KeyboardInterrupt
-
-
-def test_an_interrupted_cache_returns_the_right_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_cache_returns_the_right_vectors() -> None:
     cache = encoders.TokenCache(vectors_of, capacity=4)
     cache.vectors(["a", "b", "c", "d"])
-    with monkeypatch.context() as patch:
-        patch.setattr(cache, "_vectors", Interrupted(cache._vectors))
-        with pytest.raises(KeyboardInterrupt):
-            cache.vectors(["e", "f"])
+    vectors, interrupted = cache._vectors, MagicMock()
+
+    def write_one_row(rows: Tensor, values: Tensor) -> None:
+        vectors[rows[:1]] = values[:1]
+        raise KeyboardInterrupt
+
+    interrupted.__len__.return_value = 4
+    interrupted.__setitem__.side_effect = write_one_row
+    with patch.object(cache, "_vectors", interrupted), pytest.raises(KeyboardInterrupt):
+        cache.vectors(["e", "f"])
     for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
         assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
 
