@@ -213,9 +213,7 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
         list(model.score([["cat"] * 10]))
 
 
-def test_embed_file_frees_a_window_before_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embed_file_frees_a_window_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays, n_alive, compute = list[weakref.ref[Any]](), list[int](), engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:

@@ -172,9 +172,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 
 @needs_int8
-def test_without_bfloat16_the_other_products_of_int8_are_float32(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_int8_without_bfloat16_has_float32_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
     types = compute_types("int8", torch.device("cpu"))
     assert types[1:4] == (torch.float32, torch.float32, torch.int8)

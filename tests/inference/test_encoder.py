@@ -81,9 +81,7 @@ def vectors_of(tokens: Sequence[str]) -> Tensor:
     capacity=st.integers(1, 6),
     requests=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True), min_size=1),
 )
-def test_a_cache_of_any_size_gives_every_token_its_vector(
-    capacity: int, requests: list[list[str]]
-) -> None:
+def test_a_cache_gives_every_token_its_vector(capacity: int, requests: list[list[str]]) -> None:
     encode = Mock(side_effect=vectors_of)
     cache = encoders.TokenCache(encode, capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
@@ -144,9 +142,7 @@ def assert_equals_readable(
 
 @settings(max_examples=8)
 @given(model=models(), sentence=sentences(min_size=1, max_size=3))
-def test_a_warm_start_is_the_state_after_the_warm_text(
-    model: RandomModel, sentence: list[str]
-) -> None:
+def test_a_warm_start_is_the_state_after_its_text(model: RandomModel, sentence: list[str]) -> None:
     bilm = load_bilm(model.files)
     encoder = encoders.FixedStateEncoder(deepcopy(bilm), TYPES, cached_tokens=3, warm=True)
     warm_text = [[line.split()] for line in encoders.WARM_TEXT.splitlines()]
@@ -272,9 +268,7 @@ def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
 
 
 @needs_int8
-def test_an_int8_pickle_needs_a_processor_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_int8_pickle_requires_avx512(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = pickle.dumps(make_encoder(tmp_path, "int8"))
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
     with pytest.raises(InputError, match=r"^a model in int8 requires a processor with AVX-512"):

@@ -262,9 +262,7 @@ def test_tensors_that_c_would_misread_raise_an_error() -> None:
 
 
 @needs_kernels
-def test_a_library_of_another_source_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_of_old_code_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file in kernels._SOURCE.parent.glob("kernels[._]*"):
         shutil.copy(file, tmp_path)
     source = tmp_path / "kernels.c"

@@ -85,9 +85,7 @@ def test_a_compressed_file_is_smaller_and_holds_the_same(
         assert file["0" if layout == "allennlp" else "activations"].shuffle
 
 
-def test_packages_that_are_not_installed_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(lines("a"), tmp_path / "zstd", "packed", compression="zstd")
     for package in ("hdf5plugin", "pyarrow"):
         monkeypatch.setitem(sys.modules, package, None)
@@ -130,9 +128,7 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
     assert rows[1]["activations"] == [[], []]
 
 
-def test_parquet_has_groups_of_fixed_width_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_has_fixed_width_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
@@ -156,9 +152,7 @@ def test_json_lines_go_to_standard_output(text: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "warns"), [("out.dat", True), ("v", False), ("v.txt --format jsonl", False)]
 )
-def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(
-    output: str, warns: bool, text: Path
-) -> None:
+def test_an_unknown_suffix_gives_hdf5_and_a_warning(output: str, warns: bool, text: Path) -> None:
     warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
     result = elmo("embed", text, *output.split(), "--model", TINY)
     assert (result.exit_code, warning in result.stderr) == (0, warns)

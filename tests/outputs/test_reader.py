@@ -74,9 +74,7 @@ def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
         assert activations.key(0) is None
 
 
-def test_texts_of_equal_hash_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
     monkeypatch.setattr("elmo_cli.outputs.hdf5.hash", lambda text: 7, raising=False)
     with open_activations(tmp_path / "out") as activations:
@@ -199,9 +197,7 @@ def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> No
 
 embed = partial(runs.embed, skip_errors=True, checkpoint_tokens=1)
 
-TEXT = (
-    "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nwhile the cat sat\nx y\n"
-)
+TEXT = "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nthe cat sat\nx y\n"
 FASTA = b">a 1\nMV\n>b 2\nM\n>c 3\n\n>a 4\nM\n>e 5\nKK\xff\n>f 6\nMKV\n>g 7\nM\n"
 
 

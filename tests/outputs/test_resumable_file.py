@@ -71,9 +71,7 @@ def saved(folder: Path) -> Path:
     return Path("a")
 
 
-def test_a_long_check_of_a_checkpoint_can_be_stopped(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_check_can_be_stopped(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.outputs.resumable_file._BLOCK_BYTES", PAGE_BYTES)
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
         ResumableFile(saved, should_stop=lambda: True)

@@ -114,18 +114,14 @@ def test_a_write_that_fails_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writes_that_take_a_part_only_are_continued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writes_of_a_part_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_writes(monkeypatch, lambda real, file, at, data: real(file, at, data[:7]))
     write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
         assert np.all(file["1"][()] == 1)
 
 
-def test_a_folder_that_is_not_writable_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
     with pytest.raises(OutputError, match=f"/out: the folder {tmp_path} is not writable$"):
         write(lines(), tmp_path / "out")
