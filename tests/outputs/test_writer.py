@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,12 +16,6 @@ from layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
-
-
-def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> None:
-    """Take the place of the system's write under HDF5; `act` gets the real one first."""
-    real = ResumableFile._write_at
-    monkeypatch.setattr(ResumableFile, "_write_at", lambda *arguments: act(real, *arguments))
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
@@ -100,14 +93,14 @@ def test_a_checkpoint_with_too_few_records_is_an_error(layout: str, tmp_path: Pa
 def test_a_write_that_fails_leaves_no_file(
     fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    writes = iter(range(n_good))
+    write_at, writes = ResumableFile._write_at, iter(range(n_good))
 
-    def fail(real: Callable[..., int], *arguments: Any) -> int:
+    def fail(*arguments: Any) -> int:
         if next(writes, None) is None:
             raise fault
-        return real(*arguments)
+        return write_at(*arguments)
 
-    replace_writes(monkeypatch, fail)
+    monkeypatch.setattr(ResumableFile, "_write_at", fail)
     with pytest.raises((OutputError, KeyboardInterrupt)) as caught:
         write(lines(*map(str, range(100))), tmp_path / "out")
     assert str(caught.value).endswith(message)
@@ -115,7 +108,8 @@ def test_a_write_that_fails_leaves_no_file(
 
 
 def test_writes_of_a_part_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_writes(monkeypatch, lambda real, file, at, data: real(file, at, data[:7]))
+    real = ResumableFile._write_at
+    monkeypatch.setattr(ResumableFile, "_write_at", lambda file, at, data: real(file, at, data[:7]))
     write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
         assert np.all(file["1"][()] == 1)
