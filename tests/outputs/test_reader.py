@@ -25,9 +25,7 @@ from elmo_cli.text.records import Record, Shard, ShardReader
 
 @layouts
 @given(corpus=corpora())
-def test_what_is_written_is_read(
-    layout: str, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_is_written_is_read(layout: str, corpus: Corpus, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("file") / "out.hdf5"
     write(corpus, path, layout)
     keyed = corpus.attributes["format"] == "fasta"
@@ -232,9 +230,7 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
 
 @layouts
 @pytest.mark.parametrize(("source", "total"), [("text", 11), ("text.fasta", 3)])
-def test_shards_read_as_one_equal_the_output_of_one_run(
-    layout: str, source: str, total: int
-) -> None:
+def test_shards_read_as_one_equal_the_output_of_a_run(layout: str, source: str, total: int) -> None:
     settings: dict[str, Any] = {"shard": f"2/{total}", "layout": layout}
     with pytest.raises(StoppedError, match=r"Stopped after (line|sequence) 2\. .* after \w+ 2\.$"):
         embed(source, "shard-2", should_stop=runs.stop_after(1), **settings)

@@ -4,6 +4,7 @@ import itertools
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from failing_disk import restore, state_of
@@ -13,8 +14,6 @@ from layouts import lines, open_writer, write
 
 from elmo_cli.errors import OutputError, StoppedError
 from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
-
-Step = tuple[str, int, bytes]
 
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
@@ -33,9 +32,7 @@ def _content(file: ResumableFile) -> bytes:
 
 @given(steps=st.lists(STEPS, max_size=12))
 @settings(max_examples=50)
-def test_a_kill_leaves_the_last_checkpoint_of_a_file(
-    steps: list[Step], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_kill_leaves_the_last_checkpoint_of_a_file(steps: Any, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("file")
     file = ResumableFile(folder / "a")
     plain, saved, n_checkpoints = bytearray(), b"", 0
