@@ -68,8 +68,8 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
 
 
 def lines(*texts: str) -> Corpus:
-    """Return a corpus with one token per text, whose values are its number."""
-    values = [np.full((2, 1, 3), i, np.float32) for i in range(len(texts))]
+    """Return a corpus of lines, whose values are their numbers."""
+    values = [np.full((2, len(text.split()), 3), i, np.float32) for i, text in enumerate(texts)]
     return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 

@@ -46,7 +46,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
         )
         return rows
     text = path.read_text(encoding="utf-8")
-    return [*map(json.loads, text.splitlines())] if path.suffix == ".jsonl" else csv_rows(text)
+    return [*map(json.loads, io.StringIO(text))] if path.suffix == ".jsonl" else csv_rows(text)
 
 
 def csv_rows(text: str, delimiter: str = ",") -> list[dict[str, Any]]:

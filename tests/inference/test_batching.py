@@ -1,22 +1,36 @@
-"""Windows, batches and tries of sentences."""
+"""Windows, batches and tries of sentences, and batches that memory does not suffice for."""
 
+import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
+import pytest
 import torch
+from commands import TINY
+from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from runs import limit_memory
 from strategies import padded
 
-from elmo_cli.inference.batching import build_trie, group_by_length, split_by_size
+from elmo_cli import ElmoEmbedder, LanguageModel, engine
+from elmo_cli.embedder import Array
+from elmo_cli.errors import ComputationError, first_line
+from elmo_cli.inference.batching import build_trie, compute_window, group_by_length, split_by_size
+from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.pretrained.find import load_bilm
 
 bounds = st.integers(1, 12)
 
 
-@given(
-    stream=st.lists(st.text("x", max_size=5), max_size=20), max_tokens=bounds, max_sentences=bounds
-)
+@given(stream=st.lists(st.text("x", max_size=5)), max_tokens=bounds, max_sentences=bounds)
 def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     stream: list[str], max_tokens: int, max_sentences: int
 ) -> None:
@@ -84,3 +98,133 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
     firsts = np.repeat(np.cumsum([0, *trie.sizes[:-1]]), trie.n_ended)
     ends = (firsts + trie.ends.numpy())[trie.by_sentence.numpy()]
     assert ends.tolist() == [run[-1] for run in nodes]
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
+def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room: int) -> None:
+    def compute(batch: Any) -> list[int]:
+        if sum(sizes[index] for index in batch) > room:
+            raise MemoryError("9 GiB")
+        return [10 * sizes[index] for index in batch]
+
+    results, fitted = compute_window(compute, sizes, 100, "cpu", carried=False)
+    assert fitted <= 100
+    expected = [str(10 * size) if size <= room else "out of memory: 9 GiB" for size in sizes]
+    assert {index: str(result) for index, result in results.items()} == dict(enumerate(expected))
+
+
+def test_compute_window_raises_other_errors() -> None:
+    compute = Mock(side_effect=RuntimeError("CUDA error: unspecified launch failure\nmore"))
+    with pytest.raises(RuntimeError, match="launch failure") as caught:
+        compute_window(compute, [1, 1], 100, "cpu", carried=False)
+    compute.assert_called_once_with([0, 1])
+    assert first_line(caught.value) == "CUDA error: unspecified launch failure"
+
+
+def test_is_out_of_memory_recognizes_torch_and_python() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    full = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`")
+    assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
+    others = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), ValueError("out of memory")
+    assert not any(map(is_out_of_memory, others))
+    assert first_line(MemoryError()) == "MemoryError"
+
+
+def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
+    embedder = ElmoEmbedder(model=TINY)
+    expected = embedder.embed_batch(sentences)
+    run, batches, load = embedder.engine.encoder.run, list[list[int]](), Mock(wraps=load_bilm)
+
+    def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
+        batches.append([len(sentence) for sentence in sentences])
+        if sum(batches[-1]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+        return run(sentences, slots)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
+    monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
+    embedder = ElmoEmbedder.from_engine(replace(embedder.engine, device=torch.device("cuda")))
+    assert_close(embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
+    assert (load.call_count, caplog.messages) == (0, [])  # no copy that is not needed
+    for _ in range(2):
+        assert_close(list(embedder.embed_sentences(sentences)), expected)
+    assert (load.call_count, len(caplog.messages)) == (1, 1)
+    assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
+
+
+def test_later_windows_keep_a_batch_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = ElmoEmbedder(model=TINY, batch_tokens=64)
+    sentences = [["a", "b", str(number)] for number in range(200)]
+    expected = list(embedder.embed_sentences(sentences))
+    limit_memory(monkeypatch, 20)
+    limited = SentenceEncoder.run_from
+    with patch.object(SentenceEncoder, "run_from", autospec=True, side_effect=limited) as run:
+        assert_close(list(embedder.embed_sentences(sentences)), expected)
+    n_tokens = [sum(map(len, call.args[1])) for call in run.call_args_list]
+    assert n_tokens[:3] == [63, 30, 15]  # two halvings
+    assert set(n_tokens[2:-1]) <= {15, 9, 12}
+    assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
+    limit_memory(monkeypatch, 3)
+    assert_close(list(embedder.embed_sentences(sentences)), expected)
+    assert embedder.engine.encoder.fitting_tokens == 64 // 16
+
+
+def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice) -> None:
+    sentences = [["the", "cat"] * n for n in range(1, 7)]
+    expected = ElmoEmbedder(model=TINY, state="warm").embed_batch(sentences)
+    embedder = ElmoEmbedder(model=TINY, state="warm", device="cuda")
+    fake_cuda.max_bytes = 5_000
+    assert_close(embedder.embed_batch(sentences), expected, 1e-5)
+    assert embedder.engine.encoder.fitting_tokens < embedder.batch_tokens
+    fake_cuda.max_bytes = 100
+    assert_close(embedder.embed_batch(sentences), expected, 1e-5)  # on the CPU
+
+
+def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
+    message = "can't allocate memory: 9 GiB"
+    on_gpu = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory."))
+    on_cpu = Mock(side_effect=RuntimeError(f"DefaultCPUAllocator: {message}"))
+    results, fitted = compute_window(on_gpu, [3], 100, "cuda", carried=False, compute_on_cpu=on_cpu)
+    assert fitted == 100  # One sentence says nothing about batches.
+    assert type(results[0]) is ComputationError
+    assert str(results[0]) == f"out of memory: {message}"
+
+
+def assert_close(arrays: list[Array], expected: list[Array], atol: float = 1e-6) -> None:
+    for values, others in zip(arrays, expected, strict=True):
+        assert abs(values - others).max() < atol
+
+
+def test_a_batch_out_of_memory_is_scored_in_halves(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = LanguageModel(model=model_folder)
+    sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
+    expected = [score.forward for score in model.score(sentences)]
+    limit_memory(monkeypatch, 11)  # with the boundaries of a sentence
+    scores = [score.forward for score in model.score(sentences)]
+    for one, other in zip(scores, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ComputationError, match=r"^out of memory"):
+        list(model.score([["cat"] * 10]))
+
+
+def test_embed_file_frees_a_window_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, n_alive, compute = list[weakref.ref[Any]](), list[int](), engine.Engine.compute
+
+    def count_alive(*args: Any) -> Any:
+        n_alive.append(sum(array() is not None for array in arrays))
+        results = compute(*args)
+        arrays.extend(map(weakref.ref, results))
+        return results
+
+    monkeypatch.setattr(engine.Engine, "compute", count_alive)
+    (tmp_path / "text.txt").write_text("a b c\nd e f\ng\n" * 9)
+    embedder = ElmoEmbedder(model=TINY, batch_tokens=4)
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "out.hdf5")
+    assert len(n_alive) > 3
+    assert set(n_alive) == {0}

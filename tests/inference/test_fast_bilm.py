@@ -1,5 +1,6 @@
-"""The fast biLM against the readable one."""
+"""The fast biLM against the readable one, which runs where a module trains."""
 
+import pickle
 from copy import deepcopy
 from pathlib import Path
 
@@ -10,30 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from states import random_state
-from strategies import (
-    RandomModel,
-    make_model,
-    models,
-    padded,
-    random_tensor,
-    seeds,
-    small_architecture,
-)
+from strategies import RandomModel, make_model, models, padded, random_tensor, small_architecture
 from torch import Tensor
 
+from elmo_cli import batch_to_ids
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm
+from elmo_cli.inference.fast_bilm import MAX_ROWS, BiLmRunner, FastBiLm
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.find import load_bilm
 
-CPU = torch.device("cpu")
+TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5
 
-sentences_of_tokens = st.lists(
-    st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
-)
+
+@pytest.fixture
+def bilm(tmp_path: Path, small_weights_are_mapped: None) -> BiLm:
+    return load_bilm(make_model(small_architecture(), 1, tmp_path))
 
 
 def assert_fast_equals_readable(
@@ -54,18 +49,22 @@ def assert_fast_equals_readable(
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before, copied = map_state(start, torch.clone), deepcopy(bilm)
-    fast = FastBiLm(copied, compute_types("float32", CPU))
+    fast = FastBiLm(copied, TYPES)
     assert len(copied.forward_layers) == len(copied.backward_layers) == 0  # The copy was removed.
     layers, end_state = fast.contextualize(vectors, tokens, start)
     assert_allclose(layers, expected, atol=TOLERANCE)
     for one, other in zip(state_tensors(end_state), state_tensors(expected_state), strict=True):
         assert_allclose(one, other, atol=TOLERANCE)
-    for one, other in zip(state_tensors(start), state_tensors(before), strict=True):
-        assert torch.equal(one, other)
+    assert all(map(torch.equal, state_tensors(start), state_tensors(before)))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-@given(model=models(), sentences=sentences_of_tokens, shared=st.booleans(), seed=seeds)
+@given(
+    model=models(),
+    sentences=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6),
+    shared=st.booleans(),
+    seed=st.integers(0, 99),
+)
 def test_fast_bilm_equals_the_readable_one(
     model: RandomModel, sentences: list[list[int]], shared: bool, seed: int, compiled: bool
 ) -> None:
@@ -79,10 +78,7 @@ def test_fast_bilm_equals_the_readable_one(
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
-def test_fast_bilm_equals_the_readable_one_in_several_products(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+def test_many_products_equal_the_readable_bilm(bilm: BiLm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(MAX_ROWS)] + [1] * 100
@@ -96,7 +92,7 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
 
     def run() -> Tensor:
-        fast = FastBiLm(load_bilm(files), compute_types("float32", CPU))
+        fast = FastBiLm(load_bilm(files), TYPES)
         return fast.contextualize(vectors, tokens, fast.zero_state(1))[0]
 
     expected = run()
@@ -105,3 +101,57 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
         assert torch.equal(run(), expected)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+IDS = batch_to_ids([["the", "cat", "sat"], [], ["the", "dog"]])
+
+
+def run_layers(runner: BiLmRunner, bilm: BiLm) -> Tensor:
+    return runner.run(bilm, *bilm.add_boundaries(IDS), [3, 0, 2])
+
+
+def test_a_bilm_that_does_not_train_runs_fast_and_so_do_copies(bilm: BiLm) -> None:
+    runner, expected = BiLmRunner(), bilm(IDS).layers
+    run_layers(runner, bilm)
+    fast = runner._fast
+    assert_allclose(run_layers(runner, bilm), expected, atol=1e-6)
+    assert runner._fast is fast is not None
+    for copied in (deepcopy(runner), pickle.loads(pickle.dumps(runner))):
+        assert copied._fast is None
+        assert_allclose(run_layers(copied, bilm), expected, atol=1e-6)
+        assert copied._fast is not None
+
+
+def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
+    runner = BiLmRunner()
+    next(bilm.token_encoder.parameters()).requires_grad_(True)
+    assert run_layers(runner, bilm).requires_grad
+    bilm.requires_grad_(False)
+    bilm.dropout.p = 0.5
+    torch.manual_seed(0)
+    dropped = run_layers(runner, bilm.train())
+    torch.manual_seed(0)
+    assert torch.equal(dropped, bilm(IDS).layers)
+    assert runner._fast is None
+
+
+def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None:
+    weights = list(bilm.requires_grad_(True).parameters())
+    expected = torch.autograd.grad(bilm(IDS).layers.square().sum(), weights)
+    n_encoded = []
+    bilm.token_encoder.register_forward_hook(lambda *call: n_encoded.append(len(call[2])))
+    gradients = torch.autograd.grad(run_layers(BiLmRunner(), bilm).square().sum(), weights)
+    assert n_encoded == [len({"<S>", "</S>", "the", "cat", "sat", "dog"})]
+    for gradient, reference in zip(gradients, expected, strict=True):
+        assert_allclose(gradient, reference, atol=1e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_half_precision_runs_fast_and_float64_exactly(bilm: BiLm, dtype: torch.dtype) -> None:
+    runner, expected = BiLmRunner(), bilm(IDS).layers
+    activations = run_layers(runner, bilm.to(dtype))
+    assert activations.dtype == dtype
+    assert (runner._fast is None) == (dtype == torch.float64)
+    assert_allclose(activations.double(), expected, atol=0.05)
+    if dtype == torch.float64:
+        assert torch.equal(activations, bilm(IDS).layers)

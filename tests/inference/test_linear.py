@@ -1,7 +1,5 @@
 """Linear layers: by torch, in C, in int8."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 import torch
@@ -13,23 +11,14 @@ from numpy.testing import assert_allclose
 from strategies import random_tensor
 from torch import Tensor
 
-from elmo_cli.compiled import kernels as linear
-from elmo_cli.compiled.kernels import CompiledLinear, find_product, has_tiles, make_linear
-from elmo_cli.inference import precision as int8
-from elmo_cli.inference.precision import Int8Linear
+from elmo_cli.compiled import kernels
+from elmo_cli.compiled.kernels import CompiledLinear, find_product, make_linear
+from elmo_cli.inference.precision import _MAX_ROWS, Int8Linear, _pad_rows
 
-MAX_ROWS = int8._MAX_ROWS
-
-COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if find_product(t)]
-"""Types with compiled products: float32 needs AVX-512, bfloat16 also AVX-512 BF16."""
-
-
-class Product(NamedTuple):
-    """A linear layer, and rows for it."""
-
-    inputs: Tensor
-    weight: Tensor
-    bias: Tensor | None
+BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [True] * kernels.has_tiles()
+"""Without AMX and with it, where the processor has products of bfloat16."""
+Product = tuple[Tensor, Tensor, Tensor | None]
+"""Rows for a linear layer, its weight, and its bias."""
 
 
 @st.composite
@@ -40,18 +29,14 @@ def products(
     n, seed, n_outputs = draw(n_inputs), draw(st.integers(0, 99)), draw(st.integers(1, 150))
     bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
     inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
-    return Product(inputs, random_tensor(n_outputs, n, seed=seed), bias)
-
-
-BFLOAT16_WAYS = (False, True) if has_tiles() else (False,)
-"""Without AMX and, where the processor has it, with it."""
+    return inputs, random_tensor(n_outputs, n, seed=seed), bias
 
 
 @pytest.mark.parametrize(
     ("dtype", "name", "with_tiles"),
     [
         *((torch.float32, name, False) for name in PROCESSORS),
-        *((dtype, "AVX512", way) for dtype in COMPILED_TYPES[1:] for way in BFLOAT16_WAYS),
+        *((torch.bfloat16, "AVX512", with_tiles) for with_tiles in BFLOAT16_WAYS),
     ],
 )
 @given(
@@ -59,18 +44,23 @@ BFLOAT16_WAYS = (False, True) if has_tiles() else (False,)
         st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
     )
 )
-def test_a_product_in_c_equals_float64(
+def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     dtype: torch.dtype, name: str, with_tiles: bool, product: Product
 ) -> None:
-    weight = product.weight.to(dtype)
-    inputs = product.inputs.to(dtype).repeat(1, 2)[:, : weight.shape[1]]  # They have a stride.
-    given_bias = None if product.bias is None else product.bias.to(dtype)
+    inputs, weight = (values.to(dtype) for values in product[:2])
+    inputs = inputs.repeat(1, 2)[:, : weight.shape[1]]  # They have a stride.
+    given_bias = None if product[2] is None else product[2].to(dtype)
     bias = torch.zeros(1) if given_bias is None else given_bias
     rows = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "has_tiles", lambda: with_tiles)
+        patch.setattr(kernels, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
         output, alone = multiply(inputs), multiply(inputs[rows])
+        unpacked, unpacked_bias = multiply.unpack()
+    assert type(make_linear(weight)) is CompiledLinear
+    assert torch.equal(unpacked, weight)
+    assert (unpacked_bias is None) == (given_bias is None)
+    assert unpacked_bias is None or torch.equal(unpacked_bias, bias)
     assert output.dtype == dtype
     expected = inputs.double() @ weight.double().t() + bias
     sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
@@ -80,26 +70,10 @@ def test_a_product_in_c_equals_float64(
     assert torch.equal(alone, output[rows])
 
 
-@pytest.mark.parametrize("dtype", COMPILED_TYPES)
-@pytest.mark.parametrize("name", PROCESSORS)
-@given(product=products(st.just(0), st.integers(1, 70)))
-def test_packed_weights_can_be_unpacked(name: str, dtype: torch.dtype, product: Product) -> None:
-    weight, bias = product.weight.to(dtype), product.bias
-    bias = None if bias is None else bias.to(dtype)
-    with processor(name):
-        unpacked, unpacked_bias = CompiledLinear(weight, bias).unpack()
-    assert type(make_linear(weight)) is CompiledLinear
-    assert torch.equal(unpacked, weight)
-    if bias is None or unpacked_bias is None:
-        assert unpacked_bias is bias
-    else:
-        assert torch.equal(unpacked_bias, bias)
-
-
 @needs_int8
 def test_onednn_gets_few_different_numbers_of_rows() -> None:
     """Check padded rows, because oneDNN stores a compiled product for each number of rows."""
-    padded = {len(int8._pad_rows(torch.zeros(n, 4))) for n in range(1, MAX_ROWS + 1)}
+    padded = {len(_pad_rows(torch.zeros(n, 4))) for n in range(1, _MAX_ROWS + 1)}
     assert padded == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
 
 
@@ -112,10 +86,10 @@ def in_whole_steps(values: Tensor) -> Tensor:
 
 
 @needs_int8
-@given(product=products(st.integers(1, 2 * MAX_ROWS), st.integers(1, 70)))
+@given(product=products(st.integers(1, 2 * _MAX_ROWS), st.integers(1, 70)))
 def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
-    inputs, weight = map(in_whole_steps, (product.inputs, product.weight))
-    bias = product.bias
+    inputs, weight = map(in_whole_steps, product[:2])
+    bias = product[2]
     expected = inputs.double() @ weight.double().t() + (0 if bias is None else bias)
     output = Int8Linear(weight, bias)(inputs)
     assert output.dtype == torch.float32

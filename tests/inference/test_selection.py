@@ -8,19 +8,18 @@ from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
 from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
+from elmo_cli.embedder import Array
 from elmo_cli.errors import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.settings import POOLINGS, Selection
 
-Array = NDArray[np.float32]
-
 TOLERANCE = 1e-5
 MIX, GAMMA = [0.2, -0.3, 0.5], 1.2
+WEIGHTS = GAMMA * np.exp(MIX) / np.exp(MIX).sum()
 POOL_ONE: dict[str, Callable[[Array], Array]] = {
     "mean": lambda values: values.mean(axis=-2),
     "max": lambda values: values.max(axis=-2),
@@ -28,12 +27,6 @@ POOL_ONE: dict[str, Callable[[Array], Array]] = {
     "last": lambda values: values[..., -1, :],
 }
 """Poolings of one sentence, (..., T, W), in plain numpy."""
-
-
-def mixed(layers: Array) -> Array:
-    weights = np.exp(MIX) / np.exp(MIX).sum()
-    values: Array = GAMMA * np.einsum("l,ltw->tw", weights, layers)
-    return values
 
 
 SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
@@ -45,7 +38,7 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
     ({"layers": "lstm1"}, lambda layers: layers[1]),
     ({"layers": "1"}, lambda layers: layers[1]),
     ({"layers": "2, 0,2"}, lambda layers: layers[[2, 0, 2]]),
-    ({"mix": MIX, "gamma": GAMMA}, mixed),
+    ({"mix": MIX, "gamma": GAMMA}, lambda layers: np.einsum("l,ltw->tw", WEIGHTS, layers)),
 ]
 SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
 

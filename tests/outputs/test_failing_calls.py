@@ -63,22 +63,20 @@ def used(disk: Disk) -> Iterator[list[int]]:
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """Write a short text."""
-    path = tmp_path / "input.txt"
-    path.write_text(LINES)
-    return path
+def text(folder: Path) -> Path:
+    """Write a short text into the empty current folder."""
+    Path("input.txt").write_text(LINES)
+    return Path("input.txt")
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str) -> None:
-    whole = text.parent / name
-    counting = Disk()
+    counting, whole = Disk(), Path(name)
     with used(counting):
         run(text, whole)
     assert counting.n_calls > 10
     for number in range(1, counting.n_calls + 1):
-        output = text.parent / str(number) / name
+        output = Path(str(number), name)
         output.parent.mkdir()
         with used(Disk([number])) as kept, suppress(OutputError):
             run(text, output)
@@ -90,34 +88,33 @@ def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["allennlp.hdf5", "pooled.npy", "rows.parquet"])
 def test_overwriting_survives_a_disk_that_fails(text: Path, name: str) -> None:
-    old, output = text.parent / "old" / name, text.parent / name
-    old.parent.mkdir()
-    run(text, old)
+    counting, output = Disk(), Path(name)
+    run(text, output)
+    old = output.read_bytes()
     text.write_text(f"Another line\n{LINES}")
-    counting = Disk()
     with used(counting):
-        run(text, output)
+        run(text, output, overwrite=True)
     whole = output.read_bytes()
     for number in range(1, counting.n_calls + 1, 4):
         for end in (number + 1, sys.maxsize):  # One call fails, or all from then on.
-            output.write_bytes(old.read_bytes())
+            output.write_bytes(old)
             with used(Disk(range(number, end))), suppress(OutputError):
                 run(text, output, overwrite=True)
-            assert output.read_bytes() in (old.read_bytes(), whole)
+            assert output.read_bytes() in (old, whole)
             run(text, output, overwrite=True)
             assert output.read_bytes() == whole
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
-    output = text.parent / "out" / name
+    output = Path("out", name)
     output.parent.mkdir()
     with kills(output.parent) as states:
         run(text, output)
     assert len(states) > 3
     whole = {path.name for path in output.parent.iterdir()}
     for number, state in enumerate(states):
-        folder = text.parent / str(number)
+        folder = Path(str(number))
         restore(state, folder)
         # The same command also removes the log of a complete output, which other formats refuse.
         with suppress(OutputError) if (folder / name).exists() else nullcontext():
@@ -127,8 +124,8 @@ def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
 
 
 def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
-    source, output, kept = text.parent / "in.csv", text.parent / "pooled.npy", set[bytes]()
-    ids = text.parent / "pooled.npy.ids.txt"
+    source, output, ids = map(Path, ("in.csv", "pooled.npy", "pooled.npy.ids.txt"))
+    kept = set[str]()
 
     def run_with(*names: str) -> None:
         source.write_text("\n".join(["id,text", *(f"{name},the bank" for name in names)]))
@@ -143,7 +140,7 @@ def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
             run_with("a", "b")
         n_rows = len(np.load(output))
         if ids.exists():
-            kept.add(ids.read_bytes())
+            kept.add(ids.read_text())
             assert ids.read_text() == ("old\n" if n_rows == 1 else "a\nb\n")
     assert len(kept) == 2
     output.unlink()

@@ -3,10 +3,11 @@
 import itertools
 import random
 import re
-import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from failing_disk import restore, state_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import lines, open_writer, write
@@ -14,24 +15,12 @@ from layouts import lines, open_writer, write
 from elmo_cli.errors import OutputError, StoppedError
 from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
 
-Step = tuple[str, int, bytes]
-
-NAMES = ("a.partial", "a.partial.log")
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
     st.tuples(st.just("write"), NUMBERS, st.binary(min_size=1, max_size=9000)),
     st.tuples(st.just("truncate"), NUMBERS, st.just(b"")),
     st.just(("checkpoint", 0, b"")),
 )
-
-
-def _copy(source: Path, target: Path) -> ResumableFile:
-    """Return what a process finds after this one was killed here."""
-    for suffix in (".partial", ".partial.log"):
-        Path(f"{target}{suffix}").unlink(missing_ok=True)
-        if Path(f"{source}{suffix}").exists():
-            shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
-    return ResumableFile(target)
 
 
 def _content(file: ResumableFile) -> bytes:
@@ -43,13 +32,11 @@ def _content(file: ResumableFile) -> bytes:
 
 @given(steps=st.lists(STEPS, max_size=12))
 @settings(max_examples=50)
-def test_a_kill_leaves_the_last_checkpoint_of_a_file(
-    steps: list[Step], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_kill_leaves_the_last_checkpoint_of_a_file(steps: Any, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("file")
     file = ResumableFile(folder / "a")
     plain, saved, n_checkpoints = bytearray(), b"", 0
-    for name, number, data in steps:
+    for step, (name, number, data) in enumerate(steps):
         if name == "write":
             file.seek(number)
             assert file.write(data) == len(data)
@@ -64,59 +51,52 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
             file.checkpoint({"n": n_checkpoints})
             saved = bytes(plain)
         assert _content(file) == plain
-        resumed = _copy(folder / "a", folder / "b")
-        assert _content(resumed) == saved
-        assert resumed.state == ({"n": n_checkpoints} if n_checkpoints else None)
-        resumed.close()
+        killed = folder.with_name(f"{folder.name}-killed-{step}")
+        restore(state_of(folder), killed)
+        with ResumableFile(killed / "a") as resumed:
+            assert _content(resumed) == saved
+            assert resumed.state == ({"n": n_checkpoints} if n_checkpoints else None)
     file.close()
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> dict[Path, bytes]:
-    """Return the files of a checkpoint, and their contents."""
-    file = ResumableFile(tmp_path / "a")
-    file.write(b"content" * 20 * PAGE_BYTES)
-    file.checkpoint({"n": 1})
-    file.close()
-    return {
-        path: path.read_bytes() for path in (tmp_path / "a.partial", tmp_path / "a.partial.log")
-    }
+def saved(folder: Path) -> Path:
+    """Make a checkpoint of a file in the current folder, and return the file's final name."""
+    with ResumableFile(Path("a")) as file:
+        file.write(b"content" * 20 * PAGE_BYTES)
+        file.checkpoint({"n": 1})
+    return Path("a")
 
 
-def test_a_long_check_of_a_checkpoint_can_be_stopped(
-    saved: dict[Path, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_check_can_be_stopped(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.outputs.resumable_file._BLOCK_BYTES", PAGE_BYTES)
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
-        ResumableFile(tmp_path / "a", should_stop=lambda: True)
-    again = ResumableFile(tmp_path / "a")
-    assert again.state == {"n": 1}
-    again.close()
+        ResumableFile(saved, should_stop=lambda: True)
+    with ResumableFile(saved) as again:
+        assert again.state == {"n": 1}
 
 
-def test_a_log_without_its_file_starts_over(saved: dict[Path, bytes], tmp_path: Path) -> None:
-    (tmp_path / "a.partial").rename(tmp_path / "a")  # as at the end of a run
-    again = ResumableFile(tmp_path / "a")
-    assert (again.state, _content(again)) == (None, b"")
-    again.close()
+def test_a_log_without_its_file_starts_over(saved: Path) -> None:
+    Path("a.partial").rename(saved)  # as at the end of a run
+    with ResumableFile(saved) as again:
+        assert (again.state, _content(again)) == (None, b"")
 
 
-@pytest.mark.parametrize("kind", ["cut log", "other file", "link"])
-def test_files_of_another_program_are_an_error_and_kept(
-    kind: str, saved: dict[Path, bytes], tmp_path: Path
-) -> None:
-    partial, log = saved
+@pytest.mark.parametrize("kind", ["cut log", "symlink_to", "hardlink_to"])
+def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) -> None:
+    partial, log = Path("a.partial"), Path("a.partial.log")
     if kind == "cut log":
-        log.write_bytes(saved[log][:-3])
+        log.write_bytes(log.read_bytes()[:-3])
     else:
-        log.unlink()
-        (tmp_path / "elsewhere").write_bytes(b"of the user's own")
+        Path("elsewhere").write_bytes(b"of the user's own")
         partial.unlink()
-        getattr(partial, "symlink_to" if kind == "link" else "hardlink_to")(tmp_path / "elsewhere")
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        getattr(partial, kind)("elsewhere")
+    if kind == "hardlink_to":
+        log.unlink()
+    before = state_of(Path())
     with pytest.raises(OutputError, match=r": not an? "):
-        ResumableFile(tmp_path / "a")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+        ResumableFile(saved)
+    assert state_of(Path()) == before
 
 
 KINDS = ("flip", "clear", "move", "cut", "empty")
@@ -144,9 +124,7 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
         for record, values in zip(*corpus[:2], strict=True):
             writer.write(record, values)
         writer.checkpoint({"place": [300, ""]})
-    files = {
-        path: path.read_bytes() for path in (tmp_path / "a.partial.log", tmp_path / "a.partial")
-    }
+    files = {path: path.read_bytes() for path in sorted(tmp_path.glob("a.partial*"))}
     messages = []
     for number, (path, kind) in enumerate(itertools.product(files, [*KINDS] * 5)):
         for each, content in files.items():
@@ -154,10 +132,10 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
         damage(path, kind, random.Random(number))
         try:
             ResumableFile(tmp_path / "a").close()
+            # The log has repaired the page, or the page was zero before.
+            assert all(each.read_bytes() == content for each, content in files.items())
         except OutputError as error:
             messages.append(str(error))
-        else:  # The log has repaired the page, or the page was zero before.
-            assert all(each.read_bytes() == content for each, content in files.items())
     assert len(messages) > 25
     assert all(re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages)
     write(corpus, tmp_path / "a", "packed", overwrite=True)

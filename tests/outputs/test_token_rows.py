@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import TINY, elmo
 from numpy.testing import assert_array_equal
-from table_files import read_rows
+from table_files import read_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
@@ -27,7 +27,6 @@ TOKENS = [
     ("c, 3", 3, 1, "NA", "", "9"),
     ("c, 3", 3, 2, "null", "", "9"),
 ]
-Row = dict[str, Any]
 both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
 
 
@@ -38,7 +37,6 @@ def items(folder: Path) -> None:
 
 
 def embed(source: str, output: str, **options: Any) -> None:
-    """Embed a file by the tiny model."""
     ElmoEmbedder(model=TINY).embed_file(source, output, overwrite=True, **options)
 
 
@@ -64,9 +62,8 @@ def test_lines_without_ids_are_numbered_from_one(name: str) -> None:
     places = [(row["id"], row["line"], row["position"]) for row in read_rows(name)]
     assert places == [*((None, 1, i) for i in range(3)), *((None, 3, i) for i in range(6))]
     embed("raw.txt", name, output_format="top", rows="tokens", split_sentences=True)
-    assert {(row["line"], row["sentence_number"]) for row in read_rows(name)} == {
-        *((1, 1), (3, 2), (3, 3)),
-    }
+    numbers = {(row["line"], row["sentence_number"]) for row in read_rows(name)}
+    assert numbers == {(1, 1), (3, 2), (3, 3)}
 
 
 def test_vectors_of_tokens_are_lists_of_fixed_size() -> None:
@@ -111,25 +108,24 @@ def test_columns_of_parquet_keep_their_types() -> None:
 
 def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 1)
-    rows: list[Row] = [{"text": "a", "n": None}, {"text": "b", "n": 1}, {"text": "c", "n": "x"}]
 
-    def embed_column_n(*rows: Row) -> list[object]:
-        Path("in.jsonl").write_text("".join(map(json.dumps, rows)).replace("}{", "}\n{"))
+    def embed_columns(*columns: dict[str, Any]) -> list[object]:
+        write_table("in.jsonl", [{"text": "a", **each} for each in columns])
         embed("in.jsonl", "out.parquet", pooling="mean", keep_columns=["all"])
         return [row["n"] for row in read_rows("out.parquet")]
 
-    assert embed_column_n(*rows) == [None, "1", "x"]
+    assert embed_columns({"n": None}, {"n": 1}, {"n": "x"}) == [None, "1", "x"]
     with pytest.raises(InputError, match=r"column 'n': expected int64, as in the first rows, fo"):
-        embed_column_n(*rows[1:])
+        embed_columns({"n": 1}, {"n": "x"})
     with pytest.raises(InputError, match="column 'm': record 2 has it, but none of the first rec"):
-        embed_column_n(rows[1], {"text": "b", "n": 2, "m": 1})
+        embed_columns({"n": 1}, {"n": 2, "m": 1})
 
 
 @both
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 def test_ids_may_have_any_characters(rows: str, name: str) -> None:
     ids = ["a/b", ".", "tab\t,\"'", "line\nend\r", "zero\0", "ü☃"]
-    Path("in.jsonl").write_text("\n".join(json.dumps({"id": i, "text": "a"}) for i in ids))
+    write_table("in.jsonl", [{"id": each, "text": "a"} for each in ids])
     embed("in.jsonl", name, output_format="top", rows=rows)
     assert [row["id"] for row in read_rows(name)] == ids
 
@@ -170,8 +166,7 @@ BIG = "1" * 20
     "ids", [[3, 10], [0, -7], ["03", "10"], ["3", "x"], [3, int(BIG[:19])], ["3", BIG]], ids=str
 )
 def test_ids_of_csv_are_integers_if_all_look_so(ids: list[object], name: str) -> None:
-    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in ids))
-    Path("in.json").write_text(json.dumps([{"id": each, "text": "a"} for each in ids]))
     for file, rows in (("in.csv", "sentences"), ("in.json", "sentences"), ("in.json", "tokens")):
+        write_table(file, [{"id": each, "text": "a"} for each in ids])
         embed(file, name, output_format="top", rows=rows)
         assert [row["id"] for row in read_rows(name)] == ids

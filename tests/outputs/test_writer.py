@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,39 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import Corpus, corpora, finish, layouts, line_record, lines, open_writer
-from layouts import write as write_corpus
-from numpy.testing import assert_array_equal
-from numpy.typing import NDArray
+from layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
 
 
-def values(number: float = 0, n_tokens: int = 2) -> NDArray[np.float32]:
-    return np.full((3, n_tokens, 4), number, dtype=np.float32)
-
-
-def write(path: str | Path, *sentences: str, **settings: Any) -> None:
-    """Write sentences, whose values are their numbers."""
-    with open_writer(path, **settings) as writer:
-        for number, sentence in enumerate(sentences):
-            writer.write(line_record(sentence), values(number, n_tokens=2 if sentence else 0))
-        finish(writer)
-
-
-def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> None:
-    """Take the place of the system's write under HDF5; `act` gets the real one first."""
-    real = ResumableFile.write_at
-    monkeypatch.setattr(ResumableFile, "write_at", lambda *arguments: act(real, *arguments))
-
-
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
-    write(tmp_path / "out", "a b", "naïve 東京", "", "a b", 'quoted " \\ one')
+    write(lines("a b", "naïve 東京", "", "a b", 'quoted " \\ one'), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
         assert sorted(file) == ["0", "1", "2", "3", "4", "sentence_to_index"]
-        assert (file["2"].shape, file["2"].dtype) == ((3, 0, 4), np.float32)
-        assert_array_equal(file["3"], values(3))
+        assert (file["2"].shape, file["2"].dtype) == ((2, 0, 3), np.float32)
+        assert np.all(file["3"][()] == 3)
         index = file["sentence_to_index"]
         assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == ((1,), "utf-8")
         assert json.loads(index[0]) == {"a b": "3", "naïve 東京": "1", 'quoted " \\ one': "4"}
@@ -53,20 +31,10 @@ def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", "http://c", ":", "a.b", "x" * 5000])
 def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_path: Path) -> None:
-    write(tmp_path / "out", "other", "", sentence, use_sentence_keys=True)
+    write(lines("other", "", sentence), tmp_path / "out", use_sentence_keys=True)
     with h5py.File(tmp_path / "out", "r") as file:
-        assert_array_equal(file[sentence], values(2))
+        assert np.all(file[sentence][()] == 2)
         assert len(file) == 2  # nor an index
-
-
-def assert_equal_with_stops(
-    corpus: Corpus, layout: str, folder: Path, stops: Any, **options: Any
-) -> None:
-    """Assert that a run writes the same bytes as one that has stopped and resumed."""
-    write_corpus(corpus, folder / "whole", layout, **options)
-    write_corpus(corpus, folder / "parts", layout, stops=stops, **options)
-    assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
-    assert len(list(folder.iterdir())) == 2
 
 
 numbers = st.sets(st.integers(0, 12), max_size=4)
@@ -80,16 +48,32 @@ def test_a_run_that_resumes_writes_the_same_bytes(
     layout: str, compression: Any, corpus: Corpus, at: Any, block: int, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
-    checkpoints, stops = at
-    options = {"compression": compression, "checkpoints": checkpoints}
+    options = {"compression": compression, "checkpoints": at[0]}
     with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block):
-        assert_equal_with_stops(corpus, layout, folder, stops, **options)
+        write(corpus, folder / "whole", layout, **options)
+        write(corpus, folder / "parts", layout, stops=at[1], **options)
+    assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
+    assert len(list(folder.iterdir())) == 2
 
 
 @layouts
 def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) -> None:
-    corpus, stops = lines(*map(str, range(1200))), [99, 150, 1000, 1199]
-    assert_equal_with_stops(corpus, layout, tmp_path, stops, checkpoints=range(100, 1200, 300))
+    corpus, checkpoints = lines(*map(str, range(1200))), range(100, 1200, 300)
+    whole, parts, stops = tmp_path / "whole", tmp_path / "parts", [99, 150, 1000, 1199]
+    write(corpus, whole, layout, checkpoints=checkpoints)
+    write(corpus, parts, layout, checkpoints=checkpoints, stops=stops)
+    assert parts.read_bytes() == whole.read_bytes()
+
+
+@layouts
+def test_a_checkpoint_with_too_few_records_is_an_error(layout: str, tmp_path: Path) -> None:
+    corpus = lines("a", "b")
+    with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
+        writer.write(corpus.records[0], corpus.values[0])
+        writer.n_records = 2  # as after a fault in the program, or in a log without checksum
+        writer.checkpoint({"place": [2, ""]})
+    with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
+        write(corpus, tmp_path / "out", layout)
 
 
 @pytest.mark.parametrize("n_good", [0, 30])
@@ -104,35 +88,32 @@ def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) 
 def test_a_write_that_fails_leaves_no_file(
     fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    writes = iter(range(n_good))
+    write_at, writes = ResumableFile.write_at, iter(range(n_good))
 
-    def fail(real: Callable[..., int], *arguments: Any) -> int:
+    def fail(*arguments: Any) -> int:
         if next(writes, None) is None:
             raise fault
-        return real(*arguments)
+        return write_at(*arguments)
 
-    replace_writes(monkeypatch, fail)
+    monkeypatch.setattr(ResumableFile, "write_at", fail)
     with pytest.raises((OutputError, KeyboardInterrupt)) as caught:
-        write(tmp_path / "out", *map(str, range(100)))
+        write(lines(*map(str, range(100))), tmp_path / "out")
     assert str(caught.value).endswith(message)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writes_that_take_a_part_only_are_continued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_writes(monkeypatch, lambda real, file, at, data: real(file, at, data[:7]))
-    write(tmp_path / "out", "a", "b")
+def test_writes_of_a_part_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ResumableFile.write_at
+    monkeypatch.setattr(ResumableFile, "write_at", lambda file, at, data: real(file, at, data[:7]))
+    write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
-        assert_array_equal(file["1"], values(1))
+        assert np.all(file["1"][()] == 1)
 
 
-def test_a_folder_that_is_not_writable_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
     with pytest.raises(OutputError, match=f"/out: the folder {tmp_path} is not writable$"):
-        write(tmp_path / "out")
+        write(lines(), tmp_path / "out")
 
 
 @layouts
@@ -140,5 +121,5 @@ def test_many_lines_log_one_hint_at_the_packed_layout(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.hdf5.MANY_RECORDS", 3)
-    write(tmp_path / "out", *"abcdef", layout=layout)
+    write(lines(*"abcdef"), tmp_path / "out", layout)
     assert caplog.text.count("use --layout packed") == (layout == "allennlp")

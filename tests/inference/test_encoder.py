@@ -1,0 +1,306 @@
+"""Encoders of tokens and of sentences: their values, bits, copies and cache."""
+
+import pickle
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, Mock, patch
+
+import numpy as np
+import pytest
+import torch
+from cell_formulas import PROCESSORS, WAYS, processor
+from commands import run_python
+from conftest import needs_int8
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from states import carried_layers
+from strategies import RandomModel, make_model, models, random_tensor, sentences, small_architecture
+from torch import Tensor
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.compiled import kernels
+from elmo_cli.errors import InputError
+from elmo_cli.inference import encoder as encoders
+from elmo_cli.inference.precision import compute_types, has_int8
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.model_options import CharacterOptions
+from elmo_cli.model.token_encoder import CharacterEncoder
+from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.settings import InitialState
+
+TYPES = compute_types("float32", torch.device("cpu"))
+TOLERANCE = 1e-5
+Batches = list[list[list[str]]]
+
+
+def token_encoder(activation: str, seed: int = 0) -> CharacterEncoder:
+    torch.manual_seed(seed)
+    filters = ((1, 3), (2, 5), (4, 9))
+    options = CharacterOptions(5, filters, n_highway=2, activation=activation)
+    return CharacterEncoder(options, projection_dim=7).requires_grad_(False)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("name", PROCESSORS)
+@given(
+    words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9), seed=st.integers(0, 9)
+)
+def test_token_vectors_equal_the_readable_encoder_one_by_one(
+    name: str, activation: str, words: list[str], seed: int
+) -> None:
+    readable = token_encoder(activation, seed)
+    ids = readable.token_ids(words)
+    with processor(name), torch.inference_mode():
+        fast = encoders.prepare_token_encoder(deepcopy(readable), TYPES)
+        vectors = fast(ids)
+        alone = torch.cat([fast(row[None]) for row in ids])
+    assert_allclose(vectors, readable(ids), atol=1e-6)
+    assert torch.equal(vectors, alone)
+
+
+@pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler when installed, on Linux")
+def test_a_tanh_keeps_the_digits_of_small_values() -> None:
+    values = torch.logspace(-30, 2, 400).reshape(4, 100) * random_tensor(4, 100).sign()
+    expected = np.tanh(values.double().numpy())
+    fast = encoders.prepare_token_encoder(token_encoder("tanh"), TYPES)
+    assert_allclose(fast.get_submodule("activation")(values.clone()), expected, rtol=5e-7)
+
+
+def vectors_of(tokens: Sequence[str]) -> Tensor:
+    """Return a vector per token that no other token has."""
+    rows = [(len(token), zlib.crc32(token.encode()) % 100_003) for token in tokens]
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+@given(
+    capacity=st.integers(1, 6),
+    requests=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True), min_size=1),
+)
+def test_a_cache_gives_every_token_its_vector(capacity: int, requests: list[list[str]]) -> None:
+    encode = Mock(side_effect=vectors_of)
+    cache = encoders.TokenCache(encode, capacity)
+    cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
+    for tokens in filter(None, requests):
+        encode.reset_mock()
+        assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+        encoded = [token for call in encode.call_args_list for token in call.args[0]]
+        if len(tokens) > capacity:
+            assert sorted(encoded) == sorted(tokens)
+            continue
+        assert sorted(encoded) == sorted(set(tokens) - set(cached))
+        for token in sorted(tokens, key=lambda token: token not in cached):  # hits first
+            cached[token] = None
+            cached.move_to_end(token)
+        while len(cached) > capacity:
+            cached.popitem(last=False)
+
+
+def test_cache_does_not_keep_very_long_tokens() -> None:
+    cache = encoders.TokenCache(vectors_of, capacity=4)
+    tokens = ["a", "b" * (encoders.MAX_CACHED_CHARACTERS + 1)]
+    assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+    assert not cache._rows
+
+
+def test_an_interrupted_cache_returns_the_right_vectors() -> None:
+    cache = encoders.TokenCache(vectors_of, capacity=4)
+    cache.vectors(["a", "b", "c", "d"])
+    vectors, interrupted = cache._vectors, MagicMock()
+
+    def write_one_row(rows: Tensor, values: Tensor) -> None:
+        vectors[rows[:1]] = values[:1]
+        raise KeyboardInterrupt
+
+    interrupted.__len__.return_value = 4
+    interrupted.__setitem__.side_effect = write_one_row
+    with patch.object(cache, "_vectors", interrupted), pytest.raises(KeyboardInterrupt):
+        cache.vectors(["e", "f"])
+    for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
+        assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+
+
+def assert_equals_readable(
+    encoder: encoders.SentenceEncoder, bilm: BiLm, before: Batches, many: Batches
+) -> None:
+    """Assert the layers of the readable biLM, with states carried through both lists."""
+    # Some random models let a rounding grow from token to token.
+    rounded = carried_layers(bilm, before + many)
+    expected = carried_layers(bilm.double(), before + many)
+    for one, other in zip(expected, rounded, strict=True):
+        assume(np.allclose(one, other, atol=TOLERANCE / 3, rtol=0))
+    for batch, layers in zip(many, expected[len(before) :], strict=True):
+        if any(batch):
+            inner = [layers[:, i, 1 : len(tokens) + 1] for i, tokens in enumerate(batch)]
+            activations = encoder.run(batch, range(len(batch)))
+            assert_allclose(activations, torch.cat(inner, dim=1), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@settings(max_examples=8)
+@given(model=models(), sentence=sentences(min_size=1, max_size=3))
+def test_a_warm_start_is_the_state_after_its_text(model: RandomModel, sentence: list[str]) -> None:
+    bilm = load_bilm(model.files)
+    encoder = encoders.FixedStateEncoder(deepcopy(bilm), TYPES, cached_tokens=3, warm=True)
+    warm_text = [[line.split()] for line in encoders.WARM_TEXT.splitlines()]
+    assert_equals_readable(encoder, bilm, warm_text, [[sentence]])
+
+
+@given(
+    model=models(),
+    many=st.lists(st.lists(sentences(), min_size=1, max_size=4), min_size=1, max_size=4),
+)
+def test_carried_states_equal_the_readable_bilm(model: RandomModel, many: Batches) -> None:
+    bilm = load_bilm(model.files)
+    assert_equals_readable(encoders.CarriedStateEncoder(deepcopy(bilm), TYPES), bilm, [], many)
+
+
+RUNS = [
+    *((name, "float32") for name in PROCESSORS),
+    *((name, "bfloat16") for name in PROCESSORS[-1:] if kernels.find_product(torch.bfloat16)),
+    *((name, "int8") for name in PROCESSORS[-1:] if has_int8()),
+]
+"""Kinds of processor, and the precisions that have kernels there."""
+
+
+@pytest.mark.parametrize(("name", "precision"), RUNS)
+@settings(max_examples=10)
+@given(
+    model=models(),
+    text=st.lists(sentences(max_size=9), min_size=1, max_size=8),
+    order=st.randoms(use_true_random=False),
+    sizes=st.tuples(st.integers(1, 12), st.integers(1, 5)),
+    state=st.sampled_from(["zero", "warm"]),
+)
+def test_bits_depend_on_the_sentence_alone(
+    name: str, precision: Any, model: RandomModel, text: Any, order: Any, sizes: Any, state: Any
+) -> None:
+    batch_tokens, n_threads = sizes
+
+    def embedder(**options: Any) -> ElmoEmbedder:
+        return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
+
+    with processor(name):
+        expected = embedder().embed_batch(text)
+        shuffled = order.sample(range(len(text)), len(text))
+        other = embedder(batch_tokens=batch_tokens)
+        torch.set_num_threads(n_threads)
+        try:
+            among_others = other.embed_batch([text[i] for i in shuffled])
+        finally:
+            torch.set_num_threads(1)
+        alone = other.embed_sentence(text[shuffled[0]])
+    for i, activations in zip(shuffled, among_others, strict=True):
+        assert_array_equal(activations, expected[i])
+    assert_array_equal(alone, expected[shuffled[0]])
+
+
+SENTENCES = [["the", "cat", "sat"], ["the", "dog"], ["naïve", "cat", "the", "cat"]]
+PRECISIONS = ["float32", "bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
+
+
+def make_encoder(
+    folder: Path, precision: Any, state: InitialState = "zero", **lstm: Any
+) -> encoders.SentenceEncoder:
+    """Make the encoder of a random model, whose layers have odd sizes."""
+    content = small_architecture(**{"dim": 21, "projection_dim": 7, **lstm})
+    content["char_cnn"]["activation"] = "tanh"
+    types = compute_types(precision, torch.device("cpu"))
+    return encoders.make_encoder(load_bilm(make_model(content, 1, folder)), types, state)
+
+
+def run(encoder: encoders.SentenceEncoder) -> Tensor:
+    with torch.inference_mode():
+        return encoder.run(SENTENCES, range(len(SENTENCES))).clone()
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("initial_state", ["warm", "carry"])
+def test_copies_compute_the_same_bits(
+    initial_state: InitialState, precision: str, name: str, tmp_path: Path
+) -> None:
+    with processor(name):
+        encoder = make_encoder(tmp_path, precision, initial_state)
+        copied = deepcopy(encoder)
+        loaded = pickle.loads(pickle.dumps(encoder))
+        again = deepcopy(pickle.loads(pickle.dumps(copied)))  # A copy of a copy is complete, too.
+        # Without kernels, the bits of a token's vector depend on the tokens that are encoded with
+        # it. The cache of a copy is empty. The original's cache has vectors of the warm text.
+        encoder._cache = deepcopy(encoder._cache)
+        expected = run(encoder)
+        for each in (copied, loaded, again):
+            assert torch.equal(run(each), expected)
+        if initial_state == "carry":  # A copy has states of its own.
+            assert not torch.equal(run(copied), expected)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("source", WAYS)
+@pytest.mark.parametrize("target", WAYS)
+def test_a_pickle_can_go_to_another_kind_of_processor(
+    source: str, target: str, precision: str, tmp_path: Path
+) -> None:
+    with processor(source):
+        encoder = make_encoder(tmp_path, precision)
+        expected, content = run(encoder), pickle.dumps(encoder)
+    with processor(target):
+        layers = run(pickle.loads(content))
+    tolerance = 1e-6 if precision == "float32" else 0.05
+    assert_allclose(layers.float(), expected.float(), atol=tolerance)
+    if precision == "float32" and {source, target} <= {*PROCESSORS}:
+        assert torch.equal(layers, expected)
+
+
+@pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
+@pytest.mark.parametrize("has_tiles", [True, False])
+def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
+    has_tiles: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: has_tiles)
+    encoder = make_encoder(tmp_path, "bfloat16", projection_dim=32)
+    expected, content = run(encoder), pickle.dumps(encoder)
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: not has_tiles)
+    assert_allclose(run(pickle.loads(content)).float(), expected.float(), atol=0.05)
+
+
+@needs_int8
+def test_an_int8_pickle_requires_avx512(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = pickle.dumps(make_encoder(tmp_path, "int8"))
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
+    with pytest.raises(InputError, match=r"^a model in int8 requires a processor with AVX-512"):
+        pickle.loads(content)
+
+
+IN_FORK = """
+import os, warnings
+import pytest, torch
+from elmo_cli import Elmo, ElmoEmbedder, batch_to_ids
+from elmo_cli.inference import precision
+warnings.simplefilter("ignore")
+torch.set_num_threads(2)
+embedders = [ElmoEmbedder(precision=name) for name in ("float32", "bfloat16")]
+elmo, ids = Elmo(), batch_to_ids([["the", "cat", "sat"]] * 40)
+sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
+expected = [embedder.embed_batch(sentences) for embedder in embedders]
+elmo(ids)
+with precision._products_lock:  # as a thread that the child will not have
+    child = os.fork()
+if not child:
+    for embedder, activations in zip(embedders, expected):
+        for vectors, values in zip(embedder.embed_batch(sentences), activations):
+            assert abs(vectors - values).max() < 0.1
+    elmo(ids)
+    again = ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
+    os._exit(torch.get_num_threads() != 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert torch.get_num_threads() == 2
+"""
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
+    process = run_python("-c", IN_FORK)
+    assert process.stdout == "0\n", process.stderr
