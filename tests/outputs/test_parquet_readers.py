@@ -74,6 +74,8 @@ READERS: dict[str, Callable[[str], Columns]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_has_the_same_values(reader: str, form: str, dtype: str) -> None:
+    if (reader, dtype) == ("spark", "float16"):
+        pytest.skip("Spark has no float16")
     output = f"{form.replace(' ', '-')}-{dtype}{'' if 'parts' in form else '.parquet'}"
     if not Path(output).exists():
         command = FORMS[form].replace("OUT", output).split()
