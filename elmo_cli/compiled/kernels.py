@@ -50,11 +50,12 @@ def processor_has(instructions: str) -> bool:
 
 def has_tiles() -> bool:
     """Return whether the functions for AMX were compiled, and this process may use its tiles."""
-    return find_kernel("product_bfloat16_tiles") is not None and _request_tiles()
+    return find_kernel("product_bfloat16_tiles") is not None and request_tiles()
 
 
 @cache
-def _request_tiles() -> bool:
+def request_tiles() -> bool:
+    """Ask the system for AMX tiles, once per process, and return whether it gives them."""
     return processor_has("amx_tile") and bool(torch.cpu._init_amx())
 
 

@@ -155,7 +155,7 @@ NO_VNNI = (
 
 
 def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
+    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     with pytest.raises(InputError, match=NO_VNNI):
         ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
@@ -173,7 +173,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 @needs_int8
 def test_int8_without_bfloat16_has_float32_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
+    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: name == "vnni")
     types = compute_types("int8", torch.device("cpu"))
     assert types[1:4] == (torch.float32, torch.float32, torch.int8)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock, Mock, patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -101,24 +101,31 @@ def test_a_cache_gives_every_token_its_vector(capacity: int, requests: list[list
 
 
 def test_cache_does_not_keep_very_long_tokens() -> None:
-    cache = encoders.TokenCache(vectors_of, capacity=4)
+    encode = Mock(side_effect=vectors_of)
+    cache = encoders.TokenCache(encode, capacity=4)
     tokens = ["a", "b" * (encoders.MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
-    assert not cache._rows
+    n_calls = encode.call_count
+    assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
+    assert encode.call_count == 2 * n_calls
+
+
+class Interruptible(Tensor):
+    """Rows of which only the first is written when Ctrl-C comes."""
+
+    interrupts = False
+
+    def __setitem__(self, rows: Any, values: Any) -> None:
+        n_written = 1 if self.interrupts else len(rows)
+        super().__setitem__(rows[:n_written], values[:n_written])
+        if self.interrupts:
+            raise KeyboardInterrupt
 
 
 def test_an_interrupted_cache_returns_the_right_vectors() -> None:
-    cache = encoders.TokenCache(vectors_of, capacity=4)
+    cache = encoders.TokenCache(lambda tokens: vectors_of(tokens).as_subclass(Interruptible), 4)
     cache.vectors(["a", "b", "c", "d"])
-    vectors, interrupted = cache._vectors, MagicMock()
-
-    def write_one_row(rows: Tensor, values: Tensor) -> None:
-        vectors[rows[:1]] = values[:1]
-        raise KeyboardInterrupt
-
-    interrupted.__len__.return_value = 4
-    interrupted.__setitem__.side_effect = write_one_row
-    with patch.object(cache, "_vectors", interrupted), pytest.raises(KeyboardInterrupt):
+    with patch.object(Interruptible, "interrupts", True), pytest.raises(KeyboardInterrupt):
         cache.vectors(["e", "f"])
     for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
         assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
@@ -260,17 +267,17 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
 def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
     has_tiles: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "_request_tiles", lambda: has_tiles)
+    monkeypatch.setattr(kernels, "request_tiles", lambda: has_tiles)
     encoder = make_encoder(tmp_path, "bfloat16", projection_dim=32)
     expected, content = run(encoder), pickle.dumps(encoder)
-    monkeypatch.setattr(kernels, "_request_tiles", lambda: not has_tiles)
+    monkeypatch.setattr(kernels, "request_tiles", lambda: not has_tiles)
     assert_allclose(run(pickle.loads(content)).float(), expected.float(), atol=0.05)
 
 
 @needs_int8
 def test_an_int8_pickle_requires_avx512(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = pickle.dumps(make_encoder(tmp_path, "int8"))
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
+    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: False)
     with pytest.raises(InputError, match=r"^a model in int8 requires a processor with AVX-512"):
         pickle.loads(content)
 
