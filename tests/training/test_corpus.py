@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,9 +37,7 @@ def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> 
     return tuple(paths)
 
 
-def some_windows(
-    text: TrainingText, start: TextProgress, n: int, max_tokens: int = 3
-) -> list[TextWindow]:
+def some_windows(text: TrainingText, start: Any, n: int, max_tokens: int = 3) -> list[TextWindow]:
     return list(islice(text.windows(start, max_tokens), n))
 
 

@@ -1,4 +1,4 @@
-"""Trained and fine-tuned folders, the record of a run, and the command `elmo train`."""
+"""Trained and fine-tuned folders, the record of a run, and what stops its start (errors.txt)."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,27 @@ from commands import assert_fails, elmo
 from conftest import GOLDEN
 from runs import stop_after
 from strategies import make_model, small_architecture
-from training_runs import assert_same_weights, content, log_entries, train, tune, weights
+from training_runs import (
+    assert_same_weights,
+    content,
+    log_entries,
+    run_folder,
+    train,
+    tune,
+    weights,
+)
+from transcripts import Transcript, each_transcript
 
+from elmo_cli.cli import train_command
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.training_options import TrainingOptions, complete_options
 from elmo_cli.training.training_run import Processes
 
 ROOT = Path(__file__).parents[2]
-WRITTEN = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md"}
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -38,7 +48,6 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_trained_folder_is_a_model(state: str) -> None:
     perplexity = train("model", state=state)
-    assert {path.name for path in Path("model").iterdir()} >= WRITTEN
     embedder = ElmoEmbedder(model="model")
     assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 6)
     assert embedder.state == {"zero": "zero", "carry": "warm"}[state]
@@ -132,11 +141,9 @@ def test_training_in_bfloat16() -> None:
     assert perplexity["average"] < 40
 
 
-COMMAND = ("train", "text.txt", "--output", "model")
-
-
 def test_preset_is_an_architecture() -> None:
-    result = elmo(*COMMAND, "--preset", "mini", "--steps", "1", "--batch-tokens", "20", "-q")
+    command = "train text.txt --output model --preset mini --steps 1 --batch-tokens 20 -q"
+    result = elmo(*command.split())
     assert (result.exit_code, result.stdout) == (0, "")
     embedder = ElmoEmbedder(model="model")
     assert embedder.options.lstm.projection_dim == 512
@@ -145,9 +152,9 @@ def test_preset_is_an_architecture() -> None:
 
 def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     train("model", steps=1)
-    size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
-    result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
-    assert result.exit_code == 0
+    size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
+    command = f"train text.txt --init-from model {size} --output tuned"
+    assert elmo(*command.split()).exit_code == 0
     message = "Warning: --vocabulary-size has no effect: the words to predict are those of model."
     assert caplog.messages.count(message) == 1
 
@@ -186,9 +193,8 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
-    with pytest.raises(
-        OptionsError, match=r"^--batch-size 3: must be a multiple of the number of processes"
-    ):
+    message = "^--batch-size 3: must be a multiple of the number of processes"
+    with pytest.raises(OptionsError, match=message):
         train("new", state="carry", batch_size=3)
 
 
@@ -318,3 +324,46 @@ def test_resume_restores_missing_validation_lines() -> None:
     Path("model/validation.txt").unlink()
     train("model", steps=3, **settings)
     assert Path("model/validation.txt").read_text() == lines
+
+
+def test_train_has_an_option_for_each_training_option() -> None:
+    options = {field.name for field in fields(TrainingOptions)}
+    assert options <= {parameter.name for parameter in train_command.train.params}
+
+
+def test_options_from_a_bilm_tf_options_file() -> None:
+    published = {
+        "bidirectional": True,
+        **{"dropout": 0.3, "n_epochs": 1, "batch_size": 2, "unroll_steps": 3},
+        **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
+        **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
+    }
+    taken = {"dropout": 0.3, "epochs": 1, "batch_size": 2, "unroll": 4, "negative_samples": 7}
+    for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
+        options = complete_options({"optimizer": optimizer, "unroll": 4}, published)
+        expected = taken | {"learning_rate": rate, "max_grad_norm": norm}
+        assert asdict(options) == asdict(options) | expected
+    assert complete_options({}, {"sample_softmax": False}).negative_samples == 0
+
+
+RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --negative-samples 6"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two texts, options, and `model`, a run that can be resumed."""
+    with run_folder(tmp_path_factory) as folder:
+        run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
+        assert elmo(*run.split()).exit_code == 0
+        shutil.copytree("model", "other")
+    return folder
+
+
+@each_transcript(__file__)
+def test_what_stops_a_run_changes_nothing(
+    transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    before = content("model")
+    replace(transcript, command=transcript.command.replace("RUN", RUN)).check()
+    assert content("model") == before
