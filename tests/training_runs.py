@@ -44,7 +44,7 @@ def write_run_files() -> None:
 
 
 @contextmanager
-def run_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
+def run_in(factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Write those files into a new folder, which is the current folder in the context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(factory.mktemp("run"))

@@ -14,15 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_language_model,
-    seeds,
-    small_architecture,
-    word_architectures,
-)
+from strategies import WORDS, architectures, batches, make_language_model, seeds, word_architectures
 
 from elmo_cli import ElmoEmbedder, LanguageModel, predict_words, sample_sentences, substitute_words
 from elmo_cli.errors import InputError, WeightsError
@@ -186,19 +178,19 @@ def probabilities(prediction: Prediction) -> NDArray[np.float64]:
     return np.array([by_word.get(word, 0.0) for word in WORDS])
 
 
-@given(tokens, seeds)
+@given(architectures(), seeds, tokens)
 def test_the_words_after_and_before_equal_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, text: list[str], seed: int
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], seed: int, text: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
-    make_language_model(small_architecture(), seed, folder)
+    make_language_model(content, seed, folder)
     model = LanguageModel(model=folder)
     [after] = predict_words(model, [text], top=100, with_unknown=True)
     [before] = predict_words(model, [text], top=100, backward=True, with_unknown=True)
     assert (after.place, before.place, after.tokens) == ("after", "before", text)
     for backward, prediction in enumerate((after, before)):
         expected = np.exp(log_p(folder, text, backward=bool(backward)))
-        assert_allclose(probabilities(prediction), expected, atol=1e-5)
+        assert_allclose(probabilities(prediction), expected, atol=2e-5)
 
 
 @given(tokens, tokens)

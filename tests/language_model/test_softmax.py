@@ -23,13 +23,7 @@ from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import (
-    FullSoftmax,
-    check_softmax,
-    log_probabilities,
-    read_rows,
-    write_softmax,
-)
+from elmo_cli.language_model.softmax import FullSoftmax, check_softmax, read_rows, write_softmax
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.settings import Precision
 
@@ -62,7 +56,7 @@ class Case:
             for part in parts
         ]
         inputs = self.contexts[rows], self.targets[rows]
-        return log_probabilities(words, *inputs, dtype, with_entropy=True)
+        return full_softmax.log_probabilities(words, *inputs, dtype, with_entropy=True)
 
     def expected(self, dtype: torch.dtype) -> Tensor:
         """Compute them in float64, after the same rounding of the factors."""

@@ -17,11 +17,8 @@ from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, s
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors import InputError
-from elmo_cli.language_model.frequencies import (
-    estimate_frequencies,
-    read_frequencies,
-    sum_frequencies,
-)
+from elmo_cli.language_model import frequencies
+from elmo_cli.language_model.frequencies import estimate_frequencies, read_frequencies
 from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.records import Record
@@ -226,4 +223,7 @@ COUNTS = {"the": -1.0, "dog": -2.0, "isn't": -3.0, "isn": -4.0, "t": -5.0, "Dr."
 @pytest.mark.parametrize("row", rows_of("punctuation.txt"))
 def test_frequency_of_a_word_is_not_that_of_its_punctuation(row: str) -> None:
     word, tokens, expected = row.split(" = ")
-    assert str(sum_frequencies([(word, tokens.split())], COUNTS)) in (expected, f"{expected}.0")
+    assert str(frequencies.sum_frequencies([(word, tokens.split())], COUNTS)) in (
+        expected,
+        f"{expected}.0",
+    )

@@ -12,7 +12,6 @@ import torch
 from commands import elmo
 from conftest import GOLDEN
 from numpy.testing import assert_allclose
-from website import zip_with
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
 from elmo_cli.model.many_langs import Lexicon, LexiconEncoder, Lexicons
@@ -96,15 +95,6 @@ def test_the_ids_of_a_token() -> None:
     assert encoder.token_ids(["ab"]).tolist() == [[2]]
     encoder = LexiconEncoder(options, Lexicons(characters, None))
     assert encoder.token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5, 4]]
-
-
-@pytest.mark.usefixtures("cache")
-def test_a_zip_of_the_repository(tmp_path: Path) -> None:
-    paths = (MANY_LANGS / "both").iterdir()
-    members = {path.name: path.read_bytes() for path in paths if path.suffix != ".hdf5"}
-    files = find_model(zip_with(tmp_path / "144.zip", members | {"README": b"text"}))
-    unpacked = {path.name: path.read_bytes() for path in files.weights.parent.iterdir()}
-    assert unpacked == members
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:

@@ -157,6 +157,9 @@ NO_PROJECTION = (
     f"{MISFIT}{W_PROJ}: expected (27, 10), found no tensor; {B_PROJ}: expected (10,), "
     "found no tensor"
 )
+NOT_FINITE = f": values that are not finite (NaN or infinity) in ['{W_PROJ}', '{BIAS}']"
+NO_FLOATS = f": {W_PROJ}: expected floats, found "
+OTHER_KINDS = ("int64", "uint8", "bool", "complex64", "|S3")
 EXTERNAL = {"shape": (261, 5), "dtype": "f4", "external": [(str(MODEL / "weights.hdf5"), 0, 5220)]}
 
 
@@ -168,20 +171,9 @@ EXTERNAL = {"shape": (261, 5), "dtype": "f4", "external": [(str(MODEL / "weights
             f"{MISFIT}char_embed: expected (261, 5), found (262, 5); "
             "CNN/b_cnn_1: expected (9,), found no tensor",
         ),
-        *(
-            (
-                {W_PROJ: with_one(value, 27, 10), BIAS: with_one(value, 96)},
-                f": values that are not finite (NaN or infinity) in ['{W_PROJ}', '{BIAS}']",
-            )
-            for value in (np.nan, -np.inf)
-        ),
-        *(
-            (
-                {W_PROJ: np.ones((27, 10), kind)},
-                f": {W_PROJ}: expected floats, found {'|S3' if kind == 'S3' else kind}",
-            )
-            for kind in ("int64", "uint8", "bool", "complex64", "S3")
-        ),
+        ({W_PROJ: with_one(np.nan, 27, 10), BIAS: with_one(np.nan, 96)}, NOT_FINITE),
+        ({W_PROJ: with_one(-np.inf, 27, 10), BIAS: with_one(-np.inf, 96)}, NOT_FINITE),
+        *(({W_PROJ: np.ones((27, 10), kind)}, f"{NO_FLOATS}{kind}") for kind in OTHER_KINDS),
         # Nothing that leads to other files is followed.
         ({"char_embed": EXTERNAL}, f"{MISFIT}char_embed: expected (261, 5), found no tensor"),
         ({"CNN_proj": h5py.ExternalLink("other.hdf5", "CNN_proj")}, NO_PROJECTION),

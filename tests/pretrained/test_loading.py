@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, elmo
 from conftest import GOLDEN
 from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
@@ -280,26 +280,6 @@ def test_download_from_a_folder_a_zip_and_files(
         assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
         assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
-
-
-def test_download_from_refuses_other_and_incomplete_models(
-    offline: PublishedModel, cache: Path, tmp_path: Path
-) -> None:
-    members = {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
-    for source, message in (
-        (zip_with(tmp_path / "other.zip", members), "the SHA-256 must be"),
-        (TINY / "options.json", "expected weights.hdf5 too, found none. Give it with another"),
-        (TINY / "weights.hdf5", "expected options.json too, found none. Give it with another"),
-        (TINY / "sentences.json", "unknown kind of file"),
-        (tmp_path / "missing", "no such file or folder"),
-    ):
-        result = elmo("download", "tiny", "--from", source)
-        assert result.exit_code == 1
-        assert message in result.stderr
-        assert not [*cache.rglob("[!.]*.*")]
-    message = "mini: the model is bundled with elmo-cli. Import is unnecessary."
-    assert_fails(elmo("download", "mini", "--from", TINY), message)
-    assert "Did you mean 'original'?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
 def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:

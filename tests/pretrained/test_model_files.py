@@ -136,13 +136,13 @@ def test_the_hash_of_a_model_changes_with_each_of_its_files(tmp_path: Path) -> N
 def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
     members = {"209/options.json": OPTIONS, "209/model.hdf5": WEIGHTS, "209/vocab.txt.gz": b""}
     others = {"209/run.sh": b"rm", "__MACOSX/209/._model.hdf5": b"", "209/meta.json": b"{}"}
-    path = zip_with(tmp_path / "209.zip", members | others)
+    path = zip_with(tmp_path / "209.zip", {**members, **others, "209/char.dic": b""})
     files = find_model(path)
     assert (files.name, files.weights.read_bytes()) == (str(path), WEIGHTS)
     assert files.vocabulary is not None
     assert cache in files.weights.parents
     names = {file.name for file in files.weights.parent.iterdir()}
-    assert names == {"options.json", "model.hdf5", "vocab.txt.gz", "meta.json"}
+    assert names == {"options.json", "model.hdf5", "vocab.txt.gz", "meta.json", "char.dic"}
     changed = files.weights.stat().st_mtime_ns
     assert find_model(path) == files
     assert files.weights.stat().st_mtime_ns == changed
@@ -221,10 +221,11 @@ def test_the_registry_limits_an_archive_in_size_and_content(tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with files of PyTorch and archives, a text, and the options of a model."""
+    """Return a folder with files of PyTorch and archives, a text, and the files of a model."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "s.txt").write_text("a b\n")
-    shutil.copy(TINY / "options.json", folder)
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder)
     for name in ("model.pt", "epoch=3.ckpt", "encoder.pkl", "weights.th"):
         is_zip = name != "weights.th"  # Older versions of PyTorch wrote no zip files.
         torch.save({"a": torch.ones(2)}, folder / name, _use_new_zipfile_serialization=is_zip)
@@ -237,10 +238,11 @@ def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @each_transcript(__file__)
 def test_what_is_no_model_is_one_line(
-    transcript: Transcript, other_files: Path, monkeypatch: pytest.MonkeyPatch
+    transcript: Transcript, other_files: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(other_files)
     transcript.check()
+    assert not cache.exists()
 
 
 def test_other_files_are_no_other_kind() -> None:

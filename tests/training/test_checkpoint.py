@@ -18,7 +18,7 @@ import torch
 from commands import TESTS, elmo, run_python, start_elmo
 from failing_disk import Disk, kills, restore, state_of
 from runs import stop_after
-from training_runs import assert_same_weights, content, log_entries, run_folder, train
+from training_runs import assert_same_weights, content, log_entries, run_in, train
 from website import zip_with
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 @pytest.fixture(scope="module")
 def one_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run after its first step."""
-    with run_folder(tmp_path_factory) as folder:
+    with run_in(tmp_path_factory) as folder:
         train("model", steps=1, validation_file=None)
     return folder / "model"
 

@@ -20,15 +20,7 @@ from commands import assert_fails, elmo
 from conftest import GOLDEN
 from runs import stop_after
 from strategies import make_model, small_architecture
-from training_runs import (
-    assert_same_weights,
-    content,
-    log_entries,
-    run_folder,
-    train,
-    tune,
-    weights,
-)
+from training_runs import assert_same_weights, content, log_entries, run_in, train, tune, weights
 from transcripts import Transcript, each_transcript
 
 from elmo_cli.cli import train_command
@@ -352,7 +344,7 @@ RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --neg
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with two texts, options, and `model`, a run that can be resumed."""
-    with run_folder(tmp_path_factory) as folder:
+    with run_in(tmp_path_factory) as folder:
         run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
         assert elmo(*run.split()).exit_code == 0
         shutil.copytree("model", "other")

@@ -13,7 +13,7 @@ import pytest
 from commands import elmo
 from pyarrow import parquet
 from runs import stop_after
-from training_runs import assert_same_weights, run_folder, train
+from training_runs import assert_same_weights, run_in, train
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ModelError, StoppedError
@@ -43,7 +43,7 @@ def texts(training_folder: None) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
     """Return the folder of a model trained on plain text, and its perplexity."""
-    with run_folder(tmp_path_factory) as folder:
+    with run_in(tmp_path_factory) as folder:
         return str(folder / "text"), train("text", files=("text.txt", "text.txt"))
 
 
@@ -115,7 +115,7 @@ WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitesp
 @pytest.fixture(scope="module")
 def moses_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with raw texts, and `model` as it is trained on them."""
-    with run_folder(tmp_path_factory) as folder:
+    with run_in(tmp_path_factory) as folder:
         Path("text.txt").write_text("".join(RAW.replace("a", a) for a in "abcdefgh"))
         Path("raw.txt").write_text(RAW)
         Path("raw.conllu").write_text("1\tMr.\t_\n2\tsaid,\t_\n")
