@@ -241,12 +241,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFiles:
     return make_model(CONTENT, 1, tmp_path)
 
 
-def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
-    """Write the weights to another HDF5 file, with settings of the file and of its tensors."""
+def written_again(files: ModelFiles, userblock_size: int = 0, **settings: Any) -> Path:
+    """Write the weights to another HDF5 file, with settings of its tensors."""
     path = files.weights.with_name("again.hdf5")
-    with h5py.File(path, "w", **file) as target:
+    with h5py.File(path, "w", userblock_size=userblock_size) as target:
         for name, values in reference.read_arrays(files.weights).items():
-            target.create_dataset(name, data=values, **{"dtype": "float32", **tensor})
+            target.create_dataset(name, data=values, **{"dtype": "float32", **settings})
             target[f"odd/{name}"] = np.zeros(3, np.int8)  # after which no place is even
     return path
 
@@ -264,24 +264,23 @@ def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, memmap: Mock) 
 
 
 @pytest.mark.parametrize(
-    ("file", "tensor"),
+    "settings",
     [
-        ({}, {}),
-        ({"userblock_size": 512}, {}),
-        ({}, {"chunks": True}),
-        ({}, {"compression": "gzip"}),
-        *(({}, {"dtype": dtype}) for dtype in (">f4", "float16", "float64")),
+        {},
+        {"userblock_size": 512},
+        {"chunks": True},
+        {"compression": "gzip"},
+        *({"dtype": dtype} for dtype in (">f4", "float16", "float64")),
     ],
 )
 def test_tensors_stored_otherwise_are_read(
-    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], memmap: Mock
+    files: ModelFiles, settings: dict[str, Any], memmap: Mock
 ) -> None:
-    path = written_again(files, file, **tensor)
-    is_half = tensor.get("dtype") == "float16"
-    assert_agrees_with_reference(files, path=path, atol=0.02 if is_half else 1e-5)
+    atol = 0.02 if settings.get("dtype") == "float16" else 1e-5
+    assert_agrees_with_reference(files, path=written_again(files, **settings), atol=atol)
     n_mapped = memmap.call_count
     assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
-    assert (n_mapped > 0) == (not tensor)
+    assert (n_mapped > 0) == (settings.keys() <= {"userblock_size"})
 
 
 def test_files_are_read_if_the_file_system_cannot_map(

@@ -25,7 +25,6 @@ from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.manage import convert_weights
 
 safetensors = pytest.importorskip("safetensors")
-safetensors_numpy = pytest.importorskip("safetensors.numpy")
 
 WEIGHTS = TINY / "weights.hdf5"
 OPTIONS = TINY / "options.json"

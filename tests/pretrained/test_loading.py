@@ -23,11 +23,9 @@ from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
+VOCABULARY = b"<S>\n</S>\n<UNK>\n"
 
 pytestmark = pytest.mark.usefixtures("cache")
-
-
-VOCABULARY = b"<S>\n</S>\n<UNK>\n"
 
 
 def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:

@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import reference
 import torch
-from click.testing import Result
 from commands import assert_fails, elmo
 from conftest import GOLDEN
 from runs import stop_after
@@ -153,10 +152,9 @@ def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture
 
 def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    command = f"Install it with {install_command('tensorboard')}"
-    message = f"torch.utils.tensorboard, which is not installed. {command}."
+    message = "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with"
     result = elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard")
-    assert_fails(result, f"TensorBoard needs {message}")
+    assert_fails(result, f"{message} {install_command('tensorboard')}.")
     assert not Path("new").exists()
 
 
@@ -168,18 +166,14 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
     shutil.copy(ROOT / "examples" / "alice.txt", "examples")
     Path("more.txt").write_text("a b c\n" * 20)
 
-    def run(name: str) -> Result:
-        result = elmo(*shlex.split(blocks[name].replace("\\\n", ""))[1:])
-        assert result.exit_code == 0, result.stderr
-        return result
-
-    result = run("train")
-    assert json.loads(result.stdout) == pytest.approx(json.loads(blocks["perplexity"]), rel=0.01)
-    assert result.stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
+    commands = [blocks[name].replace("\\\n", "") for name in ("train", "embed", "tune")]
+    results = [elmo(*shlex.split(command)[1:]) for command in commands]
+    assert [result.exit_code for result in results] == [0, 0, 0]
+    measured, shown = json.loads(results[0].stdout), json.loads(blocks["perplexity"])
+    assert measured == pytest.approx(shown, rel=0.01)
+    assert results[0].stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
     files = re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0])
     assert {*files} == {path.name for path in Path("tiny").iterdir()}
-    run("embed")
-    run("tune")
 
 
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,23 +284,22 @@ def test_stopped_training_leaves_a_model_that_says_so() -> None:
 
 
 def test_record_has_the_options_that_had_an_effect() -> None:
-    runs: dict[str, dict[str, Any]] = {
-        "steps": {"steps": 10, "warmup_steps": 200},
-        "resumed": {"steps": 10, "warmup_steps": 200, "should_stop": stop_after(1)},
-        "epochs": {"epochs": 1, "negative_samples": 500, "state": "carry", "optimizer": "adagrad"},
-    }
-    for name, settings in runs.items():
-        with suppress(StoppedError):
-            train(name, **settings)
-        train(name, **{**settings, "should_stop": lambda: False})
-        options = json.loads(Path(name, "training.json").read_text())["options"]
-        if name == "epochs":
-            assert options["negative_samples"] == 0  # All 29 words are in the softmax.
-            assert options["warmup_steps"] == 0
-            assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & options.keys()
-        else:
-            assert options["warmup_steps"] == 1  # A tenth of the run.
-            assert not {"epochs", "batch_size", "unroll"} & options.keys()
+    settings = {"steps": 10, "warmup_steps": 200}
+    train("whole", **settings)
+    with pytest.raises(StoppedError):
+        train("resumed", should_stop=stop_after(1), **settings)
+    train("resumed", **settings)
+    train("epochs", epochs=1, negative_samples=500, state="carry", optimizer="adagrad")
+    whole, resumed, epochs = (
+        json.loads(Path(name, "training.json").read_text())["options"]
+        for name in ("whole", "resumed", "epochs")
+    )
+    assert resumed == whole
+    assert whole["warmup_steps"] == 1  # A tenth of the run.
+    assert not {"epochs", "batch_size", "unroll"} & whole.keys()
+    assert epochs["negative_samples"] == 0  # All 29 words are in the softmax.
+    assert epochs["warmup_steps"] == 0
+    assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & epochs.keys()
 
 
 def test_resume_restores_missing_validation_lines() -> None:

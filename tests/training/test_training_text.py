@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
 import pyarrow
 import pytest
@@ -67,22 +68,16 @@ def test_formats_resume_to_the_weights_of_equal_text(name: str, whole: tuple[str
 
 def test_resume_skips_records_without_their_tokens() -> None:
     Path("raw.jsonl").write_text("".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9)))
-    texts: list[str] = []
-
-    def tokenize(text: str) -> list[str]:
-        texts.append(text)
-        return text.split()
-
+    tokenize = Mock(side_effect=str.split)
     tokenizer = replace(make_tokenizer("moses"), tokenize=tokenize)
     text = TrainingText((Path("raw.jsonl"),), tokenizer=tokenizer)
     entries = list(text.read_file(Path("raw.jsonl"), n_records=6))
-    assert texts == ["a 6", "a 7", "a 8"]
+    assert tokenize.mock_calls == [call("a 6"), call("a 7"), call("a 8")]
     assert [entry.n_records for entry in entries] == [7, 8, 9]
 
 
-@pytest.mark.usefixtures("texts")
 @pytest.mark.parametrize("name", ["text.jsonl", "table.csv"])
-def test_validation_share_keeps_the_tokens_of_records(name: str) -> None:
+def test_validation_share_keeps_the_tokens_of_records(name: str, texts: None) -> None:
     lines = [json.dumps({"tokens": ["a b", f"{n}"]}) for n in range(60)]
     Path("text.jsonl").write_text("\n".join(lines))
     settings = TextSettings(text_column="said") if name == "table.csv" else TextSettings()
@@ -129,16 +124,14 @@ def raw_texts(moses_run: Path, training_folder: None) -> None:
     shutil.copytree(moses_run, ".", dirs_exist_ok=True)
 
 
-@pytest.mark.usefixtures("raw_texts")
-def test_model_folder_names_its_tokenizer() -> None:
+def test_model_folder_names_its_tokenizer(raw_texts: None) -> None:
     training = json.loads(Path("model/options.json").read_text())["training"]
     assert training == {"state": "zero", "tokenizer": "moses:en", "normalization": "moses"}
     assert ElmoEmbedder(model="model").files.tokenizer == "moses:en"
     assert ElmoEmbedder().files.tokenizer is None
 
 
-@pytest.mark.usefixtures("raw_texts")
-def test_model_of_an_older_version_keeps_typographic_marks() -> None:
+def test_model_of_an_older_version_keeps_typographic_marks(raw_texts: None) -> None:
     content = json.loads(Path("model/options.json").read_text())
     del content["training"]["normalization"]
     Path("model/options.json").write_text(json.dumps(content))
@@ -147,7 +140,6 @@ def test_model_of_an_older_version_keeps_typographic_marks() -> None:
     assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == ["isn", "’", "t"]
 
 
-@pytest.mark.usefixtures("raw_texts")
 @pytest.mark.parametrize(
     "command",
     [
@@ -158,7 +150,7 @@ def test_model_of_an_older_version_keeps_typographic_marks() -> None:
         "cosine said 'said , a' 'Mr. a said, b'",
     ],
 )
-def test_commands_use_the_tokenizer_of_the_model(command: str) -> None:
+def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) -> None:
     default, moses, whitespace = (
         elmo(*shlex.split(f"{command} --model model {arguments}"))
         for arguments in ("", "--tokenizer moses", "--tokenizer whitespace")
