@@ -278,8 +278,5 @@ def test_download_from_a_folder_a_zip_and_files(
         assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
         assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
-
-
-def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
     assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"
     assert find_model("many-langs-la").weights.name == "encoder.pkl"

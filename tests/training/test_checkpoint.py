@@ -63,11 +63,9 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
 
 @pytest.mark.long
 def test_run_ended_by_signals_resumes_to_equal_weights() -> None:
-    arguments = [
-        *("train", "text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
-        *("--batch-tokens", "40", "--epochs", "6", "--negative-samples", "6"),
-        *("--checkpoint-seconds", "0", "--keep-checkpoint", "--output"),
-    ]
+    sizes = "--vocabulary-size 40 --batch-tokens 40 --epochs 6 --negative-samples 6"
+    checkpoints = "--checkpoint-seconds 0 --keep-checkpoint --output"
+    arguments = f"train text.txt --options-file options.json {sizes} {checkpoints}".split()
     before = 0
     for ending in (signal.SIGTERM, signal.SIGINT):
         process = start_elmo(*arguments, "parts")

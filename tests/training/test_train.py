@@ -303,11 +303,10 @@ def test_record_has_the_options_that_had_an_effect() -> None:
 
 
 def test_resume_restores_missing_validation_lines() -> None:
-    settings: dict[str, Any] = {"validation_file": None, "validation_share": 0.2}
-    train("model", steps=2, **settings)
+    train("model", steps=2, validation_file=None, validation_share=0.2)
     lines = Path("model/validation.txt").read_text()
     Path("model/validation.txt").unlink()
-    train("model", steps=3, **settings)
+    train("model", steps=3, validation_file=None, validation_share=0.2)
     assert Path("model/validation.txt").read_text() == lines
 
 
