@@ -33,6 +33,7 @@ WHOLE = (MODEL / "weights.hdf5").read_bytes()
 ACTIVATIONS = (MODEL / "allennlp-all.hdf5").read_bytes()
 BIAS = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"
 CONTENT = small_architecture()
+EQUAL_SIZES = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
 DEFAULTS = small_architecture(projection_dim=6)
 del DEFAULTS["char_cnn"]["n_highway"], DEFAULTS["lstm"]["n_layers"]
 SENTENCE = ["the", "cat", "naïve"]
@@ -60,14 +61,14 @@ def message_of(path: Path) -> str:
 @pytest.mark.parametrize(
     ("content", "settings"),
     [
-        (small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1), "projects"),
-        (DEFAULTS, ""),
-        (DEFAULTS, "projects_features"),
+        (EQUAL_SIZES, {"projects": False}),
+        (DEFAULTS, {}),
+        (DEFAULTS, {"projects_features": False}),
     ],
     ids=["no projection", "no highway", "neither highway nor projection"],
 )
-def test_parts_of_a_model_may_be_missing(tmp_path: Path, content: Any, settings: str) -> None:
-    files = make_model(content, 2, tmp_path, **({settings: False} if settings else {}))
+def test_parts_of_a_model_may_be_missing(tmp_path: Path, content: Any, settings: Any) -> None:
+    files = make_model(content, 2, tmp_path, **settings)
     assert_agrees_with_reference(files, content)
     arrays = reference.read_arrays(files.weights)
     assert describe_model(str(tmp_path))["parameters"] == sum(map(np.size, arrays.values()))
