@@ -87,7 +87,7 @@ def test_training_on_a_gpu_gives_the_model_of_the_cpu(
         ("cpu", "cpu", "gloo"),
     ],
 )
-def test_each_process_has_its_gpu_and_waits_for_a_long_evaluation(
+def test_each_process_has_its_gpu_and_a_long_timeout(
     device: str, own: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.distributed, "init_process_group", start := Mock())
