@@ -2,7 +2,7 @@
 
 It works in the current folder, which `training_runs.write_run_files` has prepared. The last line
 of standard output has counts, as JSON. Kills before each call that changes a file are in
-`training/test_failing_training.py`.
+`training/test_checkpoint.py`.
 """
 
 import json

@@ -194,36 +194,36 @@ def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
     return shifted - math.log(np.exp(shifted).sum())
 
 
-def sentence_scores(
-    sentence: Sequence[str], top: Array, weight: Array, bias: Array, words: Sequence[str]
-) -> tuple[list[float], list[float]]:
-    """Return the log probabilities of a sentence in both directions.
+def model_predictions(
+    folder: Path, sentence: Sequence[str], words: Sequence[str], state: State | None = None
+) -> tuple[Array, State]:
+    """Return the log probability of every word at each step, and the states at the end.
 
-    Forward: of each token and of </S>. Backward: of <S> and of each token. The top
-    layer has the shape (T + 2, 2 P), boundaries included.
+    The model is in a folder, and `state` is as in `bilm`. The shape is (2, T + 1, V). Forward:
+    after <S> and after each token. Backward: before each token and before </S>.
     """
-    bounded = ["<S>", *sentence, "</S>"]
-    ids = [words.index(token if token in words else "<UNK>") for token in bounded]
-    size = top.shape[1] // 2
-    forward, backward = [], []
-    for i in range(len(bounded) - 1):
-        forward.append(log_probabilities(top[i, :size], weight, bias)[ids[i + 1]])
-        backward.append(log_probabilities(top[i + 1, size:], weight, bias)[ids[i]])
-    return forward, backward
+    options = json.loads((folder / "options.json").read_text())
+    softmax = read_arrays(folder / "softmax.hdf5")
+    weight, bias = softmax["softmax/W"], softmax["softmax/b"]
+    layers, ended = bilm(sentence, options, read_arrays(folder / "weights.hdf5"), words, state)
+    forward, backward = np.split(layers[-1], 2, axis=1)
+    contexts = [forward[:-1], backward[1:]]
+    log_p = [[log_probabilities(row, weight, bias) for row in rows] for rows in contexts]
+    return np.array(log_p), ended
 
 
 def model_scores(
     folder: Path, sentence: Sequence[str], words: Sequence[str], state: State | None = None
-) -> tuple[tuple[list[float], list[float]], State]:
-    """Return the scores of a sentence by the model in a folder, and the states at its end.
+) -> tuple[Array, State]:
+    """Return the log probabilities of a sentence, (2, T + 1), and the states at its end.
 
-    The scores are the log probabilities of `sentence_scores`; `state` is as in `bilm`.
+    Forward: of each token and of </S>. Backward: of <S> and of each token.
     """
-    options = json.loads((folder / "options.json").read_text())
-    softmax = read_arrays(folder / "softmax.hdf5")
-    layers, ended = bilm(sentence, options, read_arrays(folder / "weights.hdf5"), words, state)
-    weight, bias = softmax["softmax/W"], softmax["softmax/b"]
-    return sentence_scores(sentence, layers[-1], weight, bias, words), ended
+    log_p, ended = model_predictions(folder, sentence, words, state)
+    bounded = ["<S>", *sentence, "</S>"]
+    ids = [words.index(token if token in words else "<UNK>") for token in bounded]
+    steps = range(len(sentence) + 1)
+    return np.array([log_p[0, steps, ids[1:]], log_p[1, steps, ids[:-1]]]), ended
 
 
 # ELMo

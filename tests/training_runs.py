@@ -2,11 +2,14 @@
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from strategies import small_architecture
 
 from elmo_cli.model.weights import open_tensors
@@ -38,6 +41,15 @@ def write_run_files() -> None:
     Path("text.txt").write_text("\n".join(lines))
     Path("validation.txt").write_text("a b c d\ne f ?\n")
     Path("options.json").write_text(json.dumps(small_architecture()))
+
+
+@contextmanager
+def run_in(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Write those files into a new folder, which is the current folder in the context."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(factory.mktemp("run"))
+        write_run_files()
+        yield Path.cwd()
 
 
 def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> Any:

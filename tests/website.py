@@ -1,13 +1,14 @@
 """A web server on this machine that answers as badly as a test wants, and files for it."""
 
 import hashlib
+import io
 import json
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
@@ -121,17 +122,28 @@ def not_on_hub(code: str) -> Answer:
 OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
 
 
+_FILE = io.BytesIO()
+with h5py.File(_FILE, "w") as file:
+    file.create_dataset("char_embed", data=np.ones((261, 4), np.float32))
+WEIGHTS = _FILE.getvalue()
+"""The content of a file of weights."""
+
+
 def weights_file(path: Path) -> Path:
-    with h5py.File(path, "w") as file:
-        file.create_dataset("char_embed", data=np.ones((261, 4), np.float32))
+    path.write_bytes(WEIGHTS)
     return path
 
 
-def zip_with(path: Path, members: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> Path:
-    with zipfile.ZipFile(path, "w", packing) as file:
+_Target = TypeVar("_Target", Path, io.BytesIO)
+
+
+def zip_with(
+    target: _Target, members: Mapping[Any, bytes], packing: int = zipfile.ZIP_DEFLATED
+) -> _Target:
+    with zipfile.ZipFile(target, "w", packing) as file:
         for name, content in members.items():
             file.writestr(name, content)
-    return path
+    return target
 
 
 def folder_with(folder: Path, *names: str) -> Path:

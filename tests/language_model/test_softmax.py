@@ -2,7 +2,9 @@
 
 import math
 import pickle
+import re
 from pathlib import Path
+from typing import get_args
 
 import h5py
 import numpy as np
@@ -21,13 +23,7 @@ from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import (
-    FullSoftmax,
-    check_softmax,
-    log_probabilities,
-    read_rows,
-    write_softmax,
-)
+from elmo_cli.language_model.softmax import FullSoftmax, check_softmax, read_rows, write_softmax
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.settings import Precision
 
@@ -36,6 +32,7 @@ N_WORDS, DIM = 23, 4
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.normal(size=(7, 3)).astype(np.float32)
 BIAS = RANDOM.normal(size=7).astype(np.float32)
+W, B = "softmax/W", "softmax/b"
 
 
 class Case:
@@ -59,7 +56,7 @@ class Case:
             for part in parts
         ]
         inputs = self.contexts[rows], self.targets[rows]
-        return log_probabilities(words, *inputs, dtype, with_entropy=True)
+        return full_softmax.log_probabilities(words, *inputs, dtype, with_entropy=True)
 
     def expected(self, dtype: torch.dtype) -> Tensor:
         """Compute them in float64, after the same rounding of the factors."""
@@ -142,6 +139,8 @@ def test_what_is_written_is_read_back_however_many_rows_at_once(
 ) -> None:
     write_softmax(tmp_path / name, WEIGHT, BIAS, dtype)
     check_softmax(tmp_path / name, 7, 3)
+    if name == "softmax.hdf5":  # The layout equals the published file.
+        assert reference.read_arrays(tmp_path / name).keys() == {W, B}
     firsts, weights, biases = zip(*read_rows(tmp_path / name, n_rows), strict=True)
     assert list(firsts) == list(range(0, 7, n_rows))
     assert weights[0].dtype == biases[0].dtype == torch.float32
@@ -149,65 +148,45 @@ def test_what_is_written_is_read_back_however_many_rows_at_once(
     np.testing.assert_array_equal(np.concatenate(biases), BIAS.astype(dtype))
 
 
-def test_the_layout_equals_the_published_file(tmp_path: Path) -> None:
-    write_softmax(tmp_path / "softmax.hdf5", WEIGHT, BIAS)
-    np.testing.assert_equal(
-        reference.read_arrays(tmp_path / "softmax.hdf5"), {"softmax/W": WEIGHT, "softmax/b": BIAS}
-    )
-
-
 MISFIT = " does not fit a vocabulary of 7 words and a projection_dim of 3: softmax"
-
-
-def read(path: Path) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
-    check_softmax(path, 7, 3)
-    return list(read_rows(path, 3))
+NOT_FINITE = ": values that are not finite (NaN or infinity) in the rows 3 to 5"
+SPOILED = np.arange(7) == 4
 
 
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"char_embed": WEIGHT}, ": expected a softmax, found the weights of a biLM"),
-        ({"softmax/W": WEIGHT}, f"{MISFIT}/b: expected (7,), found no tensor"),
+        ({W: WEIGHT}, f"{MISFIT}/b: expected (7,), found no tensor"),
         (
-            {"softmax/W": np.ones((8, 4)), "softmax/b": np.ones(8)},
-            f"{MISFIT}/W: expected (7, 3), found (8, 4); softmax/b: expected (7,), found (8,)",
+            {W: np.ones((8, 4)), B: np.ones(8)},
+            f"{MISFIT}/W: expected (7, 3), found (8, 4); {B}: expected (7,), found (8,)",
         ),
-        (
-            {"softmax/W": WEIGHT.astype(int), "softmax/b": BIAS},
-            ": softmax/W: expected floats, found int64",
-        ),
-        *(
-            (
-                {"softmax/W": WEIGHT, "softmax/b": np.where(np.arange(7) == 4, value, BIAS)},
-                ": values that are not finite (NaN or infinity) in the rows 3 to 5",
-            )
-            for value in (np.nan, np.inf)
-        ),
+        ({W: WEIGHT.astype(int), B: BIAS}, ": softmax/W: expected floats, found int64"),
+        ({W: WEIGHT, B: np.where(SPOILED, np.nan, BIAS)}, NOT_FINITE),
+        ({W: WEIGHT, B: np.where(SPOILED, np.inf, BIAS)}, NOT_FINITE),
     ],
 )
 def test_a_file_with_a_fault_is_reported(
-    tmp_path: Path, arrays: dict[str, np.ndarray], message: str
+    tmp_path: Path, arrays: dict[str, np.ndarray], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(full_softmax, "ROWS", 3)
     path = tmp_path / "softmax.hdf5"
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
             file[name] = values
-    with pytest.raises(WeightsError) as caught:
-        read(path)
-    assert str(caught.value) == f"{path}{message}"
+    with pytest.raises(WeightsError, match=f"^{re.escape(f'{path}{message}')}$"):
+        FullSoftmax(path, 7, 3, CPU)
 
 
-CPU = torch.device("cpu")
 KINDS = [(name, torch.float32) for name in PROCESSORS]
 KINDS += [("AVX512", torch.bfloat16)] * has_tiles()
-needs_kernels = pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler")
+each_kernel = pytest.mark.parametrize(("name", "dtype"), KINDS)
 needs_tiles = pytest.mark.skipif(not has_tiles(), reason="needs AMX and a C compiler")
 BITS = math.log2(math.e)
 
 
-@needs_kernels
-@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@each_kernel
 @given(
     n=st.integers(0, 40) | st.integers(500, 1100),
     n_words=st.integers(1, 150) | st.integers(2040, 2060) | st.integers(4000, 6000),
@@ -228,8 +207,7 @@ def test_log_probabilities_in_c_equal_float64(
     assert_allclose(scores, case.expected(dtype), atol=1e-5 * max(1, scale))
 
 
-@needs_kernels
-@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@each_kernel
 @pytest.mark.parametrize("n", [1, 7, 50, 600])
 def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) -> None:
     case, n_threads = Case(n, 5000, 48, 1), torch.get_num_threads()
@@ -244,8 +222,7 @@ def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) ->
     assert all(torch.equal(result, results[0]) for result in results)
 
 
-@needs_kernels
-@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@each_kernel
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_an_infinite_context_spoils_only_its_prediction(
     name: str, dtype: torch.dtype, value: float
@@ -260,8 +237,7 @@ def test_an_infinite_context_spoils_only_its_prediction(
     assert torch.equal(scores[:, others], expected[:, others])
 
 
-@needs_kernels
-@pytest.mark.parametrize(("name", "dtype"), KINDS)
+@each_kernel
 def test_very_unequal_logits_keep_their_sum(name: str, dtype: torch.dtype) -> None:
     """Check logits that rise by 2,000 from word to word, so that each changes the reference."""
     case = Case(3, 200, 8, 1)
@@ -302,13 +278,10 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
 
 
 def test_bfloat16_without_amx_is_float32(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_request_tiles", lambda: False)
-    inputs = CASE.contexts, CASE.targets
-    precisions: list[Precision] = ["bfloat16", "int8"]
-    expected = FullSoftmax(path, 5000, 32, CPU).of_targets(*inputs)
-    for precision in precisions:
-        scores = FullSoftmax(path, 5000, 32, CPU, precision).of_targets(*inputs)
-        assert torch.equal(scores, expected)
+    monkeypatch.setattr(kernels, "request_tiles", lambda: False)
+    softmaxes = [FullSoftmax(path, 5000, 32, CPU, kind) for kind in get_args(Precision)]
+    expected, *others = (each.of_targets(CASE.contexts, CASE.targets) for each in softmaxes)
+    assert all(torch.equal(scores, expected) for scores in others)
 
 
 @needs_tiles
@@ -320,7 +293,7 @@ def test_a_softmax_in_bfloat16_is_unpickled_without_amx(
     path.unlink()
     again = pickle.loads(content)
     assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)
-    monkeypatch.setattr(kernels, "_request_tiles", lambda: False)
+    monkeypatch.setattr(kernels, "request_tiles", lambda: False)
     other = pickle.loads(content)
     assert_allclose(other.of_targets(CASE.contexts, CASE.targets), scores, atol=0.05)
     words = torch.stack(list(other.of_words(CASE.contexts)))
@@ -332,9 +305,8 @@ def test_surprisal_in_bfloat16_is_near_float32() -> None:
     text = Path(__file__).parents[2] / "examples" / "alice.txt"
     lines = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]
     bits = []
-    precisions: list[Precision] = ["float32", "bfloat16"]
-    for precision in precisions:
-        measured = measure_surprisal(LanguageModel(precision=precision), lines, with_entropy=True)
+    for model in (LanguageModel(), LanguageModel(precision="bfloat16")):
+        measured = measure_surprisal(model, lines, with_entropy=True)
         bits.append(np.concatenate([[row.surprisal, row.entropy] for row in measured], axis=1))
     errors = np.abs(bits[1] - bits[0])
     assert errors.mean() < 0.03

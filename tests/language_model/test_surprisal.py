@@ -1,6 +1,7 @@
-"""Surprisals of tokens, words and regions, compared with the slow reference."""
+"""Surprisals of tokens, words and regions against the slow reference, and log frequencies."""
 
-import json
+import ast
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,31 +12,25 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, small_architecture
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors import InputError
+from elmo_cli.language_model import frequencies
+from elmo_cli.language_model.frequencies import estimate_frequencies, read_frequencies
 from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import normalize
 
 
-def expected_bits(folder: Path, sentence: Sequence[str]) -> NDArray[np.float64]:
+def expected_bits(folder: Path, sentence: Sequence[str]) -> Any:
     """Return the reference's surprisals and entropies of T tokens per direction, (2, 2, T)."""
-    options = json.loads((folder / "options.json").read_text())
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
-    arrays = reference.read_arrays(folder / "weights.hdf5")
-    layers, _ = reference.bilm(sentence, options, arrays, WORDS)
-    forward, backward = np.split(layers[-1], 2, axis=1)
-    bits = np.empty((2, 2, len(sentence)))
-    for i, token in enumerate(sentence):
-        word = WORDS.index(token if token in WORDS else "<UNK>")
-        for direction, context in enumerate((forward[i], backward[i + 2])):
-            log_p = reference.log_probabilities(context, softmax["softmax/W"], softmax["softmax/b"])
-            bits[direction, :, i] = -log_p[word], -(np.exp(log_p) * log_p).sum()
-    bits /= np.log(2)
-    return bits
+    values, _ = reference.model_predictions(folder, sentence, WORDS)
+    log_p = np.stack([values[0, :-1], values[1, 1:]])  # (2, T, V)
+    words = [WORDS.index(token if token in WORDS else "<UNK>") for token in sentence]
+    entropies = -(np.exp(log_p) * log_p).sum(axis=2)
+    return np.stack([-log_p[:, range(len(words)), words], entropies], axis=1) / np.log(2)
 
 
 @given(seeds, batches(), st.booleans())
@@ -54,24 +49,11 @@ def test_surprisals_and_entropies_equal_the_reference(
         assert_allclose([values.surprisal, values.entropy], expected, atol=5e-5)
 
 
-def measure_rows(
-    model_folder: Path, records: Sequence[Record], **settings: Any
-) -> tuple[list[str], list[list[Any]]]:
+def measure_rows(folder: Path, record: Record, **settings: Any) -> tuple[list[str], Any]:
     """Measure the columns and rows of a table, whose rows begin with the names of the record."""
-    model = LanguageModel(model=model_folder)
     table = SurprisalTable(**settings)
-    rows = [
-        [*scored.names, *table.row(unit)]
-        for scored in table.measure(model, records)
-        for unit in scored.result
-    ]
-    return table.columns, rows
-
-
-def record_of(words: Sequence[Sequence[str]], mark: str) -> Record:
-    """Return a record of units, which are lists of tokens, with a mark between units."""
-    text = mark.join("".join(tokens) for tokens in words)
-    return Record(text, [token for tokens in words for token in tokens], "s1")
+    [scored] = table.measure(LanguageModel(model=folder), [record])
+    return table.columns, [[*scored.names, *table.row(unit)] for unit in scored.result]
 
 
 visible_tokens = odd_tokens.filter(
@@ -91,13 +73,14 @@ def test_sums_of_words_are_those_of_the_reference(
     make_language_model(small_architecture(), seed, model_folder)
     unit, mark = kind
     settings = {"unit": unit, "direction": "both", "with_entropy": True}
-    columns, rows = measure_rows(model_folder, [record_of(words, mark)], **settings)
+    sentence = [token for tokens in words for token in tokens]
+    record = Record(mark.join(map("".join, words)), sentence, "s1")
+    columns, rows = measure_rows(model_folder, record, **settings)
     assert columns == [
         *(f"{unit}_number", unit, "tokens"),
         *("surprisal_forward", "surprisal_backward", "surprisal_average"),
         *("entropy_forward", "entropy_backward", "log_frequency_by_rank", "length", "known"),
     ]
-    sentence = [token for tokens in words for token in tokens]
     expected, entropies = expected_bits(model_folder, sentence).swapaxes(0, 1)
     ends = np.cumsum([len(tokens) for tokens in words])
     for row, tokens, end in zip(rows, words, ends, strict=True):
@@ -113,33 +96,21 @@ def test_sums_of_words_are_those_of_the_reference(
 
 def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) -> None:
     with pytest.raises(InputError, match=r"^record s7: word 1, 'the': the word "):
-        measure_rows(model_folder, [Record("the cat", ["thecat"], "s7")], unit="word")
-
-
-def units_of(kind: UnitKind, text: str) -> list[tuple[str, list[str]]]:
-    tokens = tokenize(text.replace("|", " ") if kind == "region" else text)
-    return [(unit.text, tokens[unit.tokens]) for unit in find_units(kind, text, tokens)]
+        measure_rows(model_folder, Record("the cat", ["thecat"], "s7"), unit="word")
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
         ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
-        (
-            "word",
-            "He isn’t here — “never”…",
-            'He: He; isn’t: isn \'t; here: here; —: -; “never”…: " never " ...',
-        ),
-        (
-            "region",
-            "The horse | raced past|fell.",
-            "The horse: The horse; raced past: raced past; fell.: fell .",
-        ),
+        ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: -; “never”…: " never " ...'),
+        ("region", "The horse | raced|fell.", "The horse: The horse; raced: raced; fell.: fell ."),
     ],
 )
 def test_units_have_their_texts_and_tokens(kind: UnitKind, text: str, expected: str) -> None:
-    units = [f"{unit}: {' '.join(tokens)}" for unit, tokens in units_of(kind, text)]
-    assert "; ".join(units) == expected
+    tokens = tokenize(text.replace("|", " "))
+    units = find_units(kind, text, tokens)
+    assert "; ".join(f"{u.text}: {' '.join(tokens[u.tokens])}" for u in units) == expected
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
@@ -182,3 +153,76 @@ def test_tokens_that_are_not_those_of_words(text: str, tokens: list[str], messag
     with pytest.raises(InputError) as error:
         find_units("word", text, tokens)
     assert str(error.value).startswith(message)
+
+
+def test_estimated_frequencies_sum_to_one() -> None:
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat", "sat"])
+    frequencies = estimate_frequencies(vocabulary)
+    assert list(frequencies) == ["the", "cat", "sat"]
+    special = math.log(4 / 1) / math.log(7)  # the share of the ranks 0 to 2
+    assert sum(2**value for value in frequencies.values()) == pytest.approx(1 - special)
+    assert frequencies["the"] == pytest.approx(math.log2(math.log(5 / 4) / math.log(7)))
+    assert frequencies["the"] > frequencies["cat"] > frequencies["sat"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'word\tcount\nthe\t6\n"\t1\nthe\t1\nrare\t0\n',
+        'the 7\n" 1\nrare 0\n',
+        'Word,Count,Per million\nthe,7,9\n"""",1,9\nrare,0,0\n',
+    ],
+)
+def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    path.write_text(content)
+    assert read_frequencies(path) == {"the": math.log2(7 / 8), '"': -3.0}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("the\t7\ncat\tmany\n", "line 2: expected a word and its count, found 'cat\\\\tmany'"),
+        ("word\tcount\nthe\t-1\n", "line 2: expected a word and its count, found 'the\\\\t-1'"),
+        ("word\tcount\n", "no words with counts"),
+    ],
+)
+def test_a_file_without_counts_is_an_error(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_frequencies(path)
+
+
+def rows_of(name: str) -> list[str]:
+    """Return the rows of a file below its heading."""
+    return Path(__file__).with_name(name).read_text("utf-8").splitlines()[1:]
+
+
+@pytest.mark.parametrize("form", rows_of("word_lists.txt"), ids=lambda row: row.partition(":")[0])
+def test_columns_of_published_lists_are_found(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    path.write_text(ast.literal_eval(form.partition(": ")[2]), encoding="utf-8")
+    expected = {"the": math.log2(4 / 8), "dog": math.log2(3 / 8), "ill": math.log2(1 / 8)}
+    assert read_frequencies(path) == pytest.approx(expected, abs=1e-5)
+
+
+def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> None:
+    words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(500)]
+    path = tmp_path / "counts.txt"
+    path.write_text("".join(f"{word}\t{1.234 / (n + 1):.3f}\n" for n, word in enumerate(words)))
+    frequencies = read_frequencies(path)
+    assert list(frequencies) == words
+    assert frequencies["aa"] - frequencies["ab"] == 1
+
+
+COUNTS = {"the": -1.0, "dog": -2.0, "isn't": -3.0, "isn": -4.0, "t": -5.0, "Dr.": -6.0, ",": -7.0}
+
+
+@pytest.mark.parametrize("row", rows_of("punctuation.txt"))
+def test_frequency_of_a_word_is_not_that_of_its_punctuation(row: str) -> None:
+    word, tokens, expected = row.split(" = ")
+    assert str(frequencies.sum_frequencies([(word, tokens.split())], COUNTS)) in (
+        expected,
+        f"{expected}.0",
+    )

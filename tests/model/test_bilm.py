@@ -1,35 +1,35 @@
-"""The readable biLM, its encoder of tokens, and the scalar mix."""
+"""The readable biLM with its encoder of tokens and scalar mix, and the packed LSTM in C and not."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import reference
 import torch
+from cell_formulas import WAYS, processor
 from conftest import Golden
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
-from strategies import WORDS, RandomModel, batches, models, sentences, small_architecture
+from strategies import WORDS, batches, models, random_tensor, sentences, small_architecture
+from torch import Tensor
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.model import token_encoder
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, ScalarMix, map_state
-from elmo_cli.model.lstm import LstmState
-from elmo_cli.model.model_options import parse_options
+from elmo_cli.model.lstm import Lstm, LstmState, pack
+from elmo_cli.model.model_options import LstmOptions, parse_options
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.find import load_bilm
-
-Sentences = Sequence[Sequence[str]]
 
 TOLERANCE = 1e-5
 
 
-def run(
-    bilm: BiLm, sentences: Sentences, state: BiLmState | None = None
-) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
+def run(bilm: BiLm, sentences: list[list[str]], state: Any = None) -> tuple[list[Any], BiLmState]:
     """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
     lengths = [len(sentence) + 2 for sentence in sentences]
@@ -37,20 +37,10 @@ def run(
     return [output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)], output.state
 
 
-def reference_state(state: BiLmState, row: int) -> reference.State:
+def state_of(state: BiLmState, row: int) -> list[Any]:
     """Return the state of one sentence in the form of the reference."""
-
-    def cell_state(direction: LstmState) -> reference.CellState:
-        return reference.CellState(*(values[row].double().numpy() for values in direction))
-
-    return [(cell_state(layer.forward), cell_state(layer.backward)) for layer in state]
-
-
-def assert_states_equal(state: reference.State, expected: reference.State) -> None:
-    for layer, expected_layer in zip(state, expected, strict=True):
-        for cell, expected_cell in zip(layer, expected_layer, strict=True):
-            assert_allclose(cell.hidden, expected_cell.hidden, atol=1e-9)
-            assert_allclose(cell.cell, expected_cell.cell, atol=1e-9)
+    cells = [[[values[row].numpy() for values in cell] for cell in layer] for layer in state]
+    return [tuple(reference.CellState(*cell) for cell in layer) for layer in cells]
 
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
@@ -82,9 +72,7 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
 
 
 @given(model=models(), sentences=batches())
-def test_any_model_agrees_with_the_reference(
-    model: RandomModel, sentences: list[list[str]]
-) -> None:
+def test_any_model_agrees_with_the_reference(model: Any, sentences: list[list[str]]) -> None:
     files, content = model
     # Some of these models let every rounding grow, so in float64.
     bilm = load_bilm(files).double()
@@ -92,10 +80,12 @@ def test_any_model_agrees_with_the_reference(
     layers, ended = run(bilm, sentences, start)
     arrays = reference.read_arrays(files.weights)
     for i, (sentence, activations) in enumerate(zip(sentences, layers, strict=True)):
-        before = reference_state(start, i)
+        before = state_of(start, i)
         expected, state = reference.bilm(sentence, content, arrays, WORDS, state=before)
         assert_allclose(activations, expected, atol=1e-9)
-        assert_states_equal(reference_state(ended, i), state)
+        for layer, expected_layer in zip(state_of(ended, i), state, strict=True):
+            for cell, expected_cell in zip(layer, expected_layer, strict=True):
+                assert_allclose(np.concatenate(cell), np.concatenate(expected_cell), atol=1e-9)
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:
@@ -124,14 +114,9 @@ def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.
     assert torch.equal(Dropout(share)(values), output)
 
 
-def test_layer_norm_of_padding_alone_is_finite() -> None:
-    mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
-    assert mixed.isfinite().all()
-
-
-def test_layer_norm_works_in_half_precision() -> None:
-    layer = 200 * torch.randn(4, 50, 16)
-    mix = ScalarMix(1, do_layer_norm=True)
+def test_layer_norm_takes_padding_alone_and_half_precision() -> None:
+    mix, layer = ScalarMix(1, do_layer_norm=True), 200 * torch.randn(4, 50, 16)
+    assert mix([torch.zeros(2, 3, 4)], torch.zeros(2, 3)).isfinite().all()
     assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
 
 
@@ -165,7 +150,7 @@ def test_token_vectors_are_allennlps(golden: Golden) -> None:
 
 
 @given(model=models(), tokens=sentences(min_size=1))
-def test_any_encoder_agrees_with_the_reference(model: RandomModel, tokens: list[str]) -> None:
+def test_any_encoder_agrees_with_the_reference(model: Any, tokens: list[str]) -> None:
     files, content = model
     encoder = load_bilm(files).token_encoder
     arrays = reference.read_arrays(files.weights)
@@ -206,3 +191,115 @@ def test_a_new_highway_lets_its_input_pass() -> None:
     highway.transform.bias.fill_(1.0)
     gate = 1 / (1 + np.exp(2.0))  # closed by the bias of -2 with which training starts
     assert_allclose(highway(inputs), np.full((1, 8), gate), rtol=1e-6)
+
+
+@given(lengths=st.lists(st.integers(0, 7), max_size=8))
+def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
+    order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
+    steps = [[(s, step) for s in order if step < lengths[s]] for step in range(max([0, *lengths]))]
+    rows = [row for step in steps for row in step]
+    packing = pack(lengths)
+    assert packing.order.tolist() == order
+    assert list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True)) == rows
+    assert packing.sizes == [len(step) for step in steps]
+    turned = [rows[i] for i in packing.reversal]
+    assert turned == [(sentence, lengths[sentence] - 1 - step) for sentence, step in rows]
+
+
+SMALL = LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4)
+
+
+def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
+    size = options.projection_dim if projects else options.dim
+    lstm = Lstm(replace(options, projection_dim=size), projects=projects)
+    for number, weight in enumerate(lstm.parameters()):
+        values = random_tensor(*weight.shape, seed=number)
+        weight.data = 1.5 * values / weight.shape[-1] ** 0.5  # gates open, clips are reached
+    return lstm
+
+
+def test_the_given_state_is_not_changed() -> None:
+    states = LstmState(torch.randn(2, 3), torch.randn(2, 5))
+    before = LstmState(*(values.clone() for values in states))
+    random_lstm().requires_grad_(False)(torch.randn(3, 3), [2, 1], states)
+    assert torch.equal(states.hidden, before.hidden)
+    assert torch.equal(states.cell, before.cell)
+
+
+def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool) -> list[Tensor]:
+    """Return the hidden states, the final states, and the gradients of a random sum of all."""
+    width, dim = lstm.options.projection_dim, lstm.options.dim
+    n = sizes[0] + n_more
+    shapes = (sum(sizes), width), (n, width), (n, dim)
+    arguments = [random_tensor(*shape, seed=9 + i) for i, shape in enumerate(shapes)]
+    inputs, *state = [values.requires_grad_() for values in arguments]
+    run = lstm.by_steps if by_steps else lstm
+    outputs, ended = run(inputs, sizes, LstmState(*state))
+    tensors = [outputs, *ended]
+    weighted = [v * random_tensor(*v.shape, seed=20 + i) for i, v in enumerate(tensors)]
+    total = torch.cat([values.flatten() for values in weighted]).sum()
+    return [*tensors, *torch.autograd.grad(total, [*arguments, *lstm.parameters()])]
+
+
+clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
+
+
+@pytest.mark.parametrize("capability", WAYS)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    n_more=st.integers(0, 2),
+    options=st.builds(LstmOptions, st.integers(1, 40), st.integers(1, 6), st.just(1), clips, clips),
+    projects=st.booleans(),
+)
+def test_outputs_and_gradients_equal_the_readable_lstm(
+    capability: str, sizes: list[int], n_more: int, options: LstmOptions, projects: bool
+) -> None:
+    sizes = sorted(sizes, reverse=True)
+    lstm = random_lstm(options, projects=projects)
+    expected = results(lstm, sizes, n_more, by_steps=True)
+    with processor(capability):
+        values = results(lstm, sizes, n_more, by_steps=False)
+    for number, (value, other) in enumerate(zip(values, expected, strict=True)):
+        bound = 1e-6 if number < 3 else 1e-5 * (1 + float(other.abs().max()))
+        assert_allclose(value.detach(), other.detach(), atol=bound, rtol=0)
+
+
+def test_gradients_of_gradients_are_refused() -> None:
+    inputs = random_tensor(3, 3).requires_grad_()
+    outputs, _ = random_lstm()(inputs, [2, 1])
+    with pytest.raises(ElmoError, match=r"^the LSTM: .* Remove create_graph=True\.$"):
+        torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+
+
+def test_a_second_backward_pass_is_possible() -> None:
+    lstm, inputs = random_lstm(), random_tensor(3, 3)
+    total = lstm(inputs, [2, 1])[0].sum()
+    first, second = (
+        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0] for _ in range(2)
+    )
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("projects", [True, False])
+@pytest.mark.parametrize("capability", WAYS)
+def test_autocast_is_as_precise_as_in_the_readable_lstm(capability: str, projects: bool) -> None:
+    lstm = random_lstm(LstmOptions(40, 12, 1, 3.0, 3.0), projects=projects)
+    sizes = [4, 4, 3, 1]
+    whole = results(lstm, sizes, by_steps=True)
+    with processor(capability), torch.autocast("cpu", torch.bfloat16):
+        readable, fast = (results(lstm, sizes, by_steps=way) for way in (True, False))
+    assert fast[0].dtype == torch.bfloat16
+    assert fast[2].dtype == torch.float32  # cells add up step after step
+    for value, other, exact in zip(fast, readable, whole, strict=True):
+        error, its_error = ((v - exact).norm() / exact.norm() for v in (value, other))
+        assert 0 < error < 2 * its_error + 0.002
+
+
+def test_gradients_have_the_memory_layout_of_their_weights() -> None:
+    lstm = random_lstm()
+    expected = results(lstm, [2, 1], by_steps=False)
+    for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]
+        weight.data = weight.data.t().contiguous().t()  # as they come from files
+    values = results(lstm, [2, 1], by_steps=False)
+    torch.testing.assert_close(values, expected)
+    assert [values[6].stride(), values[8].stride()] == [(1, 20), (1, 3)]

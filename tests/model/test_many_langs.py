@@ -12,10 +12,8 @@ import torch
 from commands import elmo
 from conftest import GOLDEN
 from numpy.testing import assert_allclose
-from website import zip_with
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
-from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.many_langs import Lexicon, LexiconEncoder, Lexicons
 from elmo_cli.model.model_options import (
     CharacterOptions,
@@ -25,20 +23,13 @@ from elmo_cli.model.model_options import (
     read_options,
 )
 from elmo_cli.pretrained.find import find_model, load_bilm
-from elmo_cli.settings import InitialState
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads((MANY_LANGS / "sentences.json").read_text("utf-8"))
-KINDS = ("both", "characters", "words")
 TOLERANCE = 1e-5
 
-
-def load(kind: str) -> BiLm:
-    return load_bilm(find_model(MANY_LANGS / kind))
-
-
-def embedder(kind: str, state: InitialState = "zero") -> ElmoEmbedder:
-    return ElmoEmbedder(model=MANY_LANGS / kind, state=state)
+folders = [MANY_LANGS / kind for kind in ("both", "characters", "words")]
+each_model = pytest.mark.parametrize("model", folders, ids=lambda folder: folder.name)
 
 
 @pytest.fixture
@@ -48,36 +39,37 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_readable_and_fast_models_equal_the_package(kind: str) -> None:
-    bilm = load(kind)
+@each_model
+def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
+    bilm = load_bilm(find_model(model))
     layers, *_ = bilm(bilm.sentence_ids(SENTENCES))
     names = ("encoder.pkl", "token_embedder.pkl")
-    files = [torch.load(MANY_LANGS / kind / name, weights_only=True) for name in names]
-    info = json.loads(elmo("info", MANY_LANGS / kind, "--json").stdout)
+    files = [torch.load(model / name, weights_only=True) for name in names]
+    info = json.loads(elmo("info", model, "--json").stdout)
     assert info["parameters"] == sum(t.numel() for file in files for t in file.values())
-    activations = embedder(kind).embed_batch(SENTENCES)
-    with h5py.File(MANY_LANGS / kind / "expected.hdf5") as file:
+    activations = ElmoEmbedder(model=model, state="zero").embed_batch(SENTENCES)
+    with h5py.File(model / "expected.hdf5") as file:
         for i, values in enumerate(activations):
             expected = file[f"stateless/{i}"][()]
             assert_allclose(values, expected, atol=TOLERANCE)
             assert_allclose(layers[:, i, 1 : 1 + len(SENTENCES[i])], expected, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_carried_state_equals_the_package(kind: str) -> None:
-    carrying = embedder(kind, "carry")
-    with h5py.File(MANY_LANGS / kind / "expected.hdf5") as expected:
+@each_model
+def test_carried_state_equals_the_package(model: Path) -> None:
+    carrying = ElmoEmbedder(model=model, state="carry")
+    with h5py.File(model / "expected.hdf5") as expected:
         for n, batch in enumerate(json.loads(expected.attrs["batches"])):
             for k, values in enumerate(carrying.embed_batch([SENTENCES[i] for i in batch])):
                 assert_allclose(values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_module_takes_ids_of_many_langs(kind: str) -> None:
-    module = Elmo(model=MANY_LANGS / kind, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
+@each_model
+def test_the_module_takes_ids_of_many_langs(model: Path) -> None:
+    module = Elmo(model=model, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
     inputs = module.bilm.sentence_ids([["the", "cat"], ["dog"]])
-    expected = embedder(kind).embed_sentence(["the", "cat"]).mean(axis=0)
+    embedder = ElmoEmbedder(model=model, state="zero")
+    expected = embedder.embed_sentence(["the", "cat"]).mean(axis=0)
     for cached in (None, torch.tensor([[1, 0], [0, 0]])):
         output = module(inputs, cached)
         assert_allclose(output["elmo_representations"][0][0].detach(), expected, atol=TOLERANCE)
@@ -103,15 +95,6 @@ def test_the_ids_of_a_token() -> None:
     assert encoder.token_ids(["ab"]).tolist() == [[2]]
     encoder = LexiconEncoder(options, Lexicons(characters, None))
     assert encoder.token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5, 4]]
-
-
-@pytest.mark.usefixtures("cache")
-def test_a_zip_of_the_repository(tmp_path: Path) -> None:
-    paths = (MANY_LANGS / "both").iterdir()
-    members = {path.name: path.read_bytes() for path in paths if path.suffix != ".hdf5"}
-    files = find_model(zip_with(tmp_path / "144.zip", members | {"README": b"text"}))
-    unpacked = {path.name: path.read_bytes() for path in files.weights.parent.iterdir()}
-    assert unpacked == members
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:

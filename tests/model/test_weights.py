@@ -4,8 +4,6 @@ import dataclasses
 import io
 import re
 import resource
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,6 +16,7 @@ import torch
 from conftest import GOLDEN
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from strategies import RandomModel, make_model, models, small_architecture
 
 from elmo_cli import ElmoEmbedder, open_activations
@@ -28,53 +27,54 @@ from elmo_cli.model.weights import TensorFile, read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
 
-CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
 MODEL = GOLDEN / "tanh-clip"
-
-
+OPTIONS = read_options(MODEL / "options.json")
+WHOLE = (MODEL / "weights.hdf5").read_bytes()
+ACTIVATIONS = (MODEL / "allennlp-all.hdf5").read_bytes()
+BIAS = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"
 CONTENT = small_architecture()
+EQUAL_SIZES = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
+DEFAULTS = small_architecture(projection_dim=6)
+del DEFAULTS["char_cnn"]["n_highway"], DEFAULTS["lstm"]["n_layers"]
+SENTENCE = ["the", "cat", "naïve"]
 
 
 def assert_agrees_with_reference(
-    files: ModelFiles,
-    content: dict[str, Any] = CONTENT,
-    *,
-    weights_file: Path | None = None,
-    atol: float = 1e-5,
+    files: ModelFiles, content: Any = CONTENT, *, path: Path | None = None, atol: float = 1e-5
 ) -> None:
-    bilm = load_bilm(dataclasses.replace(files, weights=weights_file or files.weights))
+    bilm = load_bilm(dataclasses.replace(files, weights=path or files.weights))
     assert {values.dtype for values in bilm.state_dict().values()} == {torch.float32}
-    sentence = ["the", "cat", "naïve"]
-    layers = bilm(bilm.token_encoder.token_ids(sentence)[None]).layers[:, 0]
-    expected, _ = reference.bilm(sentence, content, reference.read_arrays(files.weights))
+    layers = bilm(bilm.token_encoder.token_ids(SENTENCE)[None]).layers[:, 0]
+    expected, _ = reference.bilm(SENTENCE, content, reference.read_arrays(files.weights))
     assert_allclose(layers, expected, atol=atol, rtol=1e-5)
 
 
 def message_of(path: Path) -> str:
     """Return the error for a weights file, without its path."""
     with pytest.raises(WeightsError) as caught:
-        read_weights(path, read_options(MODEL / "options.json"))
+        read_weights(path, OPTIONS)
     message = str(caught.value)
     assert message.startswith(f"{path}")
     return message[len(str(path)) :]
 
 
-@pytest.mark.parametrize("kind", ["no projection", "no highway", "neither highway nor projection"])
-def test_parts_of_a_model_may_be_missing(tmp_path: Path, kind: str) -> None:
-    if kind == "no projection":  # The LSTM's sizes are equal.
-        content = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
-        files = make_model(content, 2, tmp_path, projects=False)
-    else:
-        content = small_architecture(projection_dim=6)
-        del content["char_cnn"]["n_highway"], content["lstm"]["n_layers"]
-        files = make_model(content, 2, tmp_path, projects_features=kind == "no highway")
+@pytest.mark.parametrize(
+    ("content", "settings"),
+    [
+        (EQUAL_SIZES, {"projects": False}),
+        (DEFAULTS, {}),
+        (DEFAULTS, {"projects_features": False}),
+    ],
+    ids=["no projection", "no highway", "neither highway nor projection"],
+)
+def test_parts_of_a_model_may_be_missing(tmp_path: Path, content: Any, settings: Any) -> None:
+    files = make_model(content, 2, tmp_path, **settings)
     assert_agrees_with_reference(files, content)
-    n_expected = sum(map(np.size, reference.read_arrays(files.weights).values()))
-    assert describe_model(str(tmp_path))["parameters"] == n_expected
-    fast = ElmoEmbedder(files.options, files.weights).embed_sentence(["the", "cat"])
-    readable = load_bilm(files)
-    expected = readable(readable.sentence_ids([["the", "cat"]])).layers[:, 0, 1:-1]
-    assert_allclose(fast, expected, atol=1e-5)
+    arrays = reference.read_arrays(files.weights)
+    assert describe_model(str(tmp_path))["parameters"] == sum(map(np.size, arrays.values()))
+    fast = ElmoEmbedder(files.options, files.weights).embed_sentence(SENTENCE)
+    layers, _ = reference.bilm(SENTENCE, content, arrays)
+    assert_allclose(fast, layers[:, 1:-1], atol=1e-5)
 
 
 @settings(max_examples=10)
@@ -120,26 +120,20 @@ def test_absurd_numbers_of_groups_are_refused(
 
 def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
-    message = (
-        r"a word-level model \(without char_cnn\) requires its vocabulary. Add vocab.txt next to"
-    )
-    with pytest.raises(ModelError, match=rf"^{files.options}: {message} {files.weights}\.$"):
+    message = r"a word-level model \(without char_cnn\) requires its vocabulary. Add vocab.txt next"
+    with pytest.raises(ModelError, match=rf"^{files.options}: {message} to {files.weights}\.$"):
         load_bilm(ModelFiles(files.name, files.options, files.weights))
 
 
 def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
-    good = (MODEL / "weights.hdf5").read_bytes()
-    options = read_options(MODEL / "options.json")
-    random = np.random.default_rng(0)
-    path = tmp_path / "weights.hdf5"
-    messages = ""
+    random, messages, path = np.random.default_rng(0), "", tmp_path / "weights.hdf5"
     for _ in range(60):
-        content = bytearray(good)
+        content = bytearray(WHOLE)
         for position in random.integers(100, 3000, size=5):
             content[position] = random.integers(256)
         path.write_bytes(content)
         try:
-            read_weights(path, options)  # bytes between the structures may well not matter
+            read_weights(path, OPTIONS)  # bytes between the structures may well not matter
         except WeightsError as error:
             messages += str(error)
     assert "not a valid weights file: " in messages
@@ -149,80 +143,57 @@ def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> Non
     fails = Mock(side_effect=TypeError("a bug"))
     monkeypatch.setattr("elmo_cli.model.weights.torch.from_numpy", fails)
     with pytest.raises(TypeError, match="a bug"):
-        read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
+        read_weights(MODEL / "weights.hdf5", OPTIONS)
 
 
-def replace(name: str, values: Any) -> Callable[[h5py.File], None]:
-    """Return a function that replaces a dataset, a group or a link of a file."""
-
-    def edit(file: h5py.File) -> None:
-        del file[name]
-        file[name] = values
-
-    return edit
+def with_one(value: float, *shape: int) -> NDArray[np.float32]:
+    values = np.zeros(shape, np.float32)
+    values.flat[7] = value
+    return values
 
 
-def lose_and_reshape(file: h5py.File) -> None:
-    del file["CNN/b_cnn_1"]
-    replace("char_embed", np.zeros((262, 5), np.float32))(file)
-
-
-def refer_elsewhere(file: h5py.File) -> None:
-    del file["char_embed"]
-    external = [(str(MODEL / "weights.hdf5"), 0, 261 * 5 * 4)]
-    file.create_dataset("char_embed", (261, 5), "f4", external=external)
-
-
-def infinite(value: float) -> Callable[[h5py.File], None]:
-    def edit(file: h5py.File) -> None:
-        file["CNN_proj/W_proj"][3, 2] = value
-        file[CELL.format(0, 0, "B")][7] = value
-
-    return edit
-
-
-NO_TENSOR = " does not fit the options: {}: expected {}, found no tensor"
-NO_PROJECTION = NO_TENSOR.format("CNN_proj/W_proj", "(27, 10)")
-NO_BIAS = "CNN_proj/b_proj: expected (10,), found no tensor"
-NOT_FINITE = ": values that are not finite (NaN or infinity) in ['CNN_proj/W_proj', '{}']"
+W_PROJ, B_PROJ = "CNN_proj/W_proj", "CNN_proj/b_proj"
+MISFIT = " does not fit the options: "
+NO_PROJECTION = (
+    f"{MISFIT}{W_PROJ}: expected (27, 10), found no tensor; {B_PROJ}: expected (10,), "
+    "found no tensor"
+)
+NOT_FINITE = f": values that are not finite (NaN or infinity) in ['{W_PROJ}', '{BIAS}']"
+NO_FLOATS = f": {W_PROJ}: expected floats, found "
+OTHER_KINDS = ("int64", "uint8", "bool", "complex64", "|S3")
+EXTERNAL = {"shape": (261, 5), "dtype": "f4", "external": [(str(MODEL / "weights.hdf5"), 0, 5220)]}
 
 
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    ("values", "message"),
     [
         (
-            lose_and_reshape,
-            " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
+            {"CNN/b_cnn_1": None, "char_embed": np.zeros((262, 5), np.float32)},
+            f"{MISFIT}char_embed: expected (261, 5), found (262, 5); "
             "CNN/b_cnn_1: expected (9,), found no tensor",
         ),
-        *((infinite(x), NOT_FINITE.format(CELL.format(0, 0, "B"))) for x in (np.nan, -np.inf)),
-        *(
-            (
-                replace("CNN_proj/W_proj", np.ones((27, 10), kind)),
-                f": CNN_proj/W_proj: expected floats, found {'|S3' if kind == 'S3' else kind}",
-            )
-            for kind in ("int64", "uint8", "bool", "complex64", "S3")
-        ),
-        # What leads to other files is not followed.
-        (refer_elsewhere, NO_TENSOR.format("char_embed", "(261, 5)")),
-        *(
-            (replace("CNN_proj", link), f"{NO_PROJECTION}; {NO_BIAS}")
-            for link in (h5py.ExternalLink("other.hdf5", "CNN_proj"), h5py.SoftLink("/CNN_high_0"))
-        ),
+        ({W_PROJ: with_one(np.nan, 27, 10), BIAS: with_one(np.nan, 96)}, NOT_FINITE),
+        ({W_PROJ: with_one(-np.inf, 27, 10), BIAS: with_one(-np.inf, 96)}, NOT_FINITE),
+        *(({W_PROJ: np.ones((27, 10), kind)}, f"{NO_FLOATS}{kind}") for kind in OTHER_KINDS),
+        # Nothing that leads to other files is followed.
+        ({"char_embed": EXTERNAL}, f"{MISFIT}char_embed: expected (261, 5), found no tensor"),
+        ({"CNN_proj": h5py.ExternalLink("other.hdf5", "CNN_proj")}, NO_PROJECTION),
+        ({"CNN_proj": h5py.SoftLink("/CNN_high_0")}, NO_PROJECTION),
     ],
 )
 def test_a_fault_in_a_file_is_reported(
-    tmp_path: Path, edit: Callable[[h5py.File], None], message: str
+    tmp_path: Path, values: dict[str, Any], message: str
 ) -> None:
     for name in ("weights.hdf5", "other.hdf5"):
-        shutil.copy(MODEL / "weights.hdf5", tmp_path / name)
+        (tmp_path / name).write_bytes(WHOLE)
     with h5py.File(tmp_path / "weights.hdf5", "r+") as file:
-        edit(file)
+        for name, value in values.items():
+            del file[name]
+            if isinstance(value, dict):
+                file.create_dataset(name, **value)
+            elif value is not None:
+                file[name] = value
     assert message_of(tmp_path / "weights.hdf5") == message
-
-
-WHOLE = (MODEL / "weights.hdf5").read_bytes()
-ACTIVATIONS = (MODEL / "allennlp-all.hdf5").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -251,11 +222,9 @@ def test_other_files_are_reported(
 
 def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
-    arrays = reference.read_arrays(MODEL / "weights.hdf5")
-    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.int64)
-    safetensors.save_file(arrays, tmp_path / "weights.safetensors")
-    message = ": CNN_proj/b_proj: expected floats, found I64"
-    assert message_of(tmp_path / "weights.safetensors") == message
+    path, arrays = tmp_path / "weights.safetensors", reference.read_arrays(MODEL / "weights.hdf5")
+    safetensors.save_file(arrays | {B_PROJ: arrays[B_PROJ].astype(np.int64)}, path)
+    assert message_of(path) == f": {B_PROJ}: expected floats, found I64"
 
 
 @pytest.fixture
@@ -273,12 +242,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFiles:
     return make_model(CONTENT, 1, tmp_path)
 
 
-def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
-    """Write the weights to another HDF5 file, with settings of the file and of its tensors."""
+def written_again(files: ModelFiles, userblock_size: int = 0, **settings: Any) -> Path:
+    """Write the weights to another HDF5 file, with settings of its tensors."""
     path = files.weights.with_name("again.hdf5")
-    with h5py.File(path, "w", **file) as target:
+    with h5py.File(path, "w", userblock_size=userblock_size) as target:
         for name, values in reference.read_arrays(files.weights).items():
-            target.create_dataset(name, data=values, **{"dtype": "float32", **tensor})
+            target.create_dataset(name, data=values, **{"dtype": "float32", **settings})
             target[f"odd/{name}"] = np.zeros(3, np.int8)  # after which no place is even
     return path
 
@@ -291,30 +260,28 @@ def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, memmap: Mock) 
     path = files.weights.with_suffix(".safetensors")
     write_weights(path, load_bilm(files))
     memmap.reset_mock()
-    assert_agrees_with_reference(files, weights_file=path)
+    assert_agrees_with_reference(files, path=path)
     assert memmap.call_count == n_tensors
 
 
 @pytest.mark.parametrize(
-    ("file", "tensor"),
+    "settings",
     [
-        ({}, {}),
-        ({"userblock_size": 512}, {}),
-        ({}, {"chunks": True}),
-        ({}, {"compression": "gzip"}),
-        *(({}, {"dtype": dtype}) for dtype in (">f4", "float16", "float64")),
+        {},
+        {"userblock_size": 512},
+        {"chunks": True},
+        {"compression": "gzip"},
+        *({"dtype": dtype} for dtype in (">f4", "float16", "float64")),
     ],
 )
 def test_tensors_stored_otherwise_are_read(
-    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], memmap: Mock
+    files: ModelFiles, settings: dict[str, Any], memmap: Mock
 ) -> None:
-    path = written_again(files, file, **tensor)
-    assert_agrees_with_reference(
-        files, weights_file=path, atol=0.02 if "float16" in tensor.values() else 1e-5
-    )
+    atol = 0.02 if settings.get("dtype") == "float16" else 1e-5
+    assert_agrees_with_reference(files, path=written_again(files, **settings), atol=atol)
     n_mapped = memmap.call_count
     assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
-    assert (n_mapped > 0) == (not tensor)
+    assert (n_mapped > 0) == (settings.keys() <= {"userblock_size"})
 
 
 def test_files_are_read_if_the_file_system_cannot_map(

@@ -1,6 +1,7 @@
 """Names, files, URLs and mirrors of models, and models that were downloaded by other means."""
 
 import hashlib
+import io
 import json
 import shutil
 import zipfile
@@ -8,47 +9,59 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import assert_fails, elmo
+from commands import TINY, elmo
 from conftest import GOLDEN
-from website import OPTIONS, Site, breaks_off, folder_with, status, weights_file, zip_with
+from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder
-from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.files import FILE_NAMES, sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
 from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
+MANY_LANGS = GOLDEN / "many-langs" / "both"
+VOCABULARY = b"<S>\n</S>\n<UNK>\n"
+
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.fixture
-def weights(tmp_path: Path) -> bytes:
-    return weights_file(tmp_path / "made.hdf5").read_bytes()
-
-
-@pytest.fixture
-def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
-    model = PublishedModel(
-        name="tiny",
-        language_code="en",
-        weights_sha256=hashlib.sha256(weights).hexdigest(),
-        urls={
-            "options": [site.url + "/gone/options.json", site.put("/options.json", OPTIONS)],
-            "weights": [site.url + "/gone/weights.hdf5", site.put("/weights.hdf5", weights)],
-            "softmax": [site.put("/softmax.hdf5", weights)],
-            "vocabulary": [site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n")],
-        },
-    )
-    publish(model, monkeypatch)
+def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
     return model
 
 
-def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
+@pytest.fixture
+def published(site: Site, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
+    files = {"options": OPTIONS, "weights": WEIGHTS, "softmax": WEIGHTS, "vocabulary": VOCABULARY}
+    urls = {
+        role: [f"{site.url}/gone/{role}", site.put(f"/{FILE_NAMES[role]}", content)]
+        for role, content in files.items()
+    }
+    checksum = hashlib.sha256(WEIGHTS).hexdigest()
+    model = PublishedModel("tiny", language_code="en", weights_sha256=checksum, urls=urls)
+    return publish(model, monkeypatch)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    """Publish a model named `tiny` at addresses that all fail."""
+    urls = {role: [f"https://127.0.0.1:1/{role}"] for role in ("options", "weights")}
+    checksum = sha256(TINY / "weights.hdf5")
+    return publish(PublishedModel("tiny", weights_sha256=checksum, urls=urls), monkeypatch)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
+    folder = folder_with(tmp_path / "mirror" / "tiny")
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder)
+    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
+    return folder
 
 
 def test_the_default_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,14 +108,14 @@ def test_a_published_model_is_downloaded_once(published: PublishedModel, site: S
 
 
 def test_an_interrupted_download_leaves_no_file(
-    published: PublishedModel, site: Site, cache: Path, weights: bytes
+    published: PublishedModel, site: Site, cache: Path
 ) -> None:
     site.answers["/weights.hdf5"] = [breaks_off(100)]
     message = r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
     with pytest.raises(ModelError, match=message):
         find_model("tiny")
     assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
-    assert find_model("tiny").weights.read_bytes() == weights
+    assert find_model("tiny").weights.read_bytes() == WEIGHTS
 
 
 def test_a_file_of_another_checksum_is_refused(
@@ -114,16 +127,13 @@ def test_a_file_of_another_checksum_is_refused(
 
 
 def test_a_model_is_found_in_a_published_zip(
-    site: Site, tmp_path: Path, cache: Path, weights: bytes, monkeypatch: pytest.MonkeyPatch
+    site: Site, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    members = {"options.json": OPTIONS, "model.hdf5": weights}
-    path = zip_with(tmp_path / "1.zip", members, zipfile.ZIP_STORED)
-    urls = (
-        site.put("/web.zip", b"<html>"),
-        site.put("/cut.zip", path.read_bytes()[:-30]),
-        site.put("/damaged.zip", path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS)))),
-        site.put("/1.zip", path.read_bytes()),
-    )
+    members = {"options.json": OPTIONS, "model.hdf5": WEIGHTS}
+    whole = zip_with(io.BytesIO(), members, zipfile.ZIP_STORED).getvalue()
+    damaged = whole.replace(OPTIONS, bytes(len(OPTIONS)))
+    archives = enumerate([b"<html>", whole[:-30], damaged, whole])
+    urls = [site.put(f"/{number}.zip", content) for number, content in archives]
     publish(PublishedModel("zipped", "Latin", urls={"archive": urls}), monkeypatch)
     files = find_model("zipped")
     assert len(site.requests) == 4
@@ -153,16 +163,15 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     assert choose_model(None, "o", "w").vocabulary is None
 
 
-def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> None:
-    options_url = site.put("/a/o.json", OPTIONS)
-    weights_url = site.put("/b/..%2Fw%20.hdf5?x=/y", weights)
-    vocabulary_url = site.put("/v", b"<S>\n</S>\n<UNK>\n")
-    files = choose_model(None, options_url, weights_url, vocabulary_url)
-    assert (files.name, files.options.name) == (weights_url, "o.json")
-    assert files.weights.read_bytes() == weights
+def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
+    weights = site.put("/b/..%2Fw%20.hdf5?x=/y", WEIGHTS)
+    urls = [None, site.put("/a/o.json", OPTIONS), weights, site.put("/v", VOCABULARY)]
+    files = choose_model(*urls)
+    assert (files.name, files.options.name) == (weights, "o.json")
+    assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert choose_model(None, options_url, weights_url, vocabulary_url) == files
+    assert choose_model(*urls) == files
     assert site.requests == []
 
 
@@ -186,32 +195,6 @@ def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         assert cache_folder() == Path(folder)
 
 
-TINY = GOLDEN / "relu"
-GONE = "https://127.0.0.1:1/gone"
-
-
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """Publish a model named `tiny` at addresses that all fail."""
-    model = PublishedModel(
-        name="tiny",
-        weights_sha256=sha256(TINY / "weights.hdf5"),
-        urls={"options": [f"{GONE}/options.json"], "weights": [f"{GONE}/weights.hdf5"]},
-    )
-    publish(model, monkeypatch)
-    return model
-
-
-@pytest.fixture
-def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
-    folder = folder_with(tmp_path / "mirror" / "tiny")
-    for name in ("options.json", "weights.hdf5"):
-        shutil.copy(TINY / name, folder)
-    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
-    return folder
-
-
 def test_mirror_is_tried_before_published_addresses(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,8 +210,8 @@ def test_mirror_is_tried_before_published_addresses(
 def test_mirror_on_the_web_gives_the_softmax_on_demand(
     mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights_file(mirror / "softmax.hdf5")
-    (mirror / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    (mirror / "softmax.hdf5").write_bytes(WEIGHTS)
+    (mirror / "vocab.txt").write_bytes(VOCABULARY)
     for path in mirror.iterdir():
         site.put(f"/models/tiny/{path.name}", path.read_bytes())
     monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
@@ -237,13 +220,14 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
 
 
 @pytest.mark.parametrize(
-    "problem", ["", "weights.hdf5: wrong content: the SHA-256 must be"], ids=["cut", "other"]
+    ("content", "problem"),
+    [(b"changed", ""), (WEIGHTS, "weights.hdf5: wrong content: the SHA-256 must be")],
+    ids=["damaged", "other"],
 )
 def test_a_damaged_mirror_is_reported_and_leaves_no_file(
-    problem: str, mirror: Path, cache: Path, caplog: pytest.LogCaptureFixture
+    content: bytes, problem: str, mirror: Path, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = weights_file(mirror / "weights.hdf5")
-    path.write_bytes(path.read_bytes() if problem else b"changed")
+    (mirror / "weights.hdf5").write_bytes(content)
     with pytest.raises(ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"):
         find_model("tiny")
     assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
@@ -270,17 +254,16 @@ def test_known_weights_are_not_replaced_in_another_format(
 def test_a_mirror_has_all_files_of_many_langs(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = GOLDEN / "many-langs" / "both"
-    names = ("config.json", "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")
+    names = {"char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl"}
     folder = folder_with(tmp_path / "mirror" / "many-langs-la")
-    for name in names[1:]:
-        shutil.copy(source / name, folder)
+    for name in names:
+        shutil.copy(MANY_LANGS / name, folder)
     # The package has the architecture of the published models.
     config = {"config_path": "configs/cnn_50_100_512_4096_sample.json"}
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("ELMO_MIRROR", str(tmp_path / "mirror"))
     assert find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
-    assert {path.name for path in (cache / "many-langs-la").iterdir()} == set(names)
+    assert {path.name for path in (cache / "many-langs-la").iterdir()} == {"config.json", *names}
 
 
 def test_download_from_a_folder_a_zip_and_files(
@@ -295,31 +278,5 @@ def test_download_from_a_folder_a_zip_and_files(
         assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
         assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
-
-
-def test_download_from_refuses_other_and_incomplete_models(
-    offline: PublishedModel, cache: Path, tmp_path: Path
-) -> None:
-    other = folder_with(tmp_path / "other")
-    (other / "options.json").write_bytes(OPTIONS)
-    weights_file(other / "weights.hdf5")
-    for source, message in (
-        (other, "the SHA-256 must be"),
-        (TINY / "options.json", "expected weights.hdf5 too, found none. Give it with another"),
-        (TINY / "weights.hdf5", "expected options.json too, found none. Give it with another"),
-        (TINY / "sentences.json", "unknown kind of file"),
-        (tmp_path / "missing", "no such file or folder"),
-    ):
-        result = elmo("download", "tiny", "--from", source)
-        assert result.exit_code == 1
-        assert message in result.stderr
-        assert not [*cache.rglob("[!.]*.*")]
-    message = "mini: the model is bundled with elmo-cli. Import is unnecessary."
-    assert_fails(elmo("download", "mini", "--from", TINY), message)
-    assert "Did you mean 'original'?" in elmo("download", "orignal", "--from", TINY).stderr
-
-
-def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
-    source = GOLDEN / "many-langs" / "both"
-    assert import_model("many-langs-la", [source]) == cache / "many-langs-la"
+    assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"
     assert find_model("many-langs-la").weights.name == "encoder.pkl"

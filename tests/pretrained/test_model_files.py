@@ -1,23 +1,38 @@
-"""The files of a model: which of a folder are taken, and the hash of all."""
+"""Folders, zip files and files of other programs (`errors.txt`) as models, and their hash."""
 
-import json
+import gzip
+import hashlib
+import io
 import os
 import shutil
+import stat
+import struct
+import tarfile
+import zipfile
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
+import torch
+from commands import TINY
 from conftest import GOLDEN
-from website import folder_with
+from transcripts import Transcript, each_transcript
+from website import OPTIONS, WEIGHTS, folder_with, zip_with
 
-from elmo_cli.errors import ModelError
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.model.model_options import read_options_and_training
 from elmo_cli.pretrained import cache as downloads
-from elmo_cli.pretrained.files import content_sha256
+from elmo_cli.pretrained.cache import unpack
+from elmo_cli.pretrained.files import check_kind, content_sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
+from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.settings import ModelSettings
 
-MODEL = ("options.json", "weights.hdf5")
+MANY_LANGS = GOLDEN / "many-langs" / "both"
+LANGUAGE_MODEL = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5")
+
 pytestmark = pytest.mark.usefixtures("cache")
 
 
@@ -42,29 +57,27 @@ def test_the_files_of_a_folder(tmp_path: Path, taken: list[str | None], others: 
     assert {path.name for path in folder.iterdir()} == set(names)
 
 
-@pytest.mark.parametrize(
-    "name", ["options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "word.dic"]
-)
+@pytest.mark.parametrize("name", [*LANGUAGE_MODEL, "word.dic"])
 def test_files_that_are_not_regular_are_refused(tmp_path: Path, name: str) -> None:
-    model = GOLDEN / ("many-langs/both" if name == "word.dic" else "relu")
     for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")):
-        folder = shutil.copytree(model, tmp_path / "model")
-        path = folder / name
-        path.unlink(missing_ok=True)
-        make(path)
-        with pytest.raises(ModelError, match=f"^{path}: expected a regular file, found another"):
+        folder = tmp_path / make.__name__
+        shutil.copytree(MANY_LANGS if name == "word.dic" else TINY, folder)
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+        with pytest.raises(
+            ModelError, match=f"^{folder / name}: expected a regular file, found an"
+        ):
             find_model(folder)
-        folder.rename(tmp_path / make.__name__)
 
 
 def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
-    folder = shutil.copytree(GOLDEN / "relu", tmp_path / "model")
+    folder = shutil.copytree(TINY, tmp_path / "model")
     os.mkfifo(folder / "card.md")
     assert describe_model(str(folder))["card"] == []
 
 
 def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt", "softmax.hdf5")
+    folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     for model in ([folder], [None, folder / "options.json", folder / "weights.hdf5"]):
         files = choose_model(*model, with_softmax=True)
         assert (files.softmax, files.vocabulary) == (folder / "softmax.hdf5", folder / "vocab.txt")
@@ -73,7 +86,7 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
 def test_the_bundled_model_may_have_a_softmax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = folder_with(tmp_path / "mini", *MODEL, "vocab.txt", "softmax.hdf5")
+    folder = folder_with(tmp_path / "mini", *LANGUAGE_MODEL)
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
     assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
@@ -84,15 +97,15 @@ def test_the_bundled_model_may_have_a_softmax(
 def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Mock(wraps=read_options_and_training)
     monkeypatch.setattr("elmo_cli.model.model_options.read_options_and_training", read)
-    settings = ModelSettings(GOLDEN / "relu")
+    settings = ModelSettings(TINY)
     assert settings.resolved.tokenizer is None
     files = settings.find_files()
     assert (files.parsed_options.n_layers, files.initial_state) == (3, "zero")
-    read.assert_called_once_with(GOLDEN / "relu" / "options.json")
+    read.assert_called_once_with(TINY / "options.json")
 
 
 def test_single_files_take_precedence(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt", "softmax.hdf5")
+    folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
     files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
@@ -103,21 +116,150 @@ def test_single_files_take_precedence(tmp_path: Path) -> None:
 
 
 def test_the_hash_of_a_model_changes_with_each_of_its_files(tmp_path: Path) -> None:
-    folder = shutil.copytree(GOLDEN / "many-langs" / "both", tmp_path / "model")
-    hashes = {content_sha256(find_model(folder))}
-    for name in ("char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl"):
-        with open(folder / name, "ab") as file:
-            file.write(b"\n")
-        hashes.add(content_sha256(find_model(folder)))
-    assert len(hashes) == 5
-    (folder / "notes.txt").write_text("not read")
-    assert content_sha256(find_model(folder)) in hashes
+    many_langs = shutil.copytree(MANY_LANGS, tmp_path / "many-langs")
+    words = folder_with(tmp_path / "words", "weights.hdf5", "vocab.txt")
+    (words / "options.json").write_bytes(OPTIONS)
+    for folder, names in (
+        (many_langs, ("char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")),
+        (words, ("weights.hdf5", "vocab.txt")),
+    ):
+        hashes = {content_sha256(find_model(folder))}
+        for name in names:
+            with open(folder / name, "ab") as file:
+                file.write(b"\n")
+            hashes.add(content_sha256(find_model(folder)))
+        assert len(hashes) == 1 + len(names)
+        (folder / "notes.txt").write_text("not read")
+        assert content_sha256(find_model(folder)) in hashes
 
 
-def test_the_hash_of_a_word_model_changes_with_its_vocabulary(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "model", "weights.hdf5", "vocab.txt")
-    lstm = {"dim": 4, "projection_dim": 2, "n_layers": 1}
-    (folder / "options.json").write_text(json.dumps({"lstm": lstm}))
-    before = content_sha256(find_model(folder))
-    (folder / "vocab.txt").write_text("other words")
-    assert content_sha256(find_model(folder)) != before
+def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
+    members = {"209/options.json": OPTIONS, "209/model.hdf5": WEIGHTS, "209/vocab.txt.gz": b""}
+    others = {"209/run.sh": b"rm", "__MACOSX/209/._model.hdf5": b"", "209/meta.json": b"{}"}
+    path = zip_with(tmp_path / "209.zip", {**members, **others, "209/char.dic": b""})
+    files = find_model(path)
+    assert (files.name, files.weights.read_bytes()) == (str(path), WEIGHTS)
+    assert files.vocabulary is not None
+    assert cache in files.weights.parents
+    names = {file.name for file in files.weights.parent.iterdir()}
+    assert names == {"options.json", "model.hdf5", "vocab.txt.gz", "meta.json", "char.dic"}
+    changed = files.weights.stat().st_mtime_ns
+    assert find_model(path) == files
+    assert files.weights.stat().st_mtime_ns == changed
+    zip_with(path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "})
+    with pytest.raises(ModelError, match=r"expected one options.json, found several"):
+        find_model(path)
+
+
+@pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/weights.hdf5"])
+def test_members_cannot_leave_the_folder(tmp_path: Path, cache: Path, name: str) -> None:
+    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: WEIGHTS})
+    folder = find_model(path).weights.parent
+    assert [*tmp_path.rglob("weights.hdf5")] == [folder / "weights.hdf5"]
+    assert folder.parent.parent == cache
+
+
+def test_a_link_becomes_a_file(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("weights.hdf5")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, link: b"/etc/passwd"})
+    weights = find_model(path).weights
+    assert not weights.is_symlink()
+    assert weights.read_bytes() == b"/etc/passwd"
+
+
+def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return a zip file of members and of options."""
+    return zip_with(io.BytesIO(), {"options.json": OPTIONS, **members}, compression).getvalue()
+
+
+NUMPY = io.BytesIO()
+np.savez(NUMPY, a=np.zeros(3))
+LARGE = archive({"weights.hdf5": bytes(1 << 24)})
+LYING = LARGE.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))  # about its sizes
+DAMAGED = archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS)))
+MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2000)}})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (NUMPY.getvalue(), "expected options.json and a .hdf5 file, found a.npy"),
+        (OPTIONS, "cannot unpack the zip file: File is not a zip file. Download it again, or"),
+        (DAMAGED, "cannot unpack the zip file: Bad CRC-32 .*$"),
+        (LARGE, "expected at most 1.0 MB when it is unpacked, found 17 MB"),
+        (LYING, "cannot unpack the zip file: Bad CRC-32"),
+        (MANY, r".* one model, found 2,002 files\. Unpack it"),
+    ],
+    ids=["numpy", "no zip file", "damaged", "large", "large and lying", "many files"],
+)
+def test_other_archives_are_refused_and_leave_no_folder(
+    tmp_path: Path, cache: Path, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "_MAX_BYTES", 1 << 20)
+    path = tmp_path / "other.zip"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=f"^{path}: {message}"):
+        find_model(path)
+    assert not cache.exists()
+
+
+def test_the_registry_limits_an_archive_in_size_and_content(tmp_path: Path) -> None:
+    members = {"options.json": OPTIONS, "model.hdf5": WEIGHTS}
+    path = zip_with(tmp_path / "a.zip", members)
+    with pytest.raises(ModelError, match=r"a.zip: expected at most 200 bytes when it is unpacked"):
+        unpack(path, tmp_path, PublishedModel("a", download_bytes=100))
+    model = PublishedModel("a", weights_sha256=hashlib.sha256(WEIGHTS).hexdigest())
+    for known in (None, model):
+        unpack(path, tmp_path, known)
+    # Both would be preferred to model.hdf5.
+    for name in ("encoder.pkl", "model.hdf5"):
+        path = zip_with(tmp_path / "b.zip", members | {name: b"other"})
+        with pytest.raises(ModelError, match=rf"{name}: wrong content: the SHA-256"):
+            unpack(path, tmp_path, model)
+
+
+@pytest.fixture(scope="module")
+def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with files of PyTorch and archives, a text, and the files of a model."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "s.txt").write_text("a b\n")
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder)
+    for name in ("model.pt", "epoch=3.ckpt", "encoder.pkl", "weights.th"):
+        is_zip = name != "weights.th"  # Older versions of PyTorch wrote no zip files.
+        torch.save({"a": torch.ones(2)}, folder / name, _use_new_zipfile_serialization=is_zip)
+    zip_with(folder / "other.zip", {"a.docx": b""})
+    with tarfile.open(folder / "weights.tar", "w") as file:
+        file.addfile(tarfile.TarInfo("saved_model.pb"))
+    (folder / "elmo_3.tar.gz").write_bytes(gzip.compress((folder / "weights.tar").read_bytes()))
+    return folder
+
+
+@each_transcript(__file__)
+def test_what_is_no_model_is_one_line(
+    transcript: Transcript, other_files: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(other_files)
+    transcript.check()
+    assert not cache.exists()
+
+
+def test_other_files_are_no_other_kind() -> None:
+    check_kind(Path("model.ckpt-11"))  # a missing file
+    for path in (TINY, *TINY.iterdir(), *MANY_LANGS.iterdir()):
+        if path.suffix != ".pkl":
+            check_kind(path)
+
+
+def test_remedies_lead_to_a_model(folder: Path) -> None:
+    """Follow the remedies of the messages above, as far as no other program is needed."""
+    expected = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5").embed_sentence(["a"])
+    shutil.copytree(TINY, folder / "in" / "model")
+    shutil.make_archive("model", "gztar", folder / "in")
+    with pytest.raises(ElmoError, match="Unpack it, and give what is in it"):
+        find_model("model.tar.gz")
+    shutil.unpack_archive("model.tar.gz", "out")
+    assert np.array_equal(ElmoEmbedder(model="out/model").embed_sentence(["a"]), expected)
+    # ELMoForManyLangs: the folder with all its files.
+    assert find_model(MANY_LANGS).weights.name == "encoder.pkl"

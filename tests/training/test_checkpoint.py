@@ -1,21 +1,25 @@
-"""Stopping and resuming a run."""
+"""Runs that stop, fail, or end at any moment resume to equal weights."""
 
 import io
+import json
 import math
 import resource
+import shutil
 import signal
 import time
-import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
-from commands import elmo, start_elmo
+from commands import TESTS, elmo, run_python, start_elmo
+from failing_disk import Disk, kills, restore, state_of
 from runs import stop_after
-from training_runs import assert_same_weights, content, log_entries, train, write_run_files
+from training_runs import assert_same_weights, content, log_entries, run_in, train
+from website import zip_with
 
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
@@ -23,27 +27,18 @@ from elmo_cli.training.checkpoint import fingerprint, own_folder
 pytestmark = pytest.mark.usefixtures("training_folder")
 
 
-class KilledError(Exception):
-    """Stand-in for a kill."""
-
-
 @pytest.fixture(scope="module")
-def one_step(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the files of a run after its first step."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.chdir(tmp_path_factory.mktemp("run"))
-        write_run_files()
+def one_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run after its first step."""
+    with run_in(tmp_path_factory) as folder:
         train("model", steps=1, validation_file=None)
-        return content("model")
+    return folder / "model"
 
 
 @pytest.fixture
-def checkpoint(one_step: dict[str, bytes], training_folder: None) -> Path:
-    """Write that run to `model` in the current folder, and return its checkpoint."""
-    Path("model").mkdir()
-    for name, value in one_step.items():
-        Path("model", name).write_bytes(value)
-    return Path("model/checkpoint.pt")
+def checkpoint(one_step: Path, training_folder: None) -> Path:
+    """Copy that run to `model` in the current folder, and return its checkpoint."""
+    return shutil.copytree(one_step, Path("model")) / "checkpoint.pt"
 
 
 def resume(**settings: Any) -> None:
@@ -68,11 +63,9 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
 
 @pytest.mark.long
 def test_run_ended_by_signals_resumes_to_equal_weights() -> None:
-    arguments = [
-        *("train", "text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
-        *("--batch-tokens", "40", "--epochs", "6", "--negative-samples", "6"),
-        *("--checkpoint-seconds", "0", "--keep-checkpoint", "--output"),
-    ]
+    sizes = "--vocabulary-size 40 --batch-tokens 40 --epochs 6 --negative-samples 6"
+    checkpoints = "--checkpoint-seconds 0 --keep-checkpoint --output"
+    arguments = f"train text.txt --options-file options.json {sizes} {checkpoints}".split()
     before = 0
     for ending in (signal.SIGTERM, signal.SIGINT):
         process = start_elmo(*arguments, "parts")
@@ -105,18 +98,15 @@ def test_resume_recognizes_text_by_its_content() -> None:
         train("model", steps=3)
 
 
-@pytest.mark.parametrize("position", [0, -1, 40, 50])
-def test_fingerprint_samples_large_files(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLES", 3)
     monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLE_BYTES", 10)
-    path = Path("large.bin")
-    content = bytearray(range(99))
-    path.write_bytes(content)
-    before = fingerprint(path)
-    content[position] ^= 1
-    path.write_bytes(content)
-    is_sampled = position != 40  # Samples begin at 0, 44 and 89.
-    assert (fingerprint(path) != before) == is_sampled
+    fingerprints = []
+    for position in (99, 40, 0, 50, 98):  # Samples begin at 0, 44 and 89.
+        Path("large.bin").write_bytes(bytes(n == position for n in range(99)))
+        fingerprints.append(fingerprint(Path("large.bin"))["sha256"])
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 4
 
 
 def test_resume_keeps_counted_words_in_their_order() -> None:
@@ -142,15 +132,12 @@ def test_damaged_log_does_not_stop_a_resume(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_first_checkpoint_comes_before_all_other_files() -> None:
-    written: list[str] = []
-
-    def kill(path: Path, *_: object) -> None:
-        written.append(path.name)
-        raise KilledError
-
+    written = []
     for target in ("train.save_checkpoint", "run_report.write_lines"):
-        with patch(f"elmo_cli.training.{target}", kill), pytest.raises(KilledError):
+        killed = patch(f"elmo_cli.training.{target}", side_effect=ZeroDivisionError)
+        with killed as call, pytest.raises(ZeroDivisionError):
             train("model", eval_steps=1, steps=3)
+        written.append(call.call_args.args[0].name)
     assert written == ["model", "options.json"]
     assert [path.name for path in Path("model").iterdir()] == ["checkpoint.pt"]
     for output in ("model", "whole"):
@@ -196,13 +183,7 @@ def with_changed_byte(whole: bytes) -> bytes:
     return whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
 
 
-def zip_without_tensors(_: bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("model/data.pkl", b"\x80\x02K\x01.")
-    return file.getvalue()
-
-
+NO_TENSORS = zip_with(io.BytesIO(), {"model/data.pkl": b"\x80\x02K\x01."}).getvalue()
 DAMAGED = r"the checkpoint is damaged \("
 
 
@@ -212,7 +193,7 @@ DAMAGED = r"the checkpoint is damaged \("
         (lambda _: b"no checkpoint", DAMAGED),
         (lambda whole: whole[: len(whole) // 2], DAMAGED),
         (with_changed_byte, DAMAGED),
-        (zip_without_tensors, DAMAGED),
+        (lambda _: NO_TENSORS, DAMAGED),
         (lambda _: saved({"step": Path("x")}), DAMAGED),
         (lambda _: saved({"step": print}), DAMAGED),
         (lambda whole: changed(whole, step=None), DAMAGED),
@@ -221,10 +202,7 @@ DAMAGED = r"the checkpoint is damaged \("
         (lambda whole: changed(whole, optimizer={"param_groups": []}), DAMAGED),
         (lambda whole: changed(whole, progress=(1, 2, 3, 4, 5, 6, 7, 8)), DAMAGED),
         (lambda _: saved([1.0]), "not a checkpoint of elmo train"),
-        (
-            lambda whole: changed(whole, format="elmo train 1"),
-            "a checkpoint of another version of elmo-cli",
-        ),
+        (lambda whole: changed(whole, format="elmo train 1"), "a checkpoint of another version"),
     ],
 )
 def test_damaged_or_other_checkpoint_is_one_line(
@@ -251,3 +229,39 @@ def test_infinite_loss_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     with patch(target, return_value=(math.nan, False)), pytest.raises(ElmoError, match=message):
         resume(steps=5)
     assert checkpoint.read_bytes() == before
+
+
+def test_training_resumes_after_any_call_that_failed() -> None:
+    """Refuse each call in turn, and kill before each call. Finish a run from each state left."""
+    settings: dict[str, Any] = {"steps": 2, "eval_steps": 2, "checkpoint_seconds": 0.0}
+    settings["keep_checkpoint"] = False
+    Path("whole").mkdir()
+    # Files of runs that were stopped at the same point are equal if no time passes.
+    with patch("time.monotonic", return_value=0.0):
+        with kills(Path("whole")) as states:
+            train("whole", **settings)
+        counting = Disk()
+        with counting.used():
+            train("counted", **settings)
+        whole = content("counted") | {"log.jsonl": b""}
+        for number in range(1, counting.n_calls + 1):
+            with Disk([number]).used(), suppress(ElmoError):
+                train(f"failed-{number}", **settings)
+            state = state_of(Path(f"failed-{number}"))
+            states += [state] * (state not in states)
+        assert counting.n_calls > len(states) > 25
+        for number, state in enumerate(states):
+            restore(state, Path(str(number)))
+            train(str(number), **settings)
+            # A validation may stand twice in the log.
+            assert content(str(number)) | {"log.jsonl": b""} == whole
+
+
+@pytest.mark.long
+def test_run_killed_at_random_moments_equals_whole_run() -> None:
+    result = run_python(TESTS / "killed_training.py", timeout=3600)
+    assert result.returncode == 0, result.stdout + result.stderr
+    counts = json.loads(result.stdout.splitlines()[-1])
+    print(counts)  # noqa: T201
+    assert counts["kills"] > 0
+    assert counts["finished_runs"] > 0

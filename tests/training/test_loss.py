@@ -15,27 +15,20 @@ from torch.testing import assert_close
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.training import loss as losses
 from elmo_cli.training.corpus import Piece, Row, make_batch
-from elmo_cli.training.loss import (
-    Objective,
-    Samples,
-    Softmax,
-    draw_words,
-    learning_rate_at,
-    make_optimizer,
-)
 from elmo_cli.training.training_options import TrainingOptions
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
 
 
-def objective(content: dict[str, object] | None = None, seed: int = 0) -> Objective:
+def objective(content: dict[str, object] | None = None, seed: int = 0) -> losses.Objective:
     torch.manual_seed(seed)
     bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
-    softmax = Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
+    softmax = losses.Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
     torch.nn.init.normal_(softmax.bias)
-    return Objective(bilm, softmax).eval()
+    return losses.Objective(bilm, softmax).eval()
 
 
 def whole(sentences: list[list[str]]) -> list[Row]:
@@ -103,7 +96,7 @@ def test_empty_row_keeps_its_state_without_a_loss() -> None:
 
 
 def test_samples_are_distinct_and_repeatable() -> None:
-    draws = [draw_words(50, 20, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    draws = [losses.draw_words(50, 20, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     for words, n_draws in draws:
         assert len(set(words.tolist())) == 20
         assert 0 <= words.min() <= words.max() < 50
@@ -117,7 +110,7 @@ def test_samples_have_the_expected_frequencies() -> None:
     counts, expected, n_turns = np.zeros(12), np.zeros(12), 1500
     probability = np.log1p(1 / np.arange(1, 13)) / np.log(13)
     for _ in range(n_turns):
-        words, n_draws = draw_words(12, 5, generator)
+        words, n_draws = losses.draw_words(12, 5, generator)
         counts[words] += 1
         expected += 1 - (1 - probability) ** n_draws
     assert abs(probability.sum() - 1) < 1e-12
@@ -130,13 +123,13 @@ def test_samples_have_the_expected_frequencies() -> None:
 def test_sampled_softmax_equals_autograd(
     capability: str, n: int, n_samples: int, seed: int, short: bool
 ) -> None:
-    softmax = Softmax(60, 7)
+    softmax = losses.Softmax(60, 7)
     for number, weight in enumerate(softmax.parameters()):
         weight.data = random_tensor(*weight.shape, seed=seed + number)
     context = random_tensor(n, 7, seed=seed + 2).requires_grad_()
     generator = torch.Generator().manual_seed(seed)
     targets = torch.randint(60, (n,), generator=generator)
-    samples = draw_words(60, n_samples, generator)
+    samples = losses.draw_words(60, n_samples, generator)
     shares = random_tensor(n, seed=seed + 3)
     leaves = [context, *softmax.parameters()]
 
@@ -160,9 +153,9 @@ def test_sampled_softmax_equals_autograd(
 
 
 def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
-    softmax = Softmax(9, 4)
+    softmax = losses.Softmax(9, 4)
     context = torch.randn(1, 4, requires_grad=True)
-    loss = softmax(context, torch.tensor([2]), Samples(torch.tensor([2]), 1))
+    loss = softmax(context, torch.tensor([2]), losses.Samples(torch.tensor([2]), 1))
     loss.sum().backward()
     assert loss.item() == 0
     assert context.grad is not None
@@ -172,7 +165,7 @@ def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
 def test_adagrad_steps_equal_tensorflows() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
-    optimizer = make_optimizer([weight], options)
+    optimizer = losses.make_optimizer([weight], options)
     total = np.ones(2)
     expected = np.array([1.0, -2.0])
     for gradient in (np.array([3.0, 0.5]), np.array([-1.0, 2.0])):
@@ -186,14 +179,14 @@ def test_adagrad_steps_equal_tensorflows() -> None:
 def test_learning_rate_rises_stays_and_falls() -> None:
     options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
     rates, are_rising = zip(
-        *(learning_rate_at(step, step / 100, options) for step in range(100)), strict=True
+        *(losses.learning_rate_at(step, step / 100, options) for step in range(100)), strict=True
     )
     assert rates[:5] == (0.5, 1.0, 1.5, 2.0, 2.0)
     assert are_rising == (True,) * 3 + (False,) * 97
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
     constant = replace(options, warmup_steps=0, decay_share=0.0)
-    assert learning_rate_at(99, 0.99, constant) == (2.0, False)
+    assert losses.learning_rate_at(99, 0.99, constant) == (2.0, False)
     # A short run warms up over a tenth of its steps.
     short = replace(constant, steps=None, learning_rate=1.0, warmup_steps=200)
-    assert [learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [0.5, 1.0]
+    assert [losses.learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [0.5, 1.0]

@@ -5,7 +5,7 @@ import os
 import socket
 from datetime import timedelta
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 import torch
@@ -15,6 +15,11 @@ from training_runs import log_entries, train, weights
 
 from elmo_cli.errors import DeviceError, ElmoError
 from elmo_cli.training.training_run import join_processes
+
+RANKS = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}
+VARIABLES = {**RANKS, "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+
+pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def start_two(*arguments: str) -> list[Forked]:
@@ -48,13 +53,6 @@ def test_two_processes_give_the_weights_of_one(options: str) -> None:
     assert json.loads(Path("two/training.json").read_text())["step"] == 12
 
 
-VARIABLES = dict(zip(("WORLD_SIZE", "RANK", "LOCAL_RANK"), "210", strict=True))
-VARIABLES |= {"MASTER_ADDR": "a", "MASTER_PORT": "1"}
-
-
-pytestmark = pytest.mark.usefixtures("training_folder")
-
-
 @pytest.mark.parametrize(
     ("gpu", "state", "negative_samples"),
     [
@@ -81,39 +79,33 @@ def test_training_on_a_gpu_gives_the_model_of_the_cpu(
 
 
 @pytest.mark.usefixtures("fake_cuda")
-@pytest.mark.parametrize(("device", "backend"), [("cuda", "cpu:gloo,cuda:nccl"), ("cpu", "gloo")])
-def test_processes_wait_for_a_long_evaluation(
-    device: str, backend: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("device", "own", "backend"),
+    [
+        ("cuda", "cuda:1", "cpu:gloo,cuda:nccl"),
+        ("cuda:0", "cuda:1", "cpu:gloo,cuda:nccl"),
+        ("cpu", "cpu", "gloo"),
+    ],
+)
+def test_each_process_has_its_gpu_and_a_long_timeout(
+    device: str, own: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = Mock()
-    monkeypatch.setattr(torch.distributed, "init_process_group", start)
+    monkeypatch.setattr(torch.distributed, "init_process_group", start := Mock())
     monkeypatch.setattr(torch.distributed, "destroy_process_group", Mock())
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "set_device", Mock())
+    monkeypatch.setattr(torch.cuda, "set_device", chosen := Mock())
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    with join_processes(device) as processes:
-        assert (processes.device.type, processes.rank, processes.count) == (device, 1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "device_count", lambda: 2)
+        with join_processes(device) as processes:
+            assert (processes.device, processes.rank, processes.count) == (torch.device(own), 1, 2)
     start.assert_called_once_with(backend, timeout=timedelta(days=1))
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    if device == "cuda":
+    assert chosen.mock_calls == [call(torch.device(own))] * (own == "cuda:1")
+    if own == "cuda:1":
         message = "--device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number"
         with pytest.raises(DeviceError, match=message), join_processes(device):
             pass
-
-
-@pytest.mark.usefixtures("fake_cuda")
-@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-def test_each_process_has_a_gpu_of_its_own(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("init_process_group", "destroy_process_group", "get_rank"):
-        monkeypatch.setattr(torch.distributed, name, Mock())
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", chosen := Mock())
-    for name, value in {**VARIABLES, "LOCAL_RANK": "1"}.items():
-        monkeypatch.setenv(name, value)
-    with join_processes(device) as processes:
-        assert processes.device == torch.device("cuda:1")
-    chosen.assert_called_once_with(torch.device("cuda:1"))
 
 
 def test_processes_without_torchrun_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

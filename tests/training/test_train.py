@@ -1,12 +1,12 @@
-"""Trained and fine-tuned folders, the record of a run, and the command `elmo train`."""
+"""Trained and fine-tuned folders, the record of a run, and what stops its start (errors.txt)."""
 
 import json
 import re
 import shlex
 import shutil
 import sys
-from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,21 @@ import numpy as np
 import pytest
 import reference
 import torch
-from click.testing import Result
 from commands import assert_fails, elmo
 from conftest import GOLDEN
 from runs import stop_after
 from strategies import make_model, small_architecture
-from training_runs import assert_same_weights, content, log_entries, train, tune, weights
+from training_runs import assert_same_weights, content, log_entries, run_in, train, tune, weights
+from transcripts import Transcript, each_transcript
 
+from elmo_cli.cli import train_command
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.training_options import TrainingOptions, complete_options
 from elmo_cli.training.training_run import Processes
-
-ROOT = Path(__file__).parents[2]
-WRITTEN = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md"}
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -38,7 +37,6 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_trained_folder_is_a_model(state: str) -> None:
     perplexity = train("model", state=state)
-    assert {path.name for path in Path("model").iterdir()} >= WRITTEN
     embedder = ElmoEmbedder(model="model")
     assert embedder.embed_sentence(["a", "b"]).shape == (3, 2, 6)
     assert embedder.state == {"zero": "zero", "carry": "warm"}[state]
@@ -49,8 +47,7 @@ def test_trained_folder_is_a_model(state: str) -> None:
     assert options["char_cnn"]["n_characters"] == 262
     assert (perplexity["tokens"], perplexity["unknown"]) == (7, 1 / 7)
     words = read_vocabulary("model/vocab.txt").words
-    assert words[:3] == ["<S>", "</S>", "<UNK>"]
-    assert len(words) == 29
+    assert (words[:3], len(words)) == (["<S>", "</S>", "<UNK>"], 29)
     assert f"average {perplexity['average']:.2f}" in Path("model/card.md").read_text()
     first, second, *_, last = log_entries("model")
     assert (first["step"], second["step"], last["validation"]) == (10, 20, perplexity)
@@ -132,63 +129,54 @@ def test_training_in_bfloat16() -> None:
     assert perplexity["average"] < 40
 
 
-COMMAND = ("train", "text.txt", "--output", "model")
-
-
 def test_preset_is_an_architecture() -> None:
-    result = elmo(*COMMAND, "--preset", "mini", "--steps", "1", "--batch-tokens", "20", "-q")
+    command = "train text.txt --output model --preset mini --steps 1 --batch-tokens 20 -q"
+    result = elmo(*command.split())
     assert (result.exit_code, result.stdout) == (0, "")
-    embedder = ElmoEmbedder(model="model")
-    assert embedder.options.lstm.projection_dim == 512
-    assert embedder.options == ElmoEmbedder().options
+    assert ElmoEmbedder(model="model").options == ElmoEmbedder().options
 
 
 def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     train("model", steps=1)
-    size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
-    result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
-    assert result.exit_code == 0
+    size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
+    command = f"train text.txt --init-from model {size} --output tuned"
+    assert elmo(*command.split()).exit_code == 0
     message = "Warning: --vocabulary-size has no effect: the words to predict are those of model."
     assert caplog.messages.count(message) == 1
 
 
 def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    command = f"Install it with {install_command('tensorboard')}"
-    message = f"torch.utils.tensorboard, which is not installed. {command}."
+    message = "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with"
     result = elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard")
-    assert_fails(result, f"TensorBoard needs {message}")
+    assert_fails(result, f"{message} {install_command('tensorboard')}.")
     assert not Path("new").exists()
 
 
 def test_training_page_runs_and_prints_what_it_shows() -> None:
-    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "training.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
     Path("tiny.json").write_text(blocks["tiny.json"])
     Path("examples").mkdir()
-    shutil.copy(ROOT / "examples" / "alice.txt", "examples")
+    shutil.copy(root / "examples" / "alice.txt", "examples")
     Path("more.txt").write_text("a b c\n" * 20)
 
-    def run(name: str) -> Result:
-        result = elmo(*shlex.split(blocks[name].replace("\\\n", ""))[1:])
-        assert result.exit_code == 0, result.stderr
-        return result
-
-    result = run("train")
-    assert json.loads(result.stdout) == pytest.approx(json.loads(blocks["perplexity"]), rel=0.01)
-    assert result.stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
+    commands = [blocks[name].replace("\\\n", "") for name in ("train", "embed", "tune")]
+    results = [elmo(*shlex.split(command)[1:]) for command in commands]
+    assert [result.exit_code for result in results] == [0, 0, 0]
+    measured, shown = json.loads(results[0].stdout), json.loads(blocks["perplexity"])
+    assert measured == pytest.approx(shown, rel=0.01)
+    assert results[0].stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
     files = re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0])
     assert {*files} == {path.name for path in Path("tiny").iterdir()}
-    run("embed")
-    run("tune")
 
 
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
-    with pytest.raises(
-        OptionsError, match=r"^--batch-size 3: must be a multiple of the number of processes"
-    ):
+    message = "^--batch-size 3: must be a multiple of the number of processes"
+    with pytest.raises(OptionsError, match=message):
         train("new", state="carry", batch_size=3)
 
 
@@ -292,29 +280,70 @@ def test_stopped_training_leaves_a_model_that_says_so() -> None:
 
 
 def test_record_has_the_options_that_had_an_effect() -> None:
-    runs: dict[str, dict[str, Any]] = {
-        "steps": {"steps": 10, "warmup_steps": 200},
-        "resumed": {"steps": 10, "warmup_steps": 200, "should_stop": stop_after(1)},
-        "epochs": {"epochs": 1, "negative_samples": 500, "state": "carry", "optimizer": "adagrad"},
-    }
-    for name, settings in runs.items():
-        with suppress(StoppedError):
-            train(name, **settings)
-        train(name, **{**settings, "should_stop": lambda: False})
-        options = json.loads(Path(name, "training.json").read_text())["options"]
-        if name == "epochs":
-            assert options["negative_samples"] == 0  # All 29 words are in the softmax.
-            assert options["warmup_steps"] == 0
-            assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & options.keys()
-        else:
-            assert options["warmup_steps"] == 1  # A tenth of the run.
-            assert not {"epochs", "batch_size", "unroll"} & options.keys()
+    settings = {"steps": 10, "warmup_steps": 200}
+    train("whole", **settings)
+    with pytest.raises(StoppedError):
+        train("resumed", should_stop=stop_after(1), **settings)
+    train("resumed", **settings)
+    train("epochs", epochs=1, negative_samples=500, state="carry", optimizer="adagrad")
+    whole, resumed, epochs = (
+        json.loads(Path(name, "training.json").read_text())["options"]
+        for name in ("whole", "resumed", "epochs")
+    )
+    assert resumed == whole
+    assert whole["warmup_steps"] == 1  # A tenth of the run.
+    assert not {"epochs", "batch_size", "unroll"} & whole.keys()
+    assert epochs["negative_samples"] == 0  # All 29 words are in the softmax.
+    assert epochs["warmup_steps"] == 0
+    assert not {"steps", "batch_tokens", "max_length", "weight_decay"} & epochs.keys()
 
 
 def test_resume_restores_missing_validation_lines() -> None:
-    settings: dict[str, Any] = {"validation_file": None, "validation_share": 0.2}
-    train("model", steps=2, **settings)
+    train("model", steps=2, validation_file=None, validation_share=0.2)
     lines = Path("model/validation.txt").read_text()
     Path("model/validation.txt").unlink()
-    train("model", steps=3, **settings)
+    train("model", steps=3, validation_file=None, validation_share=0.2)
     assert Path("model/validation.txt").read_text() == lines
+
+
+def test_train_has_an_option_for_each_training_option() -> None:
+    options = {field.name for field in fields(TrainingOptions)}
+    assert options <= {parameter.name for parameter in train_command.train.params}
+
+
+def test_options_from_a_bilm_tf_options_file() -> None:
+    published = {
+        "bidirectional": True,
+        **{"dropout": 0.3, "n_epochs": 1, "batch_size": 2, "unroll_steps": 3},
+        **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
+        **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
+    }
+    taken = {"dropout": 0.3, "epochs": 1, "batch_size": 2, "unroll": 4, "negative_samples": 7}
+    for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
+        options = complete_options({"optimizer": optimizer, "unroll": 4}, published)
+        expected = taken | {"learning_rate": rate, "max_grad_norm": norm}
+        assert asdict(options) == asdict(options) | expected
+    assert complete_options({}, {"sample_softmax": False}).negative_samples == 0
+
+
+RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --negative-samples 6"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two texts, options, and `model`, a run that can be resumed."""
+    with run_in(tmp_path_factory) as folder:
+        run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
+        assert elmo(*run.split()).exit_code == 0
+        shutil.copytree("model", "other")
+    return folder
+
+
+@each_transcript(__file__)
+def test_what_stops_a_run_changes_nothing(
+    transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    before = content("model")
+    replace(transcript, command=transcript.command.replace("RUN", RUN)).check()
+    assert content("model") == before

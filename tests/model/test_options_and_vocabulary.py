@@ -1,0 +1,174 @@
+"""The options of a model, its vocabulary, and the character ids of tokens."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from conftest import GOLDEN
+from hypothesis import example, given
+from hypothesis import strategies as st
+from strategies import batches, odd_tokens, small_architecture
+
+from elmo_cli import batch_to_ids
+from elmo_cli.errors import InputError, OptionsError
+from elmo_cli.model.model_options import CharacterOptions, LstmOptions, parse_options, read_options
+from elmo_cli.model.vocabulary import Vocabulary, character_ids, read_vocabulary, read_words
+
+
+def replaced(name: str, value: Any) -> dict[str, Any]:
+    """Return a valid architecture with the value under a dotted name replaced."""
+    section, _, key = name.partition(".")
+    content = small_architecture()
+    content[section] = {**content[section], key: value} if key else value
+    return content
+
+
+def test_every_key_of_a_golden_file_is_read() -> None:
+    options = read_options(GOLDEN / "tanh-clip" / "options.json")
+    assert options.lstm == LstmOptions(24, 10, 1, 0.4, 0.25, use_skip_connections=True)
+    assert options.char_cnn == CharacterOptions(5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50)
+    assert (options.char_cnn.n_filters, options.n_layers, options.width) == (27, 2, 20)
+
+
+@pytest.mark.parametrize("is_null", [True, False])
+def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
+    content = small_architecture()
+    lstm = {"n_layers": 1, "use_skip_connections": False}
+    char_cnn = {"n_highway": 0, "max_characters_per_token": 50}
+    for section, defaults in (("lstm", lstm), ("char_cnn", char_cnn)):
+        for key in defaults:
+            content[section].pop(key, None)
+        content[section] |= dict.fromkeys(defaults) if is_null else {}
+    options = parse_options(content)
+    assert options.char_cnn is not None
+    assert vars(options.lstm).items() >= lstm.items()
+    assert vars(options.char_cnn).items() >= char_cnn.items()
+    assert parse_options({"lstm": content["lstm"]}).char_cnn is None
+
+
+def test_keys_that_only_training_uses_are_ignored() -> None:
+    content = {**small_architecture(), "n_epochs": 10, "bidirectional": True, "dropout": "?"}
+    content["lstm"]["n_negative_samples_batch"] = 8192
+    assert parse_options(content) == parse_options(small_architecture())
+
+
+VALUES = Path(__file__).with_name("options.txt").read_text().splitlines()[1:]
+
+
+@pytest.mark.parametrize("row", VALUES)
+def test_an_invalid_value_is_reported(row: str) -> None:
+    place, _, fault = row.partition(" => ")
+    name, _, value = place.partition(" ")
+    with pytest.raises(OptionsError, match=f"^the options: {re.escape(f'{name}: {fault}')}$"):
+        parse_options(replaced(name, json.loads(value)))
+
+
+def test_all_errors_are_reported_together() -> None:
+    content = replaced("lstm.dim", 0)
+    del content["lstm"]["projection_dim"]
+    content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
+    message = (
+        "the options: lstm.dim: expected a whole number, 1 to 100,000, found 0; "
+        "lstm.projection_dim: expected a whole number, 1 to 100,000, found no value; "
+        "char_cnn.filters: expected a list of [width, count] pairs, found no value; "
+        'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
+    )
+    with pytest.raises(OptionsError, match=f"^{re.escape(message)}$"):
+        parse_options(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'{\n "lstm": }', "expected JSON, found an error: Expecting value: line 2 column 10 ("),
+        (b"\x89HDF\r\n", "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in"),
+        (b"[]", "expected a JSON object, found []"),
+        (b'{"lstm": {"dim": 0}}', "lstm.dim: expected a whole number"),
+    ],
+)
+def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "options.json"
+    with pytest.raises(OptionsError, match=f"^{path}: no such file\\."):
+        read_options(path)
+    path.write_bytes(content)
+    with pytest.raises(OptionsError, match="^" + re.escape(f"{path}: {fault}")):
+        read_options(path)
+
+
+WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
+
+
+def test_words_have_line_numbers_and_unknown_words_unks() -> None:
+    ids = Vocabulary(WORDS).indices(["naïve", "The", "<S>", "東京", "", "</S>"])
+    assert ids.tolist() == [5, 2, 0, 4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<S>\n</S>\n<UNK>\nthe",
+        "<S>\r\n</S>\r\n<UNK>\r\nthe\r\n",
+        "\ufeff<S>\n</S>\n<UNK>\nthe\n",
+        "<S>\n</S>\n<UNK>\nthe\n\n",
+        "<S>\n</S>\n!!!MAXTERMID\n<UNK>\nthe\n",
+        "<S>\n</S>\n<UNK>\nthe\n!!!MAXTERMID",
+    ],
+)
+def test_files_of_other_editors_are_read(content: str, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes(content.encode())
+    (tmp_path / "vocab.txt.gz").write_bytes(gzip.compress(content.encode()))
+    for path in tmp_path.iterdir():
+        assert read_vocabulary(path).words == ["<S>", "</S>", "<UNK>", "the"]
+
+
+def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    with pytest.raises(InputError, match=f"^{path}: no such file"):
+        read_vocabulary(path)
+    path.write_text("the\n</S>\n")
+    with pytest.raises(InputError, match=f"^{path}: the vocabulary lacks the words <S>, <UNK>. A"):
+        read_vocabulary(path)
+
+
+def test_words_that_do_not_fit_on_a_line_are_recognized(tmp_path: Path) -> None:
+    words = ["the", "New York", "a\tb", "c\nd", " e", "f\u3000", "", "!!!MAXTERMID", "g\rh", "<S>"]
+    lines = [word for word in words if Vocabulary.has_line_for(word)]
+    assert lines == ["the", "New York", "a\tb", "g\rh"]
+    path = tmp_path / "words.txt"
+    path.write_bytes("\n".join(["", *lines, "", "cat\n"]).encode())
+    assert read_words(path) == ["", *lines, "", "cat"]
+
+
+def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.text.sources.MAX_TEXT_BYTES", 1000)
+    with pytest.raises(InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"):
+        read_vocabulary("/dev/zero")
+
+
+@given(odd_tokens, st.integers(3, 60))
+@example("", 50)
+@example("</S>", 50)
+@example("x" * 49, 50)
+@example("a\ud800b", 50)
+def test_every_token_has_the_row_of_the_reference(token: str, n: int) -> None:
+    expected = [1 + i for i in reference.character_row(token, n)]
+    assert character_ids([token], max_characters=n).tolist() == [expected]
+
+
+@given(batch=batches())
+def test_a_batch_pads_each_sentence_with_zeros(batch: list[list[str]]) -> None:
+    ids = batch_to_ids(batch)
+    assert ids.shape == (len(batch), max(map(len, batch)), 50)
+    for row, sentence in zip(ids, batch, strict=True):
+        np.testing.assert_array_equal(row[: len(sentence)], character_ids(sentence))
+        assert not row[len(sentence) :].any()
+
+
+def test_no_sentences_and_no_tokens_have_no_rows() -> None:
+    assert character_ids([]).shape == (0, 50)
+    assert batch_to_ids([]).shape == (0, 0, 50)
