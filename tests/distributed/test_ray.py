@@ -11,17 +11,17 @@ import signal
 import socket
 import subprocess
 import time
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from commands import TINY, Forked, run_python, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
 
-from elmo_cli.distributed.ray_engine import _connect
+from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.errors import ElmoError
+from elmo_cli.settings import Resources
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
@@ -197,8 +197,11 @@ def test_an_error_of_ray_leads_to_a_remedy() -> None:
         (None, lost, "cannot start Ray here: Failed to connect. Give the same command again, or"),
     ]:
         ray = Mock(init=Mock(side_effect=error))
-        with ThreadPool(1) as starter, pytest.raises(ElmoError, match=re.escape(said)):
-            _connect(ray, "--address", address, starter)
+        with (
+            patch("elmo_cli.distributed.ray_engine.load_ray", return_value=ray),
+            pytest.raises(ElmoError, match=re.escape(said)),
+        ):
+            next(embed_on_ray([], Mock(), Resources(address)))
 
 
 @pytest.mark.long

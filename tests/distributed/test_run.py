@@ -185,8 +185,8 @@ def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyP
     def import_ray(*arguments: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("elmo_cli.cli.distribute_command._workers", import_ray)
-    result = elmo(*RUN)
+    monkeypatch.setattr("elmo_cli.distributed.ray_engine.load_ray", import_ray)
+    result = elmo(*RUN, "--engine", "ray")
     assert result.exit_code == 143
     assert result.stderr.endswith("\nStopped before the first part.\n")
     assert not Path("out").exists()
