@@ -13,26 +13,22 @@ import click
 import h5py
 import numpy as np
 import pytest
-import torch
 from commands import LOADED, TINY, Terminal, assert_fails, elmo, start_elmo
 from conftest import Golden
 from numpy.testing import assert_allclose
 
-from elmo_cli import open_activations
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
 TINY_MODEL = ("--model", str(TINY))
+MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
 
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
     """Write a text into the current folder."""
-    Path("text").write_text("The cat sat\n\nbank\n")
-
-
-def assert_no_output() -> None:
-    assert not [name for name in os.listdir() if name.startswith("out")]
+    Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n")
 
 
 def datasets(path: str | Path) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def test_an_old_command_line_works_as_it_is() -> None:
         f"Model: {TINY / 'weights.hdf5'}",
     ]
     shapes = [values.shape for values in datasets("out.hdf5").values()]
-    assert shapes == [(3, 32), (0, 32), (1, 32)]
+    assert shapes == [(3, 32), (0, 32), (1, 32), (6, 32)]
 
 
 @pytest.mark.parametrize("flag", ["--all", "--top", "--average"])
@@ -85,7 +81,7 @@ def test_an_old_flag_writes_hdf5_whatever_the_name(flag: str) -> None:
         assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
     chosen = elmo("embed", "text", "lines", flag, "--format", "jsonl", *TINY_MODEL)
     assert "will be HDF5" not in chosen.stderr
-    assert len(Path("lines").read_text().splitlines()) == 3
+    assert len(Path("lines").read_text().splitlines()) == 4
 
 
 def test_model_and_outcome_are_logged_in_one_line_each() -> None:
@@ -93,8 +89,8 @@ def test_model_and_outcome_are_logged_in_one_line_each() -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     model, size, outcome = result.stderr.splitlines()
     assert model + "\n" == LOADED
-    assert re.fullmatch(r"Output: about 2\.7 kB to be written, [\d.,]+ [kMGT]B free", size)
-    assert outcome.startswith("Wrote out.hdf5: 3 sentences, 4 tokens, ")
+    assert re.fullmatch(r"Output: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free", size)
+    assert outcome.startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
     assert outcome.endswith(" tokens/s")
 
 
@@ -103,7 +99,7 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     model = "Model: mini (bundled, small; the published model is --model original)\n"
     assert result.stderr.startswith(model)
     with h5py.File("out.hdf5", "r") as file:
-        assert [file[name].shape for name in "012"] == [(3, n, 1024) for n in (3, 0, 1)]
+        assert [file[name].shape for name in "0123"] == [(3, n, 1024) for n in (3, 0, 1, 6)]
         assert file.attrs["model"] == "mini"
 
 
@@ -187,22 +183,6 @@ def test_an_output_that_cannot_be_written_is_an_error() -> None:
     assert os.listdir() == ["text"]
 
 
-@pytest.mark.parametrize("option", [("--cuda", "0"), ("--device", "cuda:0")])
-def test_a_device_that_is_not_there_is_an_error(
-    option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.version.cuda", None)
-    monkeypatch.setattr("torch.version.hip", None)
-    result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
-    message = (
-        f"--device 'cuda:0': torch {torch.__version__} was built without CUDA. Install a build "
-        "with CUDA from https://pytorch.org, or use --device cpu."
-    )
-    assert_fails(result, message, loads=True)
-    assert_no_output()
-
-
 def test_ctrl_c_explains_what_a_rerun_does() -> None:
     process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -219,4 +199,65 @@ def test_ctrl_c_explains_what_a_rerun_does() -> None:
         f"{LOADED}Stopping after the current batch. Press Ctrl-C again to stop immediately.\n"
         "Stopped after line 0. The same command starts over.\n",
     )
-    assert_no_output()
+    assert not [*Path().glob("out*")]
+
+
+# Layers and pooling
+
+
+def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
+    """Return the datasets and attributes that `elmo embed` writes with these options."""
+    result = elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL)
+    assert "\nWrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
+    with h5py.File("out.hdf5") as file:
+        return [file[str(line)][()] for line in range(4)], dict(file.attrs)
+
+
+@pytest.fixture(scope="module")
+def layers() -> np.ndarray:
+    """Return all layers of the first line."""
+    return ElmoEmbedder(model=TINY).embed_sentence(["The", "cat", "sat"])
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "width"), [("word_emb", 0, 16), ("lstm1", 1, 32), ("lstm2", 2, 32)]
+)
+def test_layers_have_the_names_of_tf_hubs_outputs(
+    name: str, index: int, width: int, layers: np.ndarray
+) -> None:
+    datasets, attributes = embed("--layers", name)
+    assert [values.shape for values in datasets] == [(n, width) for n in (3, 0, 1, 6)]
+    assert_allclose(datasets[0], layers[index, :, :width], atol=1e-5)
+    assert attributes["layers"] == name
+    assert not {"mix", "gamma", "pooling"} & set(attributes)
+
+
+def test_a_trained_mix_is_applied(layers: np.ndarray) -> None:
+    weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
+    datasets, attributes = embed(*MIX)
+    assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
+    assert_allclose(datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=1e-5)
+    assert attributes.items() >= {"layers": "mix", "mix": MIX[1], "gamma": "1.2"}.items()
+    assert "pooling" not in attributes
+    # A mix may start with a minus, and gamma is 1.
+    datasets, attributes = embed("--mix", "-1e3,-1e3, -1e3", "--overwrite")
+    averages, _ = embed("--average", "--overwrite")
+    assert_allclose(datasets[0], averages[0], atol=1e-5)
+    assert attributes["gamma"] == "1.0"
+
+
+@pytest.mark.parametrize("choice", [(), ("--layers", "0,2"), ("--layers", "word_emb"), MIX])
+def test_a_sentence_may_be_one_vector(choice: tuple[str, ...]) -> None:
+    tokens, _ = embed(*choice)
+    tokens[1] = np.zeros_like(tokens[2])  # The vector of a sentence without tokens is zero.
+    for pooling, expected in {
+        "mean": [values.mean(axis=-2) for values in tokens],
+        "max": [values.max(axis=-2) for values in tokens],
+        "first": [values[..., 0, :] for values in tokens],
+        "last": [values[..., -1, :] for values in tokens],
+    }.items():
+        pooled, attributes = embed(*choice, "--pooling", pooling, "--overwrite")
+        assert attributes["pooling"] == pooling
+        for actual, vector in zip(pooled, expected, strict=True):
+            assert actual.shape == vector.shape
+            assert_allclose(actual, vector, atol=1e-5)
