@@ -1,21 +1,22 @@
-"""Rows of tables, read and joined by the readers that people use."""
+"""Rows with ids and kept columns: what repeats or is missing, and the readers that people use."""
 
 import csv
 import io
 import json
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import h5py
 import pytest
-from commands import run_r
+from commands import TINY, elmo, run_r
 from hypothesis import given
 from hypothesis import strategies as st
+from table_files import read_rows, write_table
 
 from elmo_cli.cli.answers import LIKE_MISSING, RowWriter, cell
-from elmo_cli.errors import InputError
 
 HARD = [
     *('"', '""', "'", '"a', 'a"b', ",", "\t", "\n", "a\nb", "\\", '\\"', "#", "# a", " ", " a "),
@@ -28,28 +29,21 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 formats = st.sampled_from(["csv", "tsv"])
 
 
-def table(tokens: Sequence[object], row_format: str = "csv", **columns: object) -> str:
+def table(tokens: Sequence[object], row_format: str = "csv") -> str:
     written: list[str] = []
     writer = RowWriter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
-        writer.write([(f"s{number}", token, 0.5)], columns)
-    writer.write([])
+        writer.write([(f"s{number}", token, 0.5)], {"kept": 0.1 + 0.2})
     return "".join(written)
 
 
 @given(st.lists(texts, min_size=1), formats)
 def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> None:
-    text = table(tokens, row_format)
     delimiter = {"csv": ",", "tsv": "\t"}[row_format]
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    assert [row[1] for row in rows] == ["token", *tokens]
+    text = io.StringIO(table(tokens, row_format), newline="")
+    _, found, _, kept = zip(*csv.reader(text, delimiter=delimiter), strict=True)
+    assert (found, {*kept}) == (("token", *tokens), {"kept", "0.30000000000000004"})
     assert [json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]] == tokens
-
-
-def test_texts_that_are_read_as_missing_are_counted() -> None:
-    writer = RowWriter(lambda text: None, "csv", ["token"])
-    writer.write([["NA"], ["None"], [None], ["nature"]], {"kept": "null"})
-    assert writer.like_missing == {"NA": 1, "None": 1}
 
 
 def test_missing_values_and_numbers_are_cells() -> None:
@@ -57,36 +51,6 @@ def test_missing_values_and_numbers_are_cells() -> None:
     assert [cell(value) for value in values] == [
         *("", '""', "1", "3", "2.000000", "1.5e-07", "-0.012346", "0.000000")
     ]
-
-
-def test_kept_columns_are_exact_and_may_be_renamed() -> None:
-    text = table(["a"], condition="x,y", token=0.1 + 0.2, parts=["b", 1])
-    assert text == (
-        "id,token,surprisal,condition,input_token,parts\n"
-        's0,a,0.500000,"x,y",0.30000000000000004,"[""b"", 1]"\n'
-    )
-    assert json.loads(table(["a"], "jsonl", id=7)) == {
-        **{"id": "s0", "token": "a", "surprisal": 0.5, "input_id": 7}
-    }
-
-
-def test_a_table_without_rows_has_a_header() -> None:
-    assert table([], "tsv") == "id\ttoken\tsurprisal\n"
-    assert table([], "jsonl") == ""
-
-
-def test_records_with_other_columns_fit_json_alone() -> None:
-    for row_format in ("csv", "jsonl"):
-        writer = RowWriter(lambda text: None, row_format, ["token"])
-        writer.write([["a"]], {"x": 1})
-        writer.write([["a"]])
-        has_columns = row_format == "csv"
-        message = r"^column 'y': the first record does not have it"
-        with pytest.raises(InputError, match=message) if has_columns else nullcontext():
-            writer.write([["a"]], {"y": 1})
-
-
-# The readers that people use: every row, token, id and number is there
 
 
 def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
@@ -101,7 +65,8 @@ def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
         return [(name, "".join(map(chr, map(int, codes))), 0.5) for name, *codes in lines]
     module = pytest.importorskip(package)
     if package == "duckdb":
-        found: list[tuple[str, str, object]] = module.sql(f"SELECT * FROM '{path}'").fetchall()
+        query = f"SELECT id, token, surprisal FROM '{path}'"
+        found: list[tuple[str, str, object]] = module.sql(query).fetchall()
         return found
     separator = "," if path.suffix == ".csv" else "\t"
     frame = module.read_csv(path, **{"sep" if package == "pandas" else "separator": separator})
@@ -126,3 +91,108 @@ def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> Non
     # The first token keeps pandas from reading a column of numbers.
     content = table(["the", *tokens], row_format).encode()
     assert list(pandas.read_csv(io.BytesIO(content), sep=separator)["token"]) == ["the", *tokens]
+
+
+# Ids that repeat, are missing, or are not read
+
+MODEL = ("--model", "model")
+SENTENCES = ("the cat sat", "the dog", "the cat")
+REPEATED = "1 record has the id of an earlier record. See their line or index."
+
+
+def write(*ids: object, name: str = "in.csv") -> str:
+    rows = [{"id": i, "text": text} for i, text in zip(ids, SENTENCES, strict=False)]
+    return write_table(name, rows)
+
+
+@pytest.mark.usefixtures("word_model")
+@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.jsonl", "in.conllu", "in.parquet"])
+def test_rows_of_repeated_ids_have_the_line_too(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write("a", "b", "a", name=name)
+    for command in (
+        ["surprisal", path, "--json"],
+        ["perplexity", path, "--per-sentence", "--json"],
+        ["predict", "--file", path, "--top", "2", "--json"],
+        ["surprisal", path, "--words-by", "space", "--json"],
+    ):
+        if name != "in.conllu" or not {"predict", "--words-by"} & set(command):
+            rows = map(json.loads, elmo(*command, *MODEL).stdout.splitlines())
+            assert {(row["id"], row["line"]) for row in rows} == {("a", 1), ("b", 2), ("a", 3)}
+            assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
+            caplog.clear()
+
+
+@pytest.mark.usefixtures("word_model")
+def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, read = write("a", "b", "a", name="in.parquet"), parquet.ParquetFile.iter_batches
+    noted = Mock(side_effect=read)
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s))
+    for options in ([], ["--word-column", "text", "--id-column", "id"]):
+        assert elmo("surprisal", path, "--json", *options, *MODEL).exit_code == 0
+        assert [call.kwargs["columns"] for call in noted.mock_calls] == [["id"], ["text", "id"]]
+        noted.reset_mock()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["embed", "embed --rows tokens", "usages --words words.txt"])
+@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
+def test_vectors_of_repeated_ids_have_an_index_or_line(
+    output: str, command: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path("words.txt").write_text("the\n")
+    path, (name, *options) = write("a", "b", "a"), command.split()
+    elmo(name, path, output, *options, "--model", TINY)
+    assert name == "usages" or caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
+    found = read_rows(output)
+    number, first = ("index", 0) if "index" in found[0] else ("line", 1)
+    assert {(row["id"], row[number] - first) for row in found} == {("a", 0), ("b", 1), ("a", 2)}
+
+
+@pytest.mark.usefixtures("folder")
+def test_records_without_ids_are_numbered() -> None:
+    for name, output in (("in.csv", "out.h5"), ("in.csv", "out.npz"), ("in.conllu", "c.h5")):
+        command = ("embed", write("a", "b", "a", name=name), output, "--id-column", "")
+        assert elmo(*command, "--model", TINY).exit_code == 0
+    with h5py.File("out.h5") as file:
+        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(("in.csv", "--layers all"), ("in.json", "--mix 1,2,3 --dtype float16")),
+        *(("in.parquet", "--layers top"), ("in.conllu", "--layers top"), ("in.csv", "--mix 1,2,3")),
+        *(("text", "--split-sentences"), ("text", "--split-sentences --pooling mean")),
+    ],
+)
+def test_a_shard_without_rows_has_the_columns_of_the_others(
+    name: str, options: str, rows: str
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    if name == "text":
+        Path(name).write_text("One. Two.\n")
+    else:
+        write(1, 2, name=name)
+    options += "" if "pooling" in options else f" --rows {rows}"
+    options += " --keep-columns all" if name not in ("in.conllu", "text") else ""
+    for number in (1, 3):
+        shard = ["--shard", f"{number}/3", *options.split(), "--model", str(TINY)]
+        assert elmo("embed", name, f"{number}.parquet", *shard).exit_code == 0
+    first, last = (parquet.read_table(f"{number}.parquet") for number in (1, 3))
+    assert last.num_rows == 0 < first.num_rows
+    assert last.schema.remove_metadata() == first.schema.remove_metadata()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
+    Path("in.jsonl").write_text('{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}')
+    options = ("--format", "jsonl", "--keep-columns", "all", "--rows", rows)
+    text = elmo("embed", "in.jsonl", "-", *options, "--model", TINY).stdout
+    row = json.loads(text, parse_constant=pytest.fail)
+    assert (row["id"], row["x"], row["y"]) == ("NaN", None, [None, "NaN"])
