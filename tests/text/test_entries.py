@@ -1,5 +1,6 @@
 """CoNLL-U, JSON lines and FASTA: what is read, and what is refused."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,29 +13,16 @@ from table_files import write_table
 from transcripts import Transcript, each_transcript
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.ids import checked_records
-from elmo_cli.text.input_formats import FORMATS, open_input, open_records
-from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
-from elmo_cli.text.report import InputReport, Sample
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.text.input_formats import open_input, open_records
+from elmo_cli.text.records import Record, TextSettings
+from elmo_cli.text.tokenizers import WHITESPACE
 
 
-def read(
-    name: str, text: str, *, tokenizer: Tokenizer = WHITESPACE, skip_errors: bool = False
-) -> list[Record]:
+def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
-    lines = (line.strip() for line in text.split("\n"))
-    entries = FORMATS[name].entries(lines, tokenizer, DEFAULT_SETTINGS)
-    report = InputReport(Sample(is_text=name == "text"))
-    records = checked_records(
-        entries, "file", skip_errors=skip_errors, ids="datasets", report=report
-    )
-    return list(records)
-
-
-def rows(*values: Any) -> str:
-    """Return JSON lines of values."""
-    return "\n".join(map(json.dumps, values))
+    opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
+    with open_records(opened, ids="datasets") as (records, *_):
+        return list(records)
 
 
 # What is read
@@ -62,9 +50,9 @@ texts = st.text(max_size=8)
 
 @given(st.lists(st.one_of(texts, st.lists(texts, max_size=4), st.none()), max_size=5))
 def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
-    content = rows(*({"tokens" if isinstance(v, list) else "text": v} for v in values))
+    rows = [{"tokens" if isinstance(value, list) else "text": value} for value in values]
     expected = [value if isinstance(value, list) else (value or "").split() for value in values]
-    records = read("jsonl", content)
+    records = read("jsonl", "\n".join(map(json.dumps, rows)))
     assert [record.tokens for record in records] == expected
     assert [record.id for record in records] == [None] * len(values)
 
@@ -114,7 +102,7 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
     ):
         with pytest.raises(InputError) as caught:
             read(name, text)
-        assert str(caught.value) == f"file, line 1: {message}"
+        assert str(caught.value) == f"the input, line 1: {message}"
 
 
 NO_BLANK = """\
@@ -172,3 +160,47 @@ def test_a_suffix_says_the_format(expected: str, names: str) -> None:
     for name in names.split():
         assert open_input(name).format.name == open_input(Path(name)).format.name == expected
         assert open_input(name, TextSettings("fasta")).format.name == "fasta"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (">sp|P1 a\nMKV\n", "fasta"),
+        (">p1\rMKV\r", "fasta"),
+        ('{"text": "a", "n": 1}\n', "jsonl"),
+        ('[\n {"text": "a"}]', "json"),
+        ("# sent_id = 1\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n", "conllu"),
+        (">>> import this\n", "text"),
+        ("> said he .\nMKV\n", "text"),
+        ("[ Music ]\n", "text"),
+        ("[\nx\n", "text"),
+        ('{"a": 1}\n', "text"),
+        ("PAR1 is a protein .\n", "text"),
+        ("BZh is not bzip2 .\n", "text"),
+        ("1\ta\n", "text"),
+        ("", "text"),
+    ],
+)
+def test_content_tells_the_format_without_a_suffix(
+    content: str, expected: str, tmp_path: Path
+) -> None:
+    for name in ("input", "input.txt"):
+        (tmp_path / name).write_text(content)
+        assert open_input(tmp_path / name).format.name == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(">p1\nMK\n", "fasta"), ('{"text": "a"}\n', "jsonl"), ('[{"text": "a"}]\n', "json")],
+)
+def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
+    with (
+        pytest.raises(InputError) as caught,
+        open_records(open_input(io.StringIO(content))) as (records, *_),
+    ):
+        list(records)
+    assert str(caught.value) == (
+        f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
+        "--input-format text to read one sentence per line."
+    )
+    assert [record.text for record in read("text", content)] == content.splitlines()

@@ -1,17 +1,22 @@
 """Forms of text that people have: a word per row, passages, sequences and raw text in tables."""
 
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, elmo
+from commands import TINY, assert_fails, elmo, run_python
 from numpy.testing import assert_allclose, assert_array_equal
+from runs import assert_same_file, embed
+from strategies import make_language_model, small_architecture
 from table_files import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
+from elmo_cli.errors import InputError
 
 STORIES = {
     "s1": ["The cat sat.", "It was red, they said."],
@@ -24,6 +29,35 @@ ROWS = [
     for zone, word in enumerate(" ".join(sentences).split(), start=1)
 ]
 PASSAGES = [{"id": name, "text": " ".join(sentences)} for name, sentences in STORIES.items()]
+
+TREEBANK = """\
+# newdoc id = d
+
+# sent_id = fr-1
+# text = Du vin de New York !
+1-2\tDu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDe\tde\tADP\t_\t_\t_\t_\t_\t_
+2\tle\tle\tDET\t_\t_\t_\t_\t_\t_
+3\tvin\tvin\tNOUN\t_\t_\t_\t_\t_\t_
+3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t_\t_
+4\tde\tde\tADP\t_\t_\t_\t_\t_\t_
+5\tNew York\tNew York\tPROPN\t_\t_\t_\t_\t_\t_
+6\t!\t!\tPUNCT\t_\t_\t_\t_\t_\t_
+
+
+# sent_id=fr-2
+1\tOui\toui\tINTJ\t_\t_\t_\t_\t_\t_
+"""
+SENTENCES = {"fr-1": ["De", "le", "vin", "de", "New York", "!"], "fr-2": ["Oui"]}
+PROTEINS = """\
+>sp|P1|ONE First protein OS=Homo sapiens
+MKV L
+agh*
+
+>two
+>three a/b
+SEQWENCE
+"""
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -233,3 +267,125 @@ def test_units_in_python_are_the_rows_of_the_command(
     assert_allclose(np.array(values), bits, atol=1e-6)
     by_lists = list(measure_units(language_model, [texts[0].split()], direction=direction))
     assert [unit.text for unit in by_lists[0]] == texts[0].split()
+
+
+# CoNLL-U, JSON lines and FASTA
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
+    Path("b.CoNLLU.gz").write_bytes(gzip.compress(TREEBANK.encode()))
+    result = elmo("embed", "b.CoNLLU.gz", "out.hdf5", "--model", TINY, "--layout", layout)
+    assert "Wrote out.hdf5: 2 sentences, 7 tokens" in result.stderr
+    embedder = ElmoEmbedder(model=TINY)
+    with open_activations("out.hdf5") as activations:
+        assert activations.has_keys
+        for key, tokens in SENTENCES.items():
+            number = activations.number_of(key)
+            assert activations.tokens(number) == tokens
+            assert_allclose(activations[key], embedder.embed_sentence(tokens), atol=2e-6)
+    with h5py.File("out.hdf5") as file:
+        assert ("fr-1" in file) == (layout == "allennlp")
+        assert "sentence_to_index" not in file
+
+
+def test_a_run_that_an_error_ended_resumes() -> None:
+    Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
+    often: dict[str, Any] = {"checkpoint_tokens": 1}
+    with pytest.raises(InputError, match=r"bad\.conllu, line 19: expected 10 fields"):
+        embed("bad.conllu", "out.hdf5", **often)
+    Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\tNon\n")
+    assert embed("bad.conllu", "out.hdf5", **often).resumed_from == 2
+    assert embed("bad.conllu", "whole.hdf5", **often).resumed_from == 0
+    assert_same_file("out.hdf5", "whole.hdf5")
+    with h5py.File("out.hdf5") as file:
+        assert sorted(file) == ["fr-1", "fr-2", "fr-3"]
+        assert file["fr-2"].attrs["tokens"] == '["Oui"]'
+
+
+def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
+    arguments = ("embed", "-", "--model", TINY, "--input-format", "jsonl", "--skip-errors")
+    elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
+    with open_activations("out.hdf5") as activations:
+        assert [len(values[0]) for values in activations] == [0, 2, 0, 1]
+        assert json.loads(activations.attributes["skipped"]).keys() == {"0", "2"}
+    elmo(*arguments, "keys.hdf5", stdin='{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
+    with open_activations("keys.hdf5") as activations:
+        assert [activations.key(number) for number in range(len(activations))] == ["x"]
+        assert json.loads(activations.attributes["skipped"]).keys() == {"record 1", "record 3"}
+
+
+def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
+    Path("p.fasta").write_text(PROTEINS)
+    result = elmo("embed", "p.fasta", "out.h5", "--model", TINY)
+    assert result.exit_code == 0, result.stderr
+    expected = ElmoEmbedder(model=TINY).embed_batch([list("MKVLAGH*"), [], list("SEQWENCE")])
+    ids = ["sp|P1|ONE First protein OS=Homo sapiens", "two", "three a/b"]
+    with h5py.File("out.h5") as file:
+        assert file.attrs["format"] == "fasta"
+        assert len(file) == 3
+        for name, array in zip(ids, expected, strict=True):
+            dataset = file[name.split()[0]]
+            assert (dataset.attrs["original_id"], dataset.shape) == (name, array.shape)
+            assert_allclose(dataset[()], array, atol=1e-5)
+    # The mean of the sum of the layers is SeqVec's vector.
+    chosen = ("--layers", "sum", "--pooling", "mean", "--input-format", "fasta")
+    elmo("embed", "-", "sum.h5", *chosen, "--model", TINY, stdin=PROTEINS)
+    with h5py.File("sum.h5") as file:
+        assert_allclose(file["three"][()], expected[2].sum(axis=0).mean(axis=0), atol=1e-5)
+        assert file["two"][()].tolist() == [0] * 32
+
+
+def test_proteins_for_a_model_of_english_are_warned_of() -> None:
+    Path("q.fasta").write_text(">a\n" + "MKVLAGH" * 5 + "\n")
+    message = (
+        "Warning: the input seems to be proteins, but the model mini was trained on English text. "
+        "--model seqvec was trained on proteins.\n"
+    )
+    assert elmo("embed", "q.fasta", "out.h5", "--model", "mini").stderr.count(message) == 1
+
+
+# Every format is opened once
+
+COUNT_OPENINGS = """
+import json, sys
+from click.testing import CliRunner
+from elmo_cli.cli import main
+
+commands, counts = json.loads(sys.argv[1]), []
+
+def count(event, arguments):
+    if event == "open" and str(arguments[0]) == path:
+        counts[-1] += 1
+
+sys.addaudithook(count)
+path = ""
+for path, *rest in commands:
+    counts.append(0)
+    result = CliRunner().invoke(main, ["embed", path, *rest, "--overwrite"])
+    assert result.exit_code == 0, result.output
+print(json.dumps(counts))
+"""
+"""Program that prints how often each of some commands opens its input."""
+
+
+def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("a b\n\nc\n")
+    Path("a.gz").write_bytes(gzip.compress(b"a b\nc\n"))
+    for name in NAMES:
+        write_table(f"a.{name}", [{"id": number, "text": "a b"} for number in range(3)])
+    model = make_language_model(small_architecture(), 1, tmp_path).options.parent
+    options = small_architecture() | {"training": {"tokenizer": "moses:en"}}
+    (model / "options.json").write_text(json.dumps(options))
+    commands = [
+        *("a.txt text.hdf5", "a.gz gz.hdf5", "a.csv csv.parquet", "a.jsonl jsonl.hdf5"),
+        *("a.json json.hdf5", "a.parquet parquet.parquet --keep-columns all"),
+        "a.csv kept.parquet --rows tokens --keep-columns all",
+        "a.txt moses.hdf5 --tokenizer moses",
+    ]
+    arguments = json.dumps([[*command.split(), "--model", str(model)] for command in commands])
+    result = run_python("-c", COUNT_OPENINGS, arguments)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [1] * len(commands)
