@@ -12,7 +12,7 @@ import pytest
 from commands import TINY, assert_fails, elmo, run_python
 from numpy.testing import assert_allclose, assert_array_equal
 from runs import assert_same_file, embed
-from strategies import make_language_model, small_architecture
+from strategies import small_architecture
 from table_files import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
@@ -29,35 +29,6 @@ ROWS = [
     for zone, word in enumerate(" ".join(sentences).split(), start=1)
 ]
 PASSAGES = [{"id": name, "text": " ".join(sentences)} for name, sentences in STORIES.items()]
-
-TREEBANK = """\
-# newdoc id = d
-
-# sent_id = fr-1
-# text = Du vin de New York !
-1-2\tDu\t_\t_\t_\t_\t_\t_\t_\t_
-1\tDe\tde\tADP\t_\t_\t_\t_\t_\t_
-2\tle\tle\tDET\t_\t_\t_\t_\t_\t_
-3\tvin\tvin\tNOUN\t_\t_\t_\t_\t_\t_
-3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t_\t_
-4\tde\tde\tADP\t_\t_\t_\t_\t_\t_
-5\tNew York\tNew York\tPROPN\t_\t_\t_\t_\t_\t_
-6\t!\t!\tPUNCT\t_\t_\t_\t_\t_\t_
-
-
-# sent_id=fr-2
-1\tOui\toui\tINTJ\t_\t_\t_\t_\t_\t_
-"""
-SENTENCES = {"fr-1": ["De", "le", "vin", "de", "New York", "!"], "fr-2": ["Oui"]}
-PROTEINS = """\
->sp|P1|ONE First protein OS=Homo sapiens
-MKV L
-agh*
-
->two
->three a/b
-SEQWENCE
-"""
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -271,6 +242,35 @@ def test_units_in_python_are_the_rows_of_the_command(
 
 # CoNLL-U, JSON lines and FASTA
 
+TREEBANK = """\
+# newdoc id = d
+
+# sent_id = fr-1
+# text = Du vin de New York !
+1-2\tDu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDe\tde\tADP\t_\t_\t_\t_\t_\t_
+2\tle\tle\tDET\t_\t_\t_\t_\t_\t_
+3\tvin\tvin\tNOUN\t_\t_\t_\t_\t_\t_
+3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t_\t_
+4\tde\tde\tADP\t_\t_\t_\t_\t_\t_
+5\tNew York\tNew York\tPROPN\t_\t_\t_\t_\t_\t_
+6\t!\t!\tPUNCT\t_\t_\t_\t_\t_\t_
+
+
+# sent_id=fr-2
+1\tOui\toui\tINTJ\t_\t_\t_\t_\t_\t_
+"""
+SENTENCES = {"fr-1": ["De", "le", "vin", "de", "New York", "!"], "fr-2": ["Oui"]}
+PROTEINS = """\
+>sp|P1|ONE First protein OS=Homo sapiens
+MKV L
+agh*
+
+>two
+>three a/b
+SEQWENCE
+"""
+
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
@@ -348,44 +348,41 @@ def test_proteins_for_a_model_of_english_are_warned_of() -> None:
 # Every format is opened once
 
 COUNT_OPENINGS = """
-import json, sys
+import sys
 from click.testing import CliRunner
 from elmo_cli.cli import main
 
-commands, counts = json.loads(sys.argv[1]), []
+counts, path = [], ""
 
 def count(event, arguments):
     if event == "open" and str(arguments[0]) == path:
         counts[-1] += 1
 
 sys.addaudithook(count)
-path = ""
-for path, *rest in commands:
+for command in sys.argv[1:]:
+    path, *rest = command.split()
     counts.append(0)
-    result = CliRunner().invoke(main, ["embed", path, *rest, "--overwrite"])
+    result = CliRunner().invoke(main, ["embed", path, *rest, "--model", "model"])
     assert result.exit_code == 0, result.output
-print(json.dumps(counts))
+print(*counts)
 """
 """Program that prints how often each of some commands opens its input."""
 
 
-def test_embed_opens_its_input_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("word_model")
+def test_embed_opens_its_input_once() -> None:
     pytest.importorskip("pyarrow")
-    monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("a b\n\nc\n")
     Path("a.gz").write_bytes(gzip.compress(b"a b\nc\n"))
     for name in NAMES:
         write_table(f"a.{name}", [{"id": number, "text": "a b"} for number in range(3)])
-    model = make_language_model(small_architecture(), 1, tmp_path).options.parent
     options = small_architecture() | {"training": {"tokenizer": "moses:en"}}
-    (model / "options.json").write_text(json.dumps(options))
+    Path("model/options.json").write_text(json.dumps(options))
     commands = [
         *("a.txt text.hdf5", "a.gz gz.hdf5", "a.csv csv.parquet", "a.jsonl jsonl.hdf5"),
         *("a.json json.hdf5", "a.parquet parquet.parquet --keep-columns all"),
         "a.csv kept.parquet --rows tokens --keep-columns all",
         "a.txt moses.hdf5 --tokenizer moses",
     ]
-    arguments = json.dumps([[*command.split(), "--model", str(model)] for command in commands])
-    result = run_python("-c", COUNT_OPENINGS, arguments)
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == [1] * len(commands)
+    result = run_python("-c", COUNT_OPENINGS, *commands)
+    assert result.stdout.split() == ["1"] * len(commands), result.stderr
