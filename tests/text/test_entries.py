@@ -115,20 +115,11 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         assert str(caught.value) == f"the input, line 1: {message}"
 
 
-NO_BLANK = """\
-# sent_id = a
-1\tik\t_
-2\tzie\t_
-# sent_id = b
-1-2\tzum\t_
-1\tzu\t_
-2\tdem\t_
-1\tdes\t_
-"""
-
-
 def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture) -> None:
-    text = NO_BLANK.replace("1\tdes", "# sent_id = c\n0.1\t_\n1\tdes")
+    text = (
+        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
+        "# sent_id = c\n0.1\t_\n1\tdes\t_\n"
+    )
     records = read("conllu", text)
     assert [record.tokens for record in records] == [["ik", "zie"], ["zu", "dem"], ["des"]]
     assert [record.id for record in records] == ["a", "b", "c"]

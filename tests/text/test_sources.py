@@ -46,12 +46,6 @@ def read_records(path: Path, tokenizer: Tokenizer | None = None, **settings: Any
 # Lines
 
 
-def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
-    path = tmp_path / "input.txt"
-    path.write_text("The cat\tsat .\n\n  naïve \u3000 東京  \n  \n", encoding="utf-8")
-    assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
-
-
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
     lines = [f"a{separator}b", f"c{separator}d"]
