@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -188,8 +187,7 @@ def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes() -> None:
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
-    times = iter([5.0, 5.19, 5.21])
-    clock = SimpleNamespace(monotonic=lambda: next(times))
+    clock = Mock(monotonic=Mock(side_effect=[5.0, 5.19, 5.21]))
     monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
     monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:

@@ -214,8 +214,7 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     choice = ("--model", TINY, "--layers", "top")
     one, other = (rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name))
     assert [row[0] for row in one] == [row[0] for row in other]
-    says_model = name in ("u.hdf5", "u.parquet")
-    options = () if says_model else ("--model", TINY, "--layers", "top")
+    options = () if name in ("u.hdf5", "u.parquet") else choice  # They record their model.
     neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
     if name == "u.npz":  # A row has its number in place of the line, and no sentence.
         found = {f"{row[1]} {row[2]}" for row in neighbours}

@@ -26,7 +26,14 @@ HARD = [
 ]
 """Tokens that a reader may misread."""
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
-formats = st.sampled_from(["csv", "tsv"])
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+formats = st.sampled_from([*DELIMITERS])
+
+
+@pytest.fixture(autouse=True)
+def text(word_model: None) -> None:
+    """Write a language model and a text into the current folder."""
+    Path("text.txt").write_text("the cat sat\n\nthe dog sat\n")
 
 
 def table(tokens: Sequence[object], row_format: str = "csv") -> str:
@@ -39,9 +46,8 @@ def table(tokens: Sequence[object], row_format: str = "csv") -> str:
 
 @given(st.lists(texts, min_size=1), formats)
 def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> None:
-    delimiter = {"csv": ",", "tsv": "\t"}[row_format]
     text = io.StringIO(table(tokens, row_format), newline="")
-    _, found, _, kept = zip(*csv.reader(text, delimiter=delimiter), strict=True)
+    _, found, _, kept = zip(*csv.reader(text, delimiter=DELIMITERS[row_format]), strict=True)
     assert (found, {*kept}) == (("token", *tokens), {"kept", "0.30000000000000004"})
     assert [json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]] == tokens
 
@@ -68,12 +74,12 @@ def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
         query = f"SELECT id, token, surprisal FROM '{path}'"
         found: list[tuple[str, str, object]] = module.sql(query).fetchall()
         return found
-    separator = "," if path.suffix == ".csv" else "\t"
-    frame = module.read_csv(path, **{"sep" if package == "pandas" else "separator": separator})
+    option = "sep" if package == "pandas" else "separator"
+    frame = module.read_csv(path, **{option: DELIMITERS[path.suffix[1:]]})
     return list(zip(frame["id"], frame["token"], frame["surprisal"], strict=True))
 
 
-@pytest.mark.parametrize("row_format", ["csv", "tsv"])
+@pytest.mark.parametrize("row_format", DELIMITERS)
 @pytest.mark.parametrize("package", ["pandas", "polars", "duckdb", "R"])
 def test_readers_give_every_row_and_token(row_format: str, package: str, tmp_path: Path) -> None:
     path = tmp_path / f"rows.{row_format}"
@@ -87,10 +93,10 @@ def test_readers_give_every_row_and_token(row_format: str, package: str, tmp_pat
 @given(st.lists(texts.filter(lambda text: text not in LIKE_MISSING), min_size=1), formats)
 def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> None:
     pandas = pytest.importorskip("pandas")
-    separator = {"csv": ",", "tsv": "\t"}[row_format]
     # The first token keeps pandas from reading a column of numbers.
-    content = table(["the", *tokens], row_format).encode()
-    assert list(pandas.read_csv(io.BytesIO(content), sep=separator)["token"]) == ["the", *tokens]
+    content = io.BytesIO(table(["the", *tokens], row_format).encode())
+    found = pandas.read_csv(content, sep=DELIMITERS[row_format])["token"]
+    assert list(found) == ["the", *tokens]
 
 
 # Ids that repeat, are missing, or are not read
@@ -105,7 +111,6 @@ def write(*ids: object, name: str = "in.csv") -> str:
     return write_table(name, rows)
 
 
-@pytest.mark.usefixtures("word_model")
 @pytest.mark.parametrize("name", ["in.csv", "in.json", "in.jsonl", "in.conllu", "in.parquet"])
 def test_rows_of_repeated_ids_have_the_line_too(
     name: str, caplog: pytest.LogCaptureFixture
@@ -124,7 +129,6 @@ def test_rows_of_repeated_ids_have_the_line_too(
             caplog.clear()
 
 
-@pytest.mark.usefixtures("word_model")
 def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path, read = write("a", "b", "a", name="in.parquet"), parquet.ParquetFile.iter_batches
@@ -136,7 +140,6 @@ def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.Monkey
         noted.reset_mock()
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["embed", "embed --rows tokens", "usages --words words.txt"])
 @pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
 def test_vectors_of_repeated_ids_have_an_index_or_line(
@@ -151,7 +154,6 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     assert {(row["id"], row[number] - first) for row in found} == {("a", 0), ("b", 1), ("a", 2)}
 
 
-@pytest.mark.usefixtures("folder")
 def test_records_without_ids_are_numbered() -> None:
     for name, output in (("in.csv", "out.h5"), ("in.csv", "out.npz"), ("in.conllu", "c.h5")):
         command = ("embed", write("a", "b", "a", name=name), output, "--id-column", "")
@@ -160,7 +162,6 @@ def test_records_without_ids_are_numbered() -> None:
         assert set(file) == {"0", "1", "2", "sentence_to_index"}
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -188,7 +189,6 @@ def test_a_shard_without_rows_has_the_columns_of_the_others(
     assert last.schema.remove_metadata() == first.schema.remove_metadata()
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
     Path("in.jsonl").write_text('{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}')
@@ -201,13 +201,6 @@ def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
 # Rows of language models
 
 
-@pytest.fixture
-def text(word_model: None) -> None:
-    """Write a language model and a text into the current folder."""
-    Path("text.txt").write_text("the cat sat\n\nthe dog sat\n")
-
-
-@pytest.mark.usefixtures("text")
 @pytest.mark.parametrize("direction", ["forward", "both"])
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "-"])
 def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
@@ -222,7 +215,6 @@ def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
     assert [line.split("\t")[-7:] for line in found] == [row.split("\t")[-7:] for row in expected]
 
 
-@pytest.mark.usefixtures("text")
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
     expected = elmo("perplexity", "text.txt", *MODEL, "--json")
     for name in ("softmax.hdf5", "vocab.txt"):
@@ -233,7 +225,6 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
         assert elmo("perplexity", "text.txt", *softmax, *more).stdout == expected.stdout
 
 
-@pytest.mark.usefixtures("word_model")
 def test_samples_continue_the_text_and_follow_the_seed() -> None:
     arguments = ("predict", "the cat", *MODEL, "--sample", "4", "--max-words", "5", "-q")
     result = elmo(*arguments)
@@ -251,7 +242,6 @@ def test_samples_continue_the_text_and_follow_the_seed() -> None:
     assert all(line.endswith("the cat") for line in behind)
 
 
-@pytest.mark.usefixtures("word_model")
 def test_lines_before_a_wrong_one_are_answered() -> None:
     result = elmo("predict", "-", *MODEL, "--top", "1", stdin="The\ncat\n___ and ___\n")
     rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
@@ -261,7 +251,6 @@ def test_lines_before_a_wrong_one_are_answered() -> None:
     )
 
 
-@pytest.mark.usefixtures("word_model")
 def test_the_accuracy_of_every_group_is_printed() -> None:
     pairs = [f"the cat,cat the,g{number}" for number in range(150)]
     Path("pairs.csv").write_text("\n".join(["good,bad,group", *pairs]))
@@ -269,7 +258,6 @@ def test_the_accuracy_of_every_group_is_printed() -> None:
     assert sum(line.startswith("group g") for line in result.stderr.splitlines()) == 150
 
 
-@pytest.mark.usefixtures("word_model")
 def test_a_plot_is_drawn() -> None:
     pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
     Path("items.csv").write_text('id,text\na,"The cat, sat."\nb,the cat sat\n')

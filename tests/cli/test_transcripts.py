@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import h5py
 import pytest
@@ -33,38 +33,35 @@ def lines_of(name: str) -> list[str]:
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 
-class Answer(NamedTuple):
-    """A command, its inputs and the lines that it prints."""
-
-    command: str
-    inputs: dict[str, str | bytes]
-    lines: list[str]
-
-
-def read_answers() -> list[Answer]:
-    answers: list[Answer] = []
+def read_answers() -> list[Any]:
+    """Return the commands, each with its inputs and the lines that it prints."""
+    answers: list[Any] = []
     inputs: dict[str, str | bytes] = {}
+    lines: list[str] = []
     for line in lines_of("answers.txt"):
         if line.startswith("= "):
             _, name, content = line.split(" ", 2)
-            inputs[name] = ast.literal_eval(content)
+            inputs = {**inputs, name: ast.literal_eval(content)}
         elif line.startswith("$ "):
-            answers.append(Answer(line[2:], dict(inputs), []))
+            lines = []
+            answers.append(pytest.param(line[2:], inputs, lines, id=line[2:62]))
         elif line[:2] in ("  ", "! "):
-            answers[-1].lines.append(line)
+            lines.append(line)
     return answers
 
 
 @pytest.mark.usefixtures("word_model")
-@pytest.mark.parametrize("answer", read_answers(), ids=lambda answer: answer.command[:60])
-def test_a_command_prints_its_rows(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "--split-sentences" in answer.command:
+@pytest.mark.parametrize(("command", "inputs", "lines"), read_answers())
+def test_a_command_prints_its_rows(
+    command: str, inputs: dict[str, str | bytes], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "--split-sentences" in command:
         pytest.importorskip("sentencex")
     monkeypatch.setenv("ELMO_MODEL", "model")
-    write_inputs(answer.inputs)
-    command, _, stdin = answer.command.partition(" < ")
+    write_inputs(inputs)
+    command, _, stdin = command.partition(" < ")
     result = elmo(*shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None)
-    rows, messages = ([line[2:] for line in answer.lines if line[0] == kind] for kind in " !")
+    rows, messages = ([line[2:] for line in lines if line[0] == kind] for kind in " !")
     assert (result.exit_code, result.stderr.splitlines()) == (0, ["Model: model", *messages])
     actual, expected = result.stdout, "".join(f"{row}\n" for row in rows)
     assert NUMBER.sub("0.0", actual) == NUMBER.sub("0.0", expected)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from table_files import NAMES, write_table
 
@@ -117,7 +117,6 @@ def test_kept_columns_have_other_names_than_own_ones() -> None:
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(cells, min_size=1, max_size=5),
     name=st.sampled_from(["csv", "tsv", "json"]),
