@@ -204,26 +204,17 @@ def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
         return [file[str(line)][()] for line in range(4)], dict(file.attrs)
 
 
-@pytest.fixture(scope="module")
-def layers() -> np.ndarray:
-    """Return all layers of the first line."""
-    return ElmoEmbedder(model=TINY).embed_sentence(["The", "cat", "sat"])
+def test_layers_have_the_names_of_tf_hubs_outputs(tiny: ElmoEmbedder) -> None:
+    layers = tiny.embed_sentence(["The", "cat", "sat"])
+    for number, (name, width) in enumerate((("word_emb", 16), ("lstm1", 32), ("lstm2", 32))):
+        datasets, attributes = embed("--layers", name, "--overwrite")
+        assert_allclose(datasets[0], layers[number, :, :width], atol=1e-5)
+        assert attributes["layers"] == name
+        assert not {"mix", "gamma", "pooling"} & set(attributes)
 
 
-@pytest.mark.parametrize(
-    ("name", "index", "width"), [("word_emb", 0, 16), ("lstm1", 1, 32), ("lstm2", 2, 32)]
-)
-def test_layers_have_the_names_of_tf_hubs_outputs(
-    name: str, index: int, width: int, layers: np.ndarray
-) -> None:
-    datasets, attributes = embed("--layers", name)
-    assert [values.shape for values in datasets] == [(n, width) for n in (3, 0, 1, 6)]
-    assert_allclose(datasets[0], layers[index, :, :width], atol=1e-5)
-    assert attributes["layers"] == name
-    assert not {"mix", "gamma", "pooling"} & set(attributes)
-
-
-def test_a_trained_mix_is_applied(layers: np.ndarray) -> None:
+def test_a_trained_mix_is_applied(tiny: ElmoEmbedder) -> None:
+    layers = tiny.embed_sentence(["The", "cat", "sat"])
     weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
     datasets, attributes = embed(*MIX)
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
