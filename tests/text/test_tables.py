@@ -149,7 +149,7 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
 @pytest.mark.parametrize("name", ["csv", "tsv"])
 def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     delimiter = next(each for each in ",;\t|" if each in header.splitlines()[-1])
-    columns = {"text_column": "sentence", "id_column": "item"}
+    columns: dict[str, Any] = {"text_column": "sentence", "id_column": "item"}
     content = f'{header}\n1{delimiter}"The dog, barked; a|b."\n'
     [record] = read_text(content, f"a.{name}", **columns)
     assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
