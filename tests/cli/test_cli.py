@@ -1,26 +1,38 @@
+"""The command line as a whole: help, options, the environment and the process."""
+
+import gc
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import Mock
+from typing import Any
+from unittest.mock import Mock, patch
 
 import click
 import pytest
+from click.testing import CliRunner
 from commands import TINY, assert_misused, elmo
 
 import elmo_cli
+import elmo_cli.cli
+from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.cli.command import Option
+from elmo_cli.cli.command import Command, Option, option_group
+from elmo_cli.cli.loading import find_files
 from elmo_cli.cli.messages import stop_on_signal
+from elmo_cli.cli.options import option
 from elmo_cli.errors import first_line
+from elmo_cli.settings import ModelSettings
+
+# Help
 
 
 def test_version_is_the_packages_version() -> None:
-    for option in ("-V", "--version"):
-        result = elmo(option)
+    for name in ("-V", "--version"):
+        result = elmo(name)
         assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")
 
 
@@ -46,21 +58,49 @@ def test_help_ends_with_the_documentation(tmp_path: Path, monkeypatch: pytest.Mo
     assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
 
-def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:
-    pair = ("cosine", "a", "a", "a", "--model", TINY)
-    assert elmo(*pair).stderr
-    assert elmo("-q", *pair).stderr == ""
-    assert elmo("-v", "-q", *pair).stderr
-    assert elmo("-v", *pair, "-qq").stderr == ""
-    more = elmo("-v", *pair).stderr
-    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more)
-    assert re.search(r"\nTime: \d+\.\d s\n$", more)
-    missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
-    assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")
-    assert isinstance(elmo("-v", *missing, "-v").exception, elmo_cli.ElmoError)
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from elmo_cli.cli import main\n"
+        "for command in ([], ['embed'], ['cosine']):\n"
+        "    main([*command, '--help'], standalone_mode=False)\n"
+        "print({'torch', 'h5py', 'numpy', 'sacremoses', 'tqdm'} & {*sys.modules})"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", code], timeout=60)
+    assert printed.splitlines()[-1] == b"set()"
 
 
-# Options from the environment
+@click.command(cls=Command)
+@click.argument("text")
+@option_group("Input", option("--format"), option("--old", hidden=True))
+@click.option("-q", "--quiet", is_flag=True)
+@option_group("Model", lambda each: option("--first")(option("--second")(each)), option("--third"))
+def command(**options: str) -> None:
+    """Do something."""
+    click.echo(sorted(options))
+
+
+def test_options_are_under_their_heading_and_reach_the_command() -> None:
+    blocks = CliRunner().invoke(command, ["--help"]).output.split("\n\n")
+    shown = [[line.split()[0].strip(",") for line in block.splitlines()] for block in blocks[2:]]
+    assert shown == [
+        ["Input:", "--format"],
+        ["Model:", "--first", "--second", "--third"],
+        ["Other", "-q", "--help"],
+    ]
+    result = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
+    assert result.output == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
+
+
+# Options of all commands, and from the environment
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_conditions_name_options_of_the_command(name: str) -> None:
+    parameters = find_command(name).params
+    names = {name for parameter in parameters for name in parameter.opts}
+    for each in (each for each in parameters if isinstance(each, Option)):
+        texts = [text for text in (each.requires, each.excludes) if text]
+        assert {part.split()[0] for text in texts for part in text.split(" or ")} <= names
 
 
 def test_every_option_has_an_environment_variable_of_its_own() -> None:
@@ -73,8 +113,7 @@ def test_every_option_has_an_environment_variable_of_its_own() -> None:
 
 def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = ("cosine", "a", "a b", "b a", "--model", TINY, "-q")
-    expected = elmo(*pair, "--layer", "1").stdout
-    other = elmo(*pair, "--layer", "2").stdout
+    expected, other = (elmo(*pair, "--layer", layer).stdout for layer in "12")
     monkeypatch.setenv("ELMO_COSINE_LAYER", "1")
     assert elmo(*pair).stdout == expected != other
     assert elmo(*pair, "--layer", "2").stdout == other
@@ -92,22 +131,63 @@ def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert elmo(*command, stdin="a b\n").exit_code == 0
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from elmo_cli.cli import main\n"
-        "for command in ([], ['embed'], ['cosine']):\n"
-        "    main([*command, '--help'], standalone_mode=False)\n"
-        "print({'torch', 'h5py', 'numpy', 'sacremoses', 'tqdm'} & {*sys.modules})"
-    )
-    printed = subprocess.check_output([sys.executable, "-c", code], timeout=60)
-    assert printed.splitlines()[-1] == b"set()"
+# Messages
+
+
+def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:
+    pair = ("cosine", "a", "a", "a", "--model", TINY)
+    assert elmo(*pair).stderr
+    assert elmo("-q", *pair).stderr == ""
+    assert elmo("-v", "-q", *pair).stderr
+    assert elmo("-v", *pair, "-qq").stderr == ""
+    more = elmo("-v", *pair).stderr
+    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more)
+    assert re.search(r"\nTime: \d+\.\d s\n$", more)
+    missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
+    assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")
+    assert isinstance(elmo("-v", *missing, "-v").exception, elmo_cli.ElmoError)
+
+
+@pytest.mark.parametrize(
+    "command", ["info {}", "embed text out --model {}", "train {} --preset mini --output m"]
+)
+def test_a_name_that_no_file_can_have_is_one_line(command: str, folder: Path) -> None:
+    Path("text").write_text("a bank\n")
+    result = elmo(*command.format("x" * 300).split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    problem = "no such (model. Choose one of|file. Name a file)"
+    assert re.fullmatch(f"Error: x{{300}}: {problem} .+\n", result.stderr)
+
+
+MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError(MEMORY)])
+def test_a_command_that_memory_does_not_suffice_for_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.engine.load_engine", Mock(side_effect=error))
+    result = elmo("cosine", "bank", "a bank", "the bank")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(f"\nError: out of memory: {first_line(error)}\n")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes() -> None:
+    name, output = os.fsdecode(b"m\xe9"), os.fsdecode(b"v\xe9.hdf5")
+    shutil.copytree(TINY, name)
+    assert elmo("embed", "-", output, "--model", name, stdin="a b").exit_code == 0
+    with elmo_cli.open_activations(output) as activations:
+        assert activations.attributes["model"] == "m\\xe9"
+
+
+# Signals
 
 
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
-    times = iter([5.0, 5.19, 5.21])
-    clock = SimpleNamespace(monotonic=lambda: next(times))
+    clock = Mock(monotonic=Mock(side_effect=[5.0, 5.19, 5.21]))
     monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
     monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
@@ -138,40 +218,66 @@ run()
     ("handler", "status"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)]
 )
 def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)]
+    process = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert (process.returncode, process.stderr) == (status, b"")
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("info LONG", "LONG: no such model. Choose "),
-        ("embed text out --model LONG", "LONG: no such model. Choose "),
-        ("embed text out --model ~nobody-here/m", "~nobody-here/m: no such model"),
-        ("train LONG --preset mini --output m", "LONG: "),
-    ],
-)
-def test_a_name_that_no_file_can_have_is_one_line(command: str, message: str, folder: Path) -> None:
-    Path("text").write_text("a bank\n")
-    result = elmo(*command.replace("LONG", "x" * 300).split())
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.replace("x" * 300, "LONG").startswith(f"Error: {message}")
-    assert result.stderr.count("\n") == 1
-
-
-MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
-
-
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError(MEMORY)])
-def test_a_command_that_memory_does_not_suffice_for_is_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_while_arguments_are_parsed_has_its_status(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.engine.load_engine", Mock(side_effect=error))
-    result = elmo("cosine", "bank", "a bank", "the bank")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith(f"\nError: out of memory: {first_line(error)}\n")
+    parse = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(elmo_cli.cli.ElmoGroup, "parse_args", parse)
+    result = elmo("--version")
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+
+
+# What `elmo` sets for its process before torch is imported
+
+
+def run_with_collector_restored() -> None:
+    """Run the command; the collector is as it was afterwards."""
+    try:
+        run()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    ("environment", "spin_count"),
+    [({}, SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_idle_threads_wait_shortly_by_default(
+    environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spin_counts: list[str | None] = []
+    main = Mock(side_effect=lambda **_: spin_counts.append(os.environ.get("GOMP_SPINCOUNT")))
+    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    with patch.dict(os.environ, environment):
+        for name in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} - {*environment}:
+            os.environ.pop(name, None)
+        run_with_collector_restored()
+    assert spin_counts == [spin_count]
+
+
+def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[bool] = []
+    monkeypatch.setattr("elmo_cli.cli.messages.say", lambda message: None)
+
+    def main(**settings: Any) -> None:
+        states.append(gc.isenabled())
+        find_files(ModelSettings("mini"))
+        states.append(gc.isenabled())
+
+    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    run_with_collector_restored()
+    assert states == [False, True]
+
+
+def test_the_library_leaves_the_process_as_it_is() -> None:
+    code = (
+        "import gc, os; before = dict(os.environ); from elmo_cli import ElmoEmbedder; "
+        "ElmoEmbedder(); assert dict(os.environ) == before; assert gc.isenabled()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,38 +3,24 @@ from pathlib import Path
 
 import pytest
 from commands import assert_fails, elmo
-from website import weights_file
+from strategies import make_language_model, small_architecture
 
 from elmo_cli.errors import size_text
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.files import sha256
 from elmo_cli.pretrained.registry import MODELS
 
-OPTIONS = {
-    "lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2},
-    "char_cnn": {
-        "embedding": {"dim": 4},
-        "filters": [[1, 4], [2, 8]],
-        "n_highway": 1,
-        "activation": "relu",
-    },
-}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
-    (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
-    return tmp_path / "cache"
-
 
 def model_in(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    (folder / "options.json").write_text(json.dumps(OPTIONS))
-    weights_file(folder / "weights.hdf5")
+    make_language_model(small_architecture(), 1, folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
+    (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
 
 
 def test_models_is_a_table(cache: Path) -> None:
@@ -89,11 +75,11 @@ def test_info_of_a_model(tmp_path: Path) -> None:
     details = json.loads(elmo("info", "mini", "--json").stdout)
     weights = tmp_path / "mini" / "weights.hdf5"
     card = ["# mini", "", "A small model."]
-    expected = {"name": "mini", "state": "bundled", "layers": 3, "width": 8, "card": card}
+    expected = {"name": "mini", "state": "bundled", "layers": 3, "width": 6, "card": card}
     assert details.items() >= expected.items()
     file = {"sha256": sha256(weights), "path": str(weights)}
     assert details["files"]["weights"].items() >= file.items()
-    parts = {"character embedding": 261 * 4, "convolutions": 4 * 4 + 4 + 2 * 4 * 8 + 8}
+    parts = {"character embedding": 261 * 2, "convolutions": 2 * 2 + 2 + 3 * 2 * 4 + 4}
     assert details["parts"].items() >= parts.items()
     assert details["parameters"] == sum(details["parts"].values())
     installation = json.loads(elmo("info", "--json").stdout)
@@ -110,8 +96,8 @@ def test_info_for_people(tmp_path: Path) -> None:
     assert f"sha256 {sha256(tmp_path / 'mini' / 'weights.hdf5')}" in model
     assert {line[2:23].strip(): line[25:] for line in lines}.items() >= {
         "layers": "3: the token layer and 2 LSTM layers",
-        "width": "8 values per token and layer",
-        "character CNN": "12 filters for 1 to 2 characters",
+        "width": "6 values per token and layer",
+        "character CNN": "6 filters for 1 to 3 characters",
     }.items()
     installation, _, rest = elmo("info").stdout.partition("\n\n")
     assert rest == model
@@ -126,10 +112,7 @@ def test_info_downloads_nothing() -> None:
     assert json.loads(elmo("info", "large", "--json").stdout)["name"] == "original-5.5b"
 
 
-def test_info_of_a_folder_counts_its_words(tmp_path: Path) -> None:
-    folder = model_in(tmp_path / "mine")
-    (folder / "softmax.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())
-    (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
-    details = json.loads(elmo("info", str(folder), "--json").stdout)
-    assert (details["name"], details["words"]) == (str(folder), 4)
+def test_info_of_a_folder_counts_its_words(model_folder: Path) -> None:
+    details = json.loads(elmo("info", str(model_folder), "--json").stdout)
+    assert (details["name"], details["words"]) == (str(model_folder), 8)
     assert set(details["files"]) == {"options", "weights", "softmax", "vocabulary"}

@@ -10,74 +10,71 @@ from pathlib import Path
 
 import pytest
 from commands import TINY, python, start_elmo
-from strategies import make_language_model, small_architecture
 
 from elmo_cli import open_activations
 from elmo_cli.cli import error_line
 from elmo_cli.cli.answers import read_queries
 from elmo_cli.errors import InputError
 
+CANNOT_WRITE = "standard output or a temporary file: cannot write it"
 
-def run_shell(command: str, folder: Path, *, is_fresh: bool = False) -> tuple[int, str]:
+
+@pytest.fixture(autouse=True)
+def text(folder: Path) -> None:
+    """Write a text into the current folder."""
+    Path("text").write_text("a bank\n")
+
+
+def run_shell(command: str, *, is_fresh: bool = False) -> tuple[int, str]:
     """Run a line of the shell, with a fresh Python or a forked one: its status and prints."""
     elmo = " ".join([*([sys.executable] if is_fresh else python()), "-m elmo_cli"])
-    process = subprocess.run(
-        ["bash", "-c", command.replace("elmo", elmo, 1)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=folder,
-    )
+    line = ["bash", "-c", command.replace("elmo", elmo, 1)]
+    process = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     return process.returncode, process.stdout + process.stderr
 
 
 @pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
-def test_a_closed_standard_input_is_reported(command: str, tmp_path: Path) -> None:
-    status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
+def test_a_closed_standard_input_is_reported(command: str) -> None:
+    status, printed = run_shell(f"elmo {command} --model mini <&-")
     message = "Error: standard input is closed. Name a file, or pipe a text into it.\n"
     assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
     assert "Traceback" not in printed
-    assert not list(tmp_path.iterdir())
+    assert os.listdir() == ["text"]
 
 
 @pytest.mark.parametrize(
     ("redirection", "message"),
     [
         (">&-", "standard output: cannot write it: it is closed"),
-        (
-            "> /dev/full",
-            "standard output or a temporary file: cannot write it: No space left on device",
-        ),
+        ("> /dev/full", f"{CANNOT_WRITE}: No space left on device"),
     ],
 )
 @pytest.mark.parametrize("command", ["--help", "models", "embed text - --format jsonl -q"])
 def test_a_standard_output_that_takes_nothing_is_an_error(
-    command: str, redirection: str, message: str, tmp_path: Path
+    command: str, redirection: str, message: str
 ) -> None:
-    (tmp_path / "text").write_text("a bank\n")
     is_fresh = not command.startswith("embed")
-    line = f"elmo {command} {redirection}"
-    assert run_shell(line, tmp_path, is_fresh=is_fresh) == (1, f"Error: {message}\n")
+    result = run_shell(f"elmo {command} {redirection}", is_fresh=is_fresh)
+    assert result == (1, f"Error: {message}\n")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_what_a_full_disk_cuts_off_is_an_error(unbuffered: str, tmp_path: Path) -> None:
+def test_what_a_full_disk_cuts_off_is_an_error(unbuffered: str) -> None:
     line = f"ulimit -f 4; PYTHONUNBUFFERED={unbuffered} elmo models --json > out"
-    message = "standard output or a temporary file: cannot write it: File too large"
-    assert run_shell(line, tmp_path, is_fresh=True) == (1, f"Error: {message}\n")
-    assert (tmp_path / "out").stat().st_size == 4096
+    error = f"Error: {CANNOT_WRITE}: File too large\n"
+    assert run_shell(line, is_fresh=True) == (1, error)
+    assert Path("out").stat().st_size == 4096
 
 
-def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path) -> None:
-    (tmp_path / "m\x1b[31m").symlink_to(TINY)
+def test_a_terminal_shows_control_characters_and_a_pipe_has_them() -> None:
+    Path("m\x1b[31m").symlink_to(TINY)
     line = "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace --model $'./m\\x1b[31m'"
-    _, piped = run_shell(line, tmp_path)
+    _, piped = run_shell(line)
     assert piped.startswith("[a] \x1b[32m\n")
     assert "Model: ./m\x1b[31m\n" in piped
     reading, writing = pty.openpty()
     command = ["bash", "-c", line.replace("elmo", " ".join([*python(), "-m elmo_cli"]), 1)]
-    with subprocess.Popen(command, stdout=writing, stderr=writing, cwd=tmp_path):
+    with subprocess.Popen(command, stdout=writing, stderr=writing):
         os.close(writing)
         shown = os.read(reading, 100)
         while shown.count(b"\n") < 2:
@@ -88,8 +85,8 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path)
 
 
 @pytest.mark.parametrize("encoding", ["latin1", "cp1252", "ascii", "utf-16"])
-def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a € 東京 bank\n", encoding="utf-8")
+def test_a_standard_output_is_utf8_in_every_locale(encoding: str) -> None:
+    Path("text").write_text("a € 東京 bank\n", encoding="utf-8")
     commands = {
         "latin1": ("surprisal text --json", "surprisal text -v --words-by space"),
         "cp1252": ("embed text - --format jsonl --layers top",),
@@ -98,37 +95,35 @@ def test_a_standard_output_is_utf8_in_every_locale(encoding: str, tmp_path: Path
     }
     for command in commands[encoding]:
         line = f"LC_ALL=C PYTHONIOENCODING={encoding} elmo {command} 2> errors"
-        status, printed = run_shell(line, tmp_path, is_fresh=encoding == "utf-16")
+        status, printed = run_shell(line, is_fresh=encoding == "utf-16")
         assert status == 0
         assert "€" in printed
         assert "東" in printed
 
 
-def test_what_utf8_cannot_hold_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_text(r'{"text": "a", "x": "\ud800"}')
+def test_what_utf8_cannot_hold_is_an_error_with_a_remedy() -> None:
+    Path("in.jsonl").write_text(r'{"text": "a", "x": "\ud800"}')
     command = "elmo surprisal in.jsonl --keep-columns x"
-    status, printed = run_shell(command, tmp_path)
+    status, printed = run_shell(command)
     assert status == 1
     assert printed.splitlines()[-1].startswith("Error: standard output: 'utf-8' codec can't")
     assert printed.endswith(". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n")
-    assert run_shell(f"PYTHONIOENCODING=utf-8:replace {command}", tmp_path)[0] == 0
+    assert run_shell(f"PYTHONIOENCODING=utf-8:replace {command}")[0] == 0
 
 
 def test_an_error_of_no_file_is_a_bug() -> None:
     assert error_line(OSError(errno.EBADF, "Bad file descriptor")) is None
 
 
-def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a bank\n")
-    assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-", tmp_path) == (0, "")
-    with open_activations(tmp_path / "out.hdf5") as activations:
+def test_a_run_needs_neither_standard_output_nor_standard_error() -> None:
+    assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-") == (0, "")
+    with open_activations("out.hdf5") as activations:
         assert [values.shape for values in activations] == [(3, 2, 1024)]
 
 
-def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a bank\n")
-    assert run_shell("elmo embed text out.hdf5 2> /dev/full", tmp_path) == (0, "")
-    assert (tmp_path / "out.hdf5").exists()
+def test_a_run_continues_where_its_messages_cannot_be_written() -> None:
+    assert run_shell("elmo embed text out.hdf5 2> /dev/full") == (0, "")
+    assert Path("out.hdf5").exists()
 
 
 @pytest.mark.parametrize(
@@ -142,10 +137,9 @@ def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) ->
     ],
 )
 def test_each_text_is_answered_before_the_next_arrives(
-    command: str, n_lines: int, tmp_path: Path
+    command: str, n_lines: int, model_folder: Path
 ) -> None:
-    make_language_model(small_architecture(), 1, tmp_path)
-    arguments = (*command.split(), "--model", str(tmp_path), "-q")
+    arguments = (*command.split(), "--model", str(model_folder), "-q")
     with start_elmo(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

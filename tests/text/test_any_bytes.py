@@ -43,10 +43,7 @@ def folder() -> Iterator[None]:
 
 
 def ends_well(*arguments: str | Path, output: str | None = None) -> bool:
-    """Run a command; whether it does what it should.
-
-    Otherwise it ends with status 1 or 2 and one line of error, and without its output.
-    """
+    """Run a command; if it fails, then with status 1 or 2, one line of error and no output."""
     result = elmo(*arguments)
     shown = (arguments, result.stderr, result.exception)
     assert result.exception is None or isinstance(result.exception, SystemExit), shown

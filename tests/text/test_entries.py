@@ -1,6 +1,16 @@
-"""CoNLL-U, JSON lines and FASTA: what is read, and what is refused."""
+"""CoNLL-U, JSON lines and FASTA: what is read or refused, and warnings about all texts.
 
+In `advice.txt`, `= N OPTIONS | CONTENT` is a text: N times its content, a literal of Python, where
+a list becomes the column `text` of CSV. The options are the format of the input, what is expected
+of the text, a tokenizer and its language. `!` begins the only warning; good texts have none.
+"""
+
+import ast
+import csv
+import io
 import json
+import logging
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +22,17 @@ from table_files import write_table
 from transcripts import Transcript, each_transcript
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.ids import checked_records
-from elmo_cli.text.input_formats import FORMATS, open_input, open_records
-from elmo_cli.text.records import DEFAULT_SETTINGS, Record, TextSettings
-from elmo_cli.text.report import InputReport, Sample
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.text.input_formats import open_input, open_records
+from elmo_cli.text.records import Record, TextSettings
+from elmo_cli.text.report import UNKNOWN, Expected, TokenLimit
+from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
 
 
-def read(
-    name: str, text: str, *, tokenizer: Tokenizer = WHITESPACE, skip_errors: bool = False
-) -> list[Record]:
+def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
-    lines = (line.strip() for line in text.split("\n"))
-    entries = FORMATS[name].entries(lines, tokenizer, DEFAULT_SETTINGS)
-    report = InputReport(Sample(is_text=name == "text"))
-    records = checked_records(
-        entries, "file", skip_errors=skip_errors, ids="datasets", report=report
-    )
-    return list(records)
-
-
-def rows(*values: Any) -> str:
-    """Return JSON lines of values."""
-    return "\n".join(map(json.dumps, values))
+    opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
+    with open_records(opened, ids="datasets") as (records, *_):
+        return list(records)
 
 
 # What is read
@@ -62,9 +60,9 @@ texts = st.text(max_size=8)
 
 @given(st.lists(st.one_of(texts, st.lists(texts, max_size=4), st.none()), max_size=5))
 def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
-    content = rows(*({"tokens" if isinstance(v, list) else "text": v} for v in values))
+    rows = [{"tokens" if isinstance(value, list) else "text": value} for value in values]
     expected = [value if isinstance(value, list) else (value or "").split() for value in values]
-    records = read("jsonl", content)
+    records = read("jsonl", "\n".join(map(json.dumps, rows)))
     assert [record.tokens for record in records] == expected
     assert [record.id for record in records] == [None] * len(values)
 
@@ -114,23 +112,14 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
     ):
         with pytest.raises(InputError) as caught:
             read(name, text)
-        assert str(caught.value) == f"file, line 1: {message}"
-
-
-NO_BLANK = """\
-# sent_id = a
-1\tik\t_
-2\tzie\t_
-# sent_id = b
-1-2\tzum\t_
-1\tzu\t_
-2\tdem\t_
-1\tdes\t_
-"""
+        assert str(caught.value) == f"the input, line 1: {message}"
 
 
 def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture) -> None:
-    text = NO_BLANK.replace("1\tdes", "# sent_id = c\n0.1\t_\n1\tdes")
+    text = (
+        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
+        "# sent_id = c\n0.1\t_\n1\tdes\t_\n"
+    )
     records = read("conllu", text)
     assert [record.tokens for record in records] == [["ik", "zie"], ["zu", "dem"], ["des"]]
     assert [record.id for record in records] == ["a", "b", "c"]
@@ -172,3 +161,100 @@ def test_a_suffix_says_the_format(expected: str, names: str) -> None:
     for name in names.split():
         assert open_input(name).format.name == open_input(Path(name)).format.name == expected
         assert open_input(name, TextSettings("fasta")).format.name == "fasta"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (">sp|P1 a\nMKV\n", "fasta"),
+        (">p1\rMKV\r", "fasta"),
+        ('{"text": "a", "n": 1}\n', "jsonl"),
+        ('[\n {"text": "a"}]', "json"),
+        ("# sent_id = 1\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n", "conllu"),
+        (">>> import this\n", "text"),
+        ("> said he .\nMKV\n", "text"),
+        ("[ Music ]\n", "text"),
+        ("[\nx\n", "text"),
+        ('{"a": 1}\n', "text"),
+        ("PAR1 is a protein .\n", "text"),
+        ("BZh is not bzip2 .\n", "text"),
+        ("1\ta\n", "text"),
+        ("", "text"),
+    ],
+)
+def test_content_tells_the_format_without_a_suffix(
+    content: str, expected: str, tmp_path: Path
+) -> None:
+    for name in ("input", "input.txt"):
+        (tmp_path / name).write_text(content)
+        assert open_input(tmp_path / name).format.name == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(">p1\nMK\n", "fasta"), ('{"text": "a"}\n', "jsonl"), ('[{"text": "a"}]\n', "json")],
+)
+def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
+    with (
+        pytest.raises(InputError) as caught,
+        open_records(open_input(io.StringIO(content))) as (records, *_),
+    ):
+        list(records)
+    assert str(caught.value) == (
+        f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
+        "--input-format text to read one sentence per line."
+    )
+    assert [record.text for record in read("text", content)] == content.splitlines()
+
+
+# What is warned of
+
+EXPECTED = {
+    "bytes": Expected(TokenLimit(48, "bytes")),
+    "characters": Expected(TokenLimit(48, "characters")),
+    "English": Expected(language="English"),
+    "French": Expected(language="French"),
+}
+SENTENCE = "The river rose in the night and the people of the town went up into the hills . "
+LONG = {
+    "BOOK": "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5)),
+    "HEADLINES": "".join(
+        f"a headline without a full stop{' and more' * (i % 9)}\n" for i in range(100)
+    ),
+}
+"""Texts that are too long for a line."""
+
+
+def read_advice() -> list[tuple[str, list[str]]]:
+    """Return the texts with their warnings."""
+    cases: list[tuple[str, list[str]]] = []
+    for line in Path(__file__).with_name("advice.txt").read_text(encoding="utf-8").split("\n"):
+        if line.startswith("= "):
+            cases.append((line[2:], []))
+        elif line.startswith("! "):
+            cases[-1][1].append(line[2:])
+    return cases
+
+
+def content_of(text: str, number: int) -> str:
+    content: Any = LONG.get(text) or ast.literal_eval(text)
+    if isinstance(content, str):
+        return content * number
+    table = io.StringIO()
+    csv.writer(table).writerows([("text", "n"), *((cell, 1) for cell in content * number)])
+    return table.getvalue()
+
+
+@pytest.mark.parametrize(("case", "warnings"), read_advice())
+def test_a_text_of_another_kind_is_warned_of_once(
+    case: str, warnings: list[str], folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options, _, text = case.partition(" | ")
+    number, name, *more = options.split()
+    expected = EXPECTED[more.pop(0)] if more and more[0] in EXPECTED else UNKNOWN
+    Path("a").write_text(content_of(text, int(number)), encoding="utf-8", newline="")
+    tokenizer = make_tokenizer(*more) if more else None
+    caplog.set_level(logging.WARNING, "elmo_cli")
+    with open_records(open_input("a", TextSettings(name), tokenizer), expected) as (records, *_):
+        list(records)
+    assert [message.removeprefix("Warning: ") for message in caplog.messages] == warnings

@@ -1,6 +1,7 @@
 """CSV, TSV, JSON arrays and Parquet: what is read, and what is refused."""
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from table_files import NAMES, write_table
 
@@ -24,13 +25,21 @@ from elmo_cli.text.records import (
     renamed_columns,
 )
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 
 def read(
-    path: Path, settings: TextSettings = DEFAULT_SETTINGS, ids: IdUse = "datasets"
+    path: str | Path, settings: TextSettings = DEFAULT_SETTINGS, ids: IdUse = "datasets"
 ) -> list[Record]:
     """Read the records of a table."""
     with open_records(open_input(path, settings), ids=ids) as (records, *_):
         return list(records)
+
+
+def read_text(content: str, name: str = "a.csv", **settings: Any) -> list[Record]:
+    """Write a table to the current folder, and read its records."""
+    Path(name).write_text(content, encoding="utf-8", newline="")
+    return read(Path(name), TextSettings(**settings))
 
 
 Row = dict[str, Any]
@@ -42,7 +51,7 @@ ITEMS: list[Row] = [
 KEYS: list[Row] = [{"key": "7", "sentence": "a b", "text": "c"}]
 TOKENS = [{"text": "New", "id": 0, "start": 0}, {"text": "Oslo", "id": 1, "start": 4}]
 NESTED: Row = {"data": {"text": "a b", "meta": {"key": 7, "n": 3}}, "id": "x", "data.n": 1}
-PATHS = TextSettings(text_column="data.text", id_column="data.meta.key")
+PATHS = {"text_column": "data.text", "id_column": "data.meta.key"}
 VALUES = ("json", "jsonl", "parquet")
 """Formats whose values have types."""
 
@@ -50,8 +59,8 @@ VALUES = ("json", "jsonl", "parquet")
 PRODIGY: list[Row] = [{"text": "New  Oslo.", "tokens": TOKENS}]
 
 
-def keep(*columns: str, settings: TextSettings = DEFAULT_SETTINGS) -> TextSettings:
-    return replace(settings, keep_columns=columns)
+def keep(*columns: str, **settings: Any) -> TextSettings:
+    return TextSettings(keep_columns=columns, **settings)
 
 
 def items(*columns: str) -> list[tuple[str, str, Row]]:
@@ -62,7 +71,7 @@ LISTS: list[Row] = [{"id": n, "tokens": ["New York", "."], "text": "a"} for n in
 COUNTS: list[Row] = [{"tokens": 5, "text": "The old dog"}]
 FLOATS: list[Row] = [{"id": 1.0, "text": "a"}, {"id": 2.0, "text": "b"}]
 SENTENCE = TextSettings(text_column="sentence", id_column="key")
-CHOSEN = keep("data.meta.n", "data.n", "id", settings=PATHS)
+CHOSEN = keep("data.meta.n", "data.n", "id", **PATHS)
 FOUND = {"data.meta.n": 3, "data.n": 1, "id": "x"}
 LIKE_PATH: list[Row] = [{"data.text": "c", **NESTED}]
 READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any]]] = {
@@ -78,7 +87,7 @@ READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any
         [(None, ["New", "Oslo", "."], {})],
     ),
     "paths": (VALUES, [NESTED], CHOSEN, [(7, "a b", FOUND)]),
-    "all fields": (VALUES, [NESTED], keep("all", settings=PATHS), [(7, "a b", NESTED)]),
+    "all fields": (VALUES, [NESTED], keep("all", **PATHS), [(7, "a b", NESTED)]),
     "like a path": (VALUES, LIKE_PATH, TextSettings(text_column="data.text"), [("x", "c", {})]),
     "whole floats as ids": (VALUES, FLOATS, keep(), [(1, "a", {}), (2, "b", {})]),
 }
@@ -88,11 +97,11 @@ READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any
 @pytest.mark.parametrize(
     ("name", "what"), [(name, what) for what, (names, *_) in READINGS.items() for name in names]
 )
-def test_every_format_of_tables_is_read(name: str, what: str, tmp_path: Path) -> None:
+def test_every_format_of_tables_is_read(name: str, what: str) -> None:
     _, rows, options, expected = READINGS[what]
-    write_table(tmp_path / f"a.{name}", rows)
+    table = write_table(f"a.{name}", rows)
     quotes = "csv" if name == "tsv" else None  # A cell has a line end.
-    records = read(tmp_path / f"a.{name}", replace(options, quotes=quotes), "all")
+    records = read(table, replace(options, quotes=quotes), "all")
     for record, (key, text, columns) in zip(records, expected, strict=True):
         if name not in VALUES:
             columns = {each: "" if value is None else str(value) for each, value in columns.items()}
@@ -108,26 +117,23 @@ def test_kept_columns_have_other_names_than_own_ones() -> None:
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(cells, min_size=1, max_size=5),
     name=st.sampled_from(["csv", "tsv", "json"]),
     end=st.sampled_from(["\n", "\r\n", "\r"]),
 )
-def test_texts_are_read_back_as_written(
-    texts: list[str], name: str, end: str, tmp_path: Path
-) -> None:
-    path = tmp_path / f"items.{name}"
+def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -> None:
+    written = io.StringIO(newline="")
     if name == "json":
-        path.write_text(json.dumps([{"text": text} for text in texts]), encoding="utf-8")
+        json.dump([{"text": text} for text in texts], written)
     else:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            # Before Python 3.12, only characters of the line end itself are quoted by default.
-            form: Any = {"delimiter": "," if name == "csv" else "\t", "quoting": csv.QUOTE_ALL}
-            writer = csv.writer(file, lineterminator=end, **form)
-            writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
+        # Before Python 3.12, only characters of the line end itself are quoted by default.
+        form: Any = {"delimiter": "," if name == "csv" else "\t", "quoting": csv.QUOTE_ALL}
+        writer = csv.writer(written, lineterminator=end, **form)
+        writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
     quotes = "csv" if name == "tsv" else None
-    assert [record.text for record in read(path, TextSettings(quotes=quotes))] == texts
+    records = read_text(written.getvalue(), f"items.{name}", quotes=quotes)
+    assert [record.text for record in records] == texts
 
 
 # Delimiters, quotes and cells
@@ -141,30 +147,27 @@ def test_texts_are_read_back_as_written(
     ],
 )
 @pytest.mark.parametrize("name", ["csv", "tsv"])
-def test_the_header_shows_the_delimiter(header: str, name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{name}"
+def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     delimiter = next(each for each in ",;\t|" if each in header.splitlines()[-1])
-    path.write_text(f'{header}\n1{delimiter}"The dog, barked; a|b."\n', newline="")
-    settings = TextSettings(text_column="sentence", id_column="item")
-    [record] = read(path, settings)
+    columns: dict[str, Any] = {"text_column": "sentence", "id_column": "item"}
+    content = f'{header}\n1{delimiter}"The dog, barked; a|b."\n'
+    [record] = read_text(content, f"a.{name}", **columns)
     assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
-    with open_records(open_input(path, settings), finds_integers=True) as (records, *_):
+    opened = open_input(f"a.{name}", TextSettings(**columns))
+    with open_records(opened, finds_integers=True) as (records, *_):
         assert [(type(each.id), each.id) for each in records] == [(NumericId, "1")]
 
 
-def test_the_column_of_the_text_decides_between_delimiters(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("RT (ms, mean, raw);text;b\n1,5;Hi .;c\n")
-    [record] = read(path, TextSettings(keep_columns=("all",)))
+def test_the_column_of_the_text_decides_between_delimiters() -> None:
+    content = "RT (ms, mean, raw);text;b\n1,5;Hi .;c\n"
+    [record] = read_text(content, keep_columns=("all",))
     assert (record.text, dict(record.columns)) == ("Hi .", {"RT (ms, mean, raw)": "1,5", "b": "c"})
-    path.write_text("text,a;b;c;d\nHi .,x\n")
-    assert read(path, TextSettings(keep_columns=("a;b;c;d",)))[0].text == "Hi ."
+    [record] = read_text("text,a;b;c;d\nHi .,x\n", keep_columns=("a;b;c;d",))
+    assert record.text == "Hi ."
 
 
-def test_a_delimiter_may_be_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("sep=;\nid:text\n1:a;b\n")
-    assert read(path, TextSettings(delimiter=":"))[0].text == "a;b"
+def test_a_delimiter_may_be_named() -> None:
+    assert read_text("sep=;\nid:text\n1:a;b\n", delimiter=":")[0].text == "a;b"
 
 
 QUOTED = """id\ttext
@@ -176,45 +179,38 @@ e\t" We must water it . "
 """
 
 
-def test_quotes_may_be_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(QUOTED)
-    records = read(path, TextSettings(quotes="none"))
+def test_quotes_may_be_text() -> None:
+    records = read_text(QUOTED, quotes="none")
     assert [f"{each.id}\t{each.text}" for each in records] == QUOTED.splitlines()[1:]
-    path.write_text('text\n"a\n""\nb\n')
-    assert [each.text for each in read(path, TextSettings(quotes="none"))] == ['"a', '""', "b"]
+    records = read_text('text\n"a\n""\nb\n', quotes="none")
+    assert [each.text for each in records] == ['"a', '""', "b"]
 
 
-def test_quotes_of_tsv_that_may_be_text_are_errors(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text(QUOTED)
-    errors = [str(each.error) for each in read(path, TextSettings(skip_errors=True)) if each.error]
+def test_quotes_of_tsv_that_may_be_text_are_errors() -> None:
+    records = read_text(QUOTED, "a.tsv", skip_errors=True)
     advice = (
         ". If quotes are text, use --quotes none, and if they enclose cells or lines, --quotes csv."
     )
-    assert [error.removeprefix(f"{path}, ") for error in errors] == [
-        f"line 2: not valid TSV: a quoted cell has no end{advice}",
-        f"line 5: not valid TSV: '\t' expected after '\"'{advice}",
-        f'line 6: the cell " We must water it . " is in quotes{advice}',
+    assert [str(each.error) for each in records if each.error] == [
+        f"a.tsv, line 2: not valid TSV: a quoted cell has no end{advice}",
+        f"a.tsv, line 5: not valid TSV: '\t' expected after '\"'{advice}",
+        f'a.tsv, line 6: the cell " We must water it . " is in quotes{advice}',
     ]
-    path.write_text('"id"\t"text"\n"a"\t" We must "\n')
-    assert read(path)[0].text == " We must "
-    path.write_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n')
-    assert [each.text for each in read(path, TextSettings(quotes="csv"))] == ['We, "must"', "c\nd"]
+    assert read_text('"id"\t"text"\n"a"\t" We must "\n', "a.tsv")[0].text == " We must "
+    records = read_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n', "a.tsv", quotes="csv")
+    assert [each.text for each in records] == ['We, "must"', "c\nd"]
 
 
-def test_cells_may_have_any_length(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(f'id,text\n1,"{"word " * 30_000}"\n2,"{"w" * 200_000}"\n')
-    assert [len(record.text) for record in read(path)] == [150_000, 200_000]
+def test_cells_may_have_any_length() -> None:
+    records = read_text(f'id,text\n1,"{"word " * 30_000}"\n2,"{"w" * 200_000}"\n')
+    assert [len(each.text) for each in records] == [150_000, 200_000]
 
 
-def test_rows_of_empty_cells_are_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("\n,,,\nid,text,cond,\n1,a,x,\n,,,\n\n2,b,x,\n,,,,,,\n,,,\n")
-    assert [(record.id, record.text) for record in read(path)] == [("1", "a"), ("2", "b")]
-    path.write_text('text\na\n""\nb\n')  # The only cell of a row is its text.
-    assert [record.text for record in read(path)] == ["a", "", "b"]
+def test_rows_of_empty_cells_are_skipped() -> None:
+    records = read_text("\n,,,\nid,text,cond,\n1,a,x,\n,,,\n\n2,b,x,\n,,,,,,\n,,,\n")
+    assert [(each.id, each.text) for each in records] == [("1", "a"), ("2", "b")]
+    records = read_text('text\na\n""\nb\n')  # The only cell of a row is its text.
+    assert [each.text for each in records] == ["a", "", "b"]
 
 
 @pytest.mark.parametrize(
@@ -227,46 +223,31 @@ def test_rows_of_empty_cells_are_skipped(tmp_path: Path) -> None:
         *((text, text.split()) for text in ("01", "1.5", "1 x")),
     ],
 )
-def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str], tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("id,text\n" + "".join(f"{each},a\n" for each in ids.split()))
-    with open_records(open_input(path), finds_integers=True) as (records, *_):
+def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
+    Path("a.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in ids.split()))
+    with open_records(open_input("a.csv"), finds_integers=True) as (records, *_):
         assert [id_value(record.id) for record in records] == values
 
 
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "n_rows"),
-    [("a.csv", 'text\n"a\n\nb"\n', 1), ("a.csv", "", 0), ("a.json", "[]", 0)],
-)
-def test_tables_may_be_small(name: str, content: str, n_rows: int, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content, newline="")
-    assert len(read(tmp_path / name)) == n_rows
+def test_tables_may_be_small() -> None:
+    sizes = [len(read_text(content)) for content in ('text\n"a\n\nb"\n', "")]
+    assert [*sizes, len(read_text("[]", "a.json"))] == [1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.parquet", "text", ": cannot read the Parquet file: "),
-        ("a.json", "[" * 100_000, ": not valid JSON: too many nested brackets$"),
-    ],
-    ids=["parquet", "json"],
-)
-def test_a_file_of_another_form_is_an_error(
-    name: str, content: str, message: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_form_is_an_error() -> None:
     pytest.importorskip("pyarrow")
-    (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=rf"{name}{message}"):
-        read(tmp_path / name)
+    with pytest.raises(InputError, match=r"a\.parquet: cannot read the Parquet file: "):
+        read_text("text", "a.parquet")
+    with pytest.raises(InputError, match=r"a\.json: not valid JSON: too many nested brackets$"):
+        read_text("[" * 100_000, "a.json")
 
 
-def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'id,text\n1,a\n2\n3,"b\n\xff"\n4,d\n')
-    records = read(path, TextSettings(skip_errors=True))
+def test_rows_in_error_may_be_skipped() -> None:
+    Path("a.csv").write_bytes(b'id,text\n1,a\n2\n3,"b\n\xff"\n4,d\n')
+    records = read(Path("a.csv"), TextSettings(skip_errors=True))
     assert [record.id for record in records] == ["1", None, None, "4"]
     assert str(records[1].error).endswith("line 3: expected 2 fields, as in the header, found 1")
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
@@ -276,8 +257,8 @@ def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_an_open_file_and_bytes_are_read(name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{name}"
+def test_an_open_file_and_bytes_are_read(name: str) -> None:
+    path = Path(f"a.{name}")
     write_table(path, [{"text": "a\rb\nc", "id": "1"}])
     counts: list[int] = []
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
@@ -288,10 +269,9 @@ def test_an_open_file_and_bytes_are_read(name: str, tmp_path: Path) -> None:
         assert [record.text for record in records] == ["a\rb\nc"]
 
 
-def test_bytes_of_parquet_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_table(path, [{"text": f"word {number}"} for number in range(3000)])
+def test_bytes_of_parquet_are_counted() -> None:
+    path = write_table("a.parquet", [{"text": f"word {number}"} for number in range(3000)])
     counts: list[int] = []
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert len(list(records)) == 3000
-    assert (sum(counts), len(counts) > 2) == (path.stat().st_size, True)
+    assert (sum(counts), len(counts) > 2) == (Path(path).stat().st_size, True)
