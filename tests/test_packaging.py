@@ -1,4 +1,4 @@
-"""Processors without kernels, and the metadata of a release."""
+"""Kernels that are compiled or missing, and the metadata of a release."""
 
 import os
 import re
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from elmo_cli.compiled.kernels import find_kernel
+
 ROOT = Path(__file__).parents[1]
 HAS_KERNEL = """
 import torch
@@ -20,6 +22,14 @@ assert torch.backends.cpu.get_cpu_capability() == "DEFAULT"
 assert find_kernel("product_float32", int, int, int, *[torch.float32] * 4) is None
 print(ElmoEmbedder(model="tests/golden/relu").embed_sentence(["a"]).shape)
 """
+
+
+@pytest.mark.skipif(
+    not [*ROOT.glob(f"elmo_cli/compiled/*.{torch.backends.cpu.get_cpu_capability()}.so")],
+    reason="needs compiled kernels",
+)
+def test_compiled_kernels_are_loaded() -> None:
+    assert find_kernel("step_float32") is not None, "kernels.c has changed: install again"
 
 
 @pytest.mark.skipif(
