@@ -231,7 +231,7 @@ def golden_models_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def messages_name_options() -> Iterator[None]:
-    """Show messages as they are written, with options. `test_arguments.py` tests arguments."""
+    """Show messages as they are written, with options. `test_errors.py` tests arguments."""
     with option_names():
         yield
 
