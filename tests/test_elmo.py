@@ -203,44 +203,6 @@ def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
     assert not first(output)[output["mask"] == 0].any()
 
 
-PADDING = "inputs: padding before a token. It must come after the tokens."
-ODD_IDS = "inputs: expected ids from batch_to_ids or bilm.sentence_ids"
-
-
-def with_id(value: int) -> Tensor:
-    """Return the ids with one of them replaced."""
-    ids = IDS.clone()
-    ids[0, 0, 1] = value
-    return ids
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((IDS[..., 0],), "inputs: expected shape (B, T, 50), found (3, 4)"),
-        ((IDS[..., :12],), "inputs: expected shape (B, T, 50), found (3, 4, 12)"),
-        ((IDS.float(),), "inputs: expected int64, found torch.float32"),
-        ((IDS.flip(1),), PADDING),
-        ((with_id(1000),), f"{ODD_IDS}, found 0 to 1000"),
-        ((with_id(-2),), f"{ODD_IDS}, found -2 to 261"),
-        ((IDS, WORD_INPUTS[:, :3]), "word_inputs: expected shape (3, 4), found (3, 3)"),
-        (
-            (torch.zeros_like(IDS), WORD_INPUTS + 3),
-            "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
-            "found one outside it",
-        ),
-        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), PADDING),
-    ],
-)
-def test_inputs_that_do_not_fit_are_refused(
-    files: ModelFiles, arguments: tuple[Tensor, ...], message: str
-) -> None:
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
-    with pytest.raises(ElmoError) as caught:
-        elmo(*arguments)
-    assert str(caught.value) == message
-
-
 @pytest.mark.parametrize("is_trained", [False, True])
 def test_a_call_waits_twice_for_a_gpu(
     files: ModelFiles, fake_cuda: FakeDevice, is_trained: bool

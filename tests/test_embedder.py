@@ -366,43 +366,6 @@ def test_tensors_and_a_bar_may_be_had(
     assert "3/3" in capsys.readouterr().err
 
 
-class Table(list[str]):
-    """Stand-in for a table of pandas."""
-
-    columns = ("text",)
-
-
-TEXT_OR_TOKENS = "expected a string or a list of tokens, found"
-
-
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["a", None], f"[1]: {TEXT_OR_TOKENS} None."),
-        (["a", float("nan")], f"[1]: {TEXT_OR_TOKENS} nan."),
-        (["a", b"b"], f"[1]: {TEXT_OR_TOKENS} bytes. Decode them first, for example by .decode()."),
-        (["a", ["b", 2]], "[1][1]: expected a string, found 2."),
-        ([["a"], [b"b"]], "[1][0]: expected a string, found bytes."),
-        ([{"text": "a"}], f"[0]: {TEXT_OR_TOKENS} a value of type dict."),
-        (
-            {"tokens": TEXTS},
-            ": expected a list, found a value of type dict. Give one of its values. Only HubElmo "
-            "takes the mapping of TF-Hub.",
-        ),
-        ({"a", "b"}, ": expected a list, found a value of type set. Make a list."),
-        (None, ": expected a list, found None. Make a list."),
-        (b"The cat", ": expected a list, found bytes. Put it into a list."),
-        (Table(), ": expected a list, found a value of type Table. Choose one of its columns."),
-    ],
-)
-def test_texts_that_cannot_be_encoded_are_an_error(
-    tiny: ElmoEmbedder, texts: Any, message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        tiny.encode(texts)
-    assert str(caught.value) == f"texts{message}"
-
-
 @pytest.mark.parametrize("batch_tokens", [7, None])
 def test_another_device_has_the_same_settings(
     batch_tokens: int | None, monkeypatch: pytest.MonkeyPatch
