@@ -18,7 +18,6 @@ from elmo_cli.text.records import Progress, Record
 
 Array = NDArray[Any]
 
-
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
@@ -46,14 +45,12 @@ _LINES = st.one_of(
 
 
 @st.composite
-def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
+def corpora(draw: st.DrawFn) -> Corpus:
     """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
-    keyed = draw(st.booleans()) if keyed is None else keyed
+    keyed, pooled = draw(st.booleans()), draw(st.booleans())
     lines = draw(st.lists(_LINES, max_size=12))
     attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
-    pooled = draw(st.booleans())
-    if pooled:
-        attributes["pooling"] = "mean"
+    attributes |= {"pooling": "mean"} if pooled else {}
     n_layers, width = draw(st.sampled_from([(), (1,), (3,)])), draw(st.integers(1, 5))
     records, values = [], []
     random = np.random.default_rng(draw(st.integers(0, 99)))

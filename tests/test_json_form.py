@@ -40,29 +40,19 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
     assert parse_json('{"items": [], "size": null}', Form, "f") == Form([])
 
 
+ROWS = Path(__file__).with_name("json_form.txt").read_text(encoding="utf-8").splitlines()[1:]
+
+
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    "row",
     [
-        *((content, "it is empty or cut") for content in ("", '{"items": [', "\xff", "[" * 99_999)),
-        ("null", "expected an object, found null"),
-        ("{}", "expected 'items', found none"),
-        ('{"items": null}', "items: expected a list, found null"),
-        ('{"items": [3]}', "items: expected an object, found 3"),
-        ('{"items": [{"number": true}]}', "items: number: expected a whole number, found true"),
-        (
-            f'{{"items": [{{"number": {2**63}}}]}}',
-            f"items: number: expected a whole number, found {2**63}",
-        ),
-        ('{"items": [], "texts": {"a": 1}}', "texts: expected a text, found 1"),
-        ('{"items": [], "texts": []}', "texts: expected an object, found []"),
-        *(
-            (f'{{"items": [], "size": {size}}}', f"size: expected a number, found {size:.60}")
-            for size in ('"9"', "NaN", "-Infinity", str(10**400))
-        ),
-        ('{"items": [], "is_new": 1}', "is_new: expected true or false, found 1"),
+        *ROWS,
+        "[" * 100_000 + " => it is empty or cut",
+        f'{{"items": [], "size": {10**400}}} => size: expected a number, found {10**400!s:.60}',
     ],
 )
-def test_parse_json_says_in_one_line_what_differs(content: str, reason: str) -> None:
+def test_parse_json_says_in_one_line_what_differs(row: str) -> None:
+    content, _, reason = row.partition(" => ")
     with pytest.raises(InputError) as caught:
         parse_json(content.encode("latin1"), Form, "f.json")
     assert str(caught.value) == f"f.json: the file is damaged: {reason}."
