@@ -89,6 +89,10 @@ def python() -> tuple[str, ...]:
 class Forked(subprocess.Popen[bytes]):
     """`python ARGUMENTS`, forked: signals reach the process itself."""
 
+    stdin: Any
+    stdout: Any
+    stderr: Any
+
     def __init__(self, *arguments: str | Path, **settings: Any) -> None:
         super().__init__([*python(), *map(str, arguments)], **settings)
 
