@@ -118,62 +118,13 @@ NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
 NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
-CALLS = [
-    ("text", NOT_A_STRING, "tokenize(x)"),
-    ("word", NOT_A_STRING, "plot_occurrences(open_activations(vectors), x, 'new.svg')"),
-    ("the input", NOT_A_STRING, "read_targets(x)"),
-    ("the input", NOT_A_STRING, "write_occurrences(embedder, x, 'new.jsonl', {'cat': 'cat'})"),
-    ("the input", NOT_A_STRING, "embed_file(x, 'new.hdf5')"),
-    ("output_file_path", NOT_A_STRING, "embed_file(text, x)"),
-    ("on_progress", [3, "print"], "embed_file(text, 'new.hdf5', on_progress=x)"),
-    ("word", NOT_A_STRING, "find_occurrence('a cat', x)"),
-    ("pairs", NO_PAIRS, "list(similarities(embedder, x))"),
-    ("queries", NO_PAIRS, "word_neighbours(embedder, open_activations(vectors), x)"),
-    ("embedder", NO_MAPPING, "list(similarities(x, []))"),
-    ("embedder", NO_MAPPING, "average_vectors(x, [['a']])"),
-    ("model", NO_MAPPING, "measure_perplexity(x, ['a'])"),
-    ("model", NO_MAPPING, "list(measure_surprisal(x, ['a']))"),
-    ("model", NO_MAPPING, "predict_words(x, ['a'])"),
-    ("name", [None, 3], "ElmoEmbedder.from_pretrained(x)"),
-    ("path", NOT_A_STRING, "open_activations(x)"),
-    ("path", NOT_A_STRING, "open_occurrences(x)"),
-    ("path", NOT_A_STRING, "read_occurrences(x, vectors)"),
-    ("sentence", [*NO_WORDS, None], "embedder.embed_sentence(x)"),
-    ("text", NO_SENTENCE_OR_TEXT, "sample_sentences(model, x)"),
-    ("words", NO_WORDS, "average_vectors(embedder, [['the']], x)"),
-    ("vocab_to_cache", NO_WORDS, "Elmo(folder, vocab_to_cache=x)"),
-    ("batch", NO_SENTENCES, "embedder.embed_batch(x)"),
-    ("batch", NO_SENTENCES, "embedder.batch_to_embeddings(x)"),
-    ("sentences", NO_SENTENCES, "list(embedder.embed_sentences(x))"),
-    ("keep_columns", ["id", None, 3], "embed_file(text, 'new.jsonl', keep_columns=x)"),
-    ("texts", NO_BATCH_OR_TEXT, "embedder.encode(x)"),
-    ("texts", NO_BATCH, "ElmoVectorizer(folder).transform(x)"),
-    ("batch", NO_SENTENCES, "batch_to_ids(x)"),
-    ("batch", NO_SENTENCES, "elmo.bilm.sentence_ids(x)"),
-    ("inputs", NO_BATCH, "hub(x)"),
-    ("inputs", [[["a"]], None], "elmo(x)"),
-    ("sentences", NO_TEXTS, "list(model.score(x))"),
-    ("texts", NO_SENTENCES, "model.read(x, backward=False)"),
-    ("sentences", NO_TEXTS, "measure_perplexity(model, x)"),
-    ("sentences", NO_TEXTS, "list(measure_surprisal(model, x))"),
-    ("texts", NO_TEXTS, "predict_words(model, x)"),
-    ("sentences", NO_TEXTS, "list(substitute_words(model, x))"),
-    ("sentences", NO_SENTENCES, "average_vectors(embedder, x)"),
-    ("files", NO_MAPPING, "neighbours(x, [[0, 0, 0, 0, 0, 0]])"),
-    ("files", NO_MAPPING, "plot_occurrences(x, 'cat', 'new.svg')"),
-    ("words", NO_MAPPING, "write_occurrences(embedder, text, 'new.jsonl', x)"),
-    ("words", NO_MAPPING, "read_occurrences(vectors, vectors, x)"),
-    ("new", NO_MAPPING, "measure_change({}, x)"),
-    ("changes", NO_MAPPING, "plot_changes(x, 'new.svg')"),
-]
-"""Names of an argument in messages, wrong values, and a call with one of them."""
+CALLS = Path(__file__).with_name("arguments.txt").read_text(encoding="utf-8").splitlines()[1:]
 
 
-@pytest.mark.parametrize(("argument", "values", "call"), CALLS)
-def test_wrong_arguments_are_named(
-    argument: str, values: list[Any], call: str, names: dict[str, Any]
-) -> None:
-    for value in values:
+@pytest.mark.parametrize("row", CALLS)
+def test_wrong_arguments_are_named(row: str, names: dict[str, Any]) -> None:
+    argument, values, call = row.split(" | ")
+    for value in eval(values):
         with pytest.raises(InputError) as caught:
             eval(call, {**names, "x": value})
         message = str(caught.value)
