@@ -78,11 +78,8 @@ def python() -> tuple[str, ...]:
             pass_fds=[listener.fileno()],
         )
 
-    def stop() -> None:
-        server.communicate()
-        shutil.rmtree(folder)
-
-    atexit.register(stop)
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(server.communicate)  # It is called first.
     return (sys.executable, "-I", "-S", str(TESTS / "fork_client.py"), address)
 
 

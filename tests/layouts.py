@@ -33,10 +33,6 @@ class Corpus(NamedTuple):
     values: list[Array]
     attributes: dict[str, str]
 
-    def last_of(self, sentence: str) -> int:
-        """Return the number of the last record of a text."""
-        return max(i for i, record in enumerate(self.records) if record.text == sentence)
-
 
 _LINES = st.one_of(
     st.sampled_from(["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]),
@@ -137,7 +133,7 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
             if record.id:
                 assert_array_equal(activations[record.id], values)
             elif record.text:
-                last = corpus.last_of(record.text)
+                last = max(i for i, each in enumerate(corpus.records) if each.text == record.text)
                 assert activations.number_of(record.text) == last
                 assert (number != last) or activations.sentence(number) == record.text
         for name in ("no such record", ""):

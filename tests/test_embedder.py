@@ -257,18 +257,11 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     assert attributes == {
         "model": str(TINY),
         "model_sha256": hashlib.sha256((TINY / "weights.hdf5").read_bytes()).hexdigest(),
-        "layers": "top",
-        "state": "warm",
-        "precision": "bfloat16",
-        "elmo_cli_version": elmo_cli.__version__,
-        "format": "text",
-        "layout": "allennlp",
-        "dtype": "float32",
-        "forget_sentences": "False",
-        "sentence_keys": "False",
-        "records": "1",
-        "input_records": "1",
         "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
+        "elmo_cli_version": elmo_cli.__version__,
+        **{"layers": "top", "state": "warm", "precision": "bfloat16", "dtype": "float32"},
+        **{"format": "text", "layout": "allennlp", "records": "1", "input_records": "1"},
+        **{"forget_sentences": "False", "sentence_keys": "False"},
     }
 
 

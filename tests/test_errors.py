@@ -76,24 +76,16 @@ def names(models: Any, folder: Path) -> dict[str, Any]:
     return {**public, **vars(models), **others}
 
 
-def errors() -> list[tuple[str, str, str]]:
-    """Return the calls in calls.txt, each with the kind and the message of its error."""
-    calls: list[str] = []
-    found = []
-    for line in Path(__file__).with_name("calls.txt").read_text(encoding="utf-8").splitlines():
-        kind, _, rest = line.partition(" ")
-        if kind == "$":
-            calls.append(rest)
-        elif kind not in ("", "#"):
-            found += [(call, kind, rest) for call in calls]
-            calls = []
-    return found
+def rows(name: str) -> list[str]:
+    """Return the lines of a file next to this one, without comments and blank lines."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), errors())
-def test_an_error_has_a_kind_and_one_line(
-    call: str, kind: str, message: str, names: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("row", rows("calls.txt"))
+def test_an_error_has_a_kind_and_one_line(row: str, names: dict[str, Any]) -> None:
+    call, _, said = row.partition(" => ")
+    kind, _, message = said.partition(" ")
     with pytest.raises(ElmoError) as caught:
         eval(call, names)
     error = caught.value
@@ -117,10 +109,9 @@ NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
 NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
-CALLS = Path(__file__).with_name("arguments.txt").read_text(encoding="utf-8").splitlines()[1:]
 
 
-@pytest.mark.parametrize("row", CALLS)
+@pytest.mark.parametrize("row", rows("arguments.txt"))
 def test_wrong_arguments_are_named(row: str, names: dict[str, Any]) -> None:
     argument, values, call = row.split(" | ")
     for value in eval(values):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from commands import TINY, elmo
+from distributed_runs import RUN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -64,10 +65,7 @@ ODD: list[Any] = [
     *(None, True, 0, -1, 3, 10**400, 1e300, float("nan"), float("inf"), "", "x", "7", "a\nb"),
     *([], {}, [[]], [None], {"a": 1}, ["x"] * 3),
 ]
-RUN = (
-    *("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002"),
-    *("--shard", "1/2", "--model", TINY),
-)
+HALF = (*RUN, "--shard", "1/2")
 """Command whose folder is not complete."""
 often = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -119,7 +117,7 @@ def assert_reads_or_says_one_line(read: Callable[[], object]) -> None:
 def assert_commands_say_one_line() -> None:
     assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
     status = ("distribute", "--status", "out")
-    for arguments in (status, (*status, "--json"), RUN):
+    for arguments in (status, (*status, "--json"), HALF):
         result = elmo(*arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.output
         assert result.exit_code in (0, 1), result.output
@@ -142,7 +140,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("run"))
         Path("text.txt").write_text("The cat sat\n\n" * 6)
-        assert elmo(*RUN).exit_code == 0
+        assert elmo(*HALF).exit_code == 0
         yield Path("out/_elmo/plan.parquet")
 
 
