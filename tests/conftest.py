@@ -173,12 +173,8 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         yield Golden(folder, files, load_bilm(files), options, sentences, expected, with_empty)
 
 
-GPUS = [
-    "fake cuda",
-    "fake mps",
-    pytest.param("cuda", marks=pytest.mark.cuda),
-    pytest.param("mps", marks=pytest.mark.mps),
-]
+REAL = [pytest.param(kind, marks=getattr(pytest.mark, kind)) for kind in ("cuda", "mps")]
+GPUS = ["fake cuda", "fake mps", *REAL]
 """GPUs that are emulated, and real ones."""
 
 

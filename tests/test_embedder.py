@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -127,15 +128,10 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
 def test_equal_sentences_of_a_window_are_computed_once(
     tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed: list[list[str]] = []
-    run = tiny.engine.encoder.run
-
-    def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
-        computed.extend(sentences)
-        return run(sentences, slots)
-
-    monkeypatch.setattr(tiny.engine.encoder, "run", counting)
+    run = Mock(wraps=tiny.engine.encoder.run)
+    monkeypatch.setattr(tiny.engine.encoder, "run", run)
     activations = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
+    computed = [sentence for call in run.call_args_list for sentence in call.args[0]]
     assert sorted(computed) == [["a", "b"], ["c"]]
     activations[0][:] = 0  # an array is its sentence's own
     assert activations[2].all()

@@ -59,13 +59,17 @@ class Table(list[str]):
     columns = ("text",)
 
 
+def fail(message: str) -> None:
+    raise OutputError(message)
+
+
 @pytest.fixture
 def names(models: Any, folder: Path) -> dict[str, Any]:
     """Return the names that calls use. The current folder has an empty folder."""
     Path("empty").mkdir()
     public = {name: getattr(elmo_cli, name) for name in (*elmo_cli.__all__, "ElmoVectorizer")}
     others = {
-        **{"TINY": TINY, "Table": Table, "StringIO": StringIO, "BytesIO": BytesIO},
+        **{"TINY": TINY, "Table": Table, "StringIO": StringIO, "BytesIO": BytesIO, "fail": fail},
         "embed_file": models.embedder.embed_file,
         "convert_weights": convert_weights,
         "write_token_vectors": write_token_vectors,
@@ -211,27 +215,6 @@ def test_two_arguments_are_the_files_of_a_model(models: Any) -> None:
         assert embedder.cuda_device == -1
     with pytest.raises(ModelError, match=r"found another file\. Give the folder"):
         ElmoEmbedder(options)
-
-
-# Messages
-
-
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("Use --layout packed or Parquet.", "Use layout='packed' or Parquet."),
-        ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
-        ("Choose one with --text-column.", "Choose one with text_column."),
-        ("`elmo embed --pooling mean` writes it", "`elmo embed --pooling mean` writes it"),
-        ("a word -- or --- two", "a word -- or --- two"),
-        ("Use --tokenizer spacy:ja.", "Use tokenizer='spacy:ja'."),
-    ],
-)
-def test_options_in_messages_become_arguments(message: str, shown: str) -> None:
-    error = OutputError(message)
-    assert str(error) == shown
-    with option_names():
-        assert str(error) == message
 
 
 def test_install_command_names_the_extra() -> None:

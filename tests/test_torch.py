@@ -6,7 +6,6 @@ tensor that is created on it by mistake raises an error.
 
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +86,6 @@ def test_compiled_hub_elmo_gives_equal_values(compiler: Any) -> None:
 TOKENS = [["a", "b", "a"], ["c"], []]
 
 
-@contextmanager
-def default_device(name: str) -> Iterator[None]:
-    """Open a context in which torch creates tensors on a device."""
-    torch.set_default_device(name)
-    try:
-        yield
-    finally:
-        torch.set_default_device(None)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -109,7 +98,7 @@ def default_device(name: str) -> Iterator[None]:
 )
 def test_embedder_ignores_the_default_device(settings: dict[str, Any]) -> None:
     expected = ElmoEmbedder(model=TINY, **settings).embed_batch(TOKENS)
-    with default_device("meta"):
+    with torch.device("meta"):
         embedder = ElmoEmbedder(model=TINY, **settings)
         activations = embedder.embed_batch(TOKENS)
         tensor, mask = embedder.batch_to_embeddings(TOKENS)
@@ -120,7 +109,7 @@ def test_embedder_ignores_the_default_device(settings: dict[str, Any]) -> None:
 
 
 def test_modules_are_on_the_device_of_their_bilm() -> None:
-    with default_device("meta"):
+    with torch.device("meta"):
         ids = batch_to_ids(TOKENS)
         calls: list[tuple[nn.Module, Any]] = [
             (Elmo(model=TINY, vocab_to_cache=["a", "b"]), ids),
@@ -150,6 +139,6 @@ def test_commands_ignore_the_default_device(command: str, folder: Path) -> None:
     Path("text.txt").write_text("the cat sat .\nthe bank .\n\n")
     if "vectors.hdf5" in command:
         elmo("embed", "text.txt", "vectors.hdf5")
-    with default_device("meta"):
+    with torch.device("meta"):
         result = elmo(*shlex.split(command))
     assert result.exit_code == 0, result.output
