@@ -19,6 +19,7 @@ from elmo_cli.pretrained.files import ModelFiles
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
 """The vocabulary of word-level models."""
 
+seeds = st.integers(0, 2**32 - 1)
 _CLIPS = st.sampled_from([None, 0, 0.05, 0.2, 0.6, 3])
 _LSTMS = st.fixed_dictionaries(
     {
@@ -70,9 +71,6 @@ def sentences(min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[st
 def batches(max_size: int = 4) -> st.SearchStrategy[list[list[str]]]:
     """Return a strategy for batches of sentences, some of them without tokens."""
     return st.lists(sentences(), min_size=1, max_size=max_size)
-
-
-seeds = st.integers(0, 2**32 - 1)
 
 
 def small_architecture(**lstm: Any) -> dict[str, Any]:

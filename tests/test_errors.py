@@ -21,7 +21,6 @@ from elmo_cli.analysis.word_vectors import write_token_vectors
 from elmo_cli.errors import (
     ElmoError,
     InputError,
-    ModelError,
     OutputError,
     install_command,
     option_names,
@@ -172,9 +171,6 @@ def test_repr_names_the_model_or_file(models: Any) -> None:
     assert repr(embedder) == expected
 
 
-# Layers
-
-
 @pytest.mark.parametrize(
     ("layers", "name"), [([0, 2], "0,2"), (2, "2"), (-1, "2"), ((-1, 0), "2,0"), ("-2, -1", "1,2")]
 )
@@ -213,8 +209,6 @@ def test_two_arguments_are_the_files_of_a_model(models: Any) -> None:
     ):
         assert np.array_equal(embedder.embed_sentence(["cat"]), expected)
         assert embedder.cuda_device == -1
-    with pytest.raises(ModelError, match=r"found another file\. Give the folder"):
-        ElmoEmbedder(options)
 
 
 def test_install_command_names_the_extra() -> None:

@@ -44,14 +44,7 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
 ROWS = Path(__file__).with_name("json_form.txt").read_text(encoding="utf-8").splitlines()[1:]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        *ROWS,
-        "[" * 100_000 + " => it is empty or cut",
-        f'{{"items": [], "size": {10**400}}} => size: expected a number, found {10**400!s:.60}',
-    ],
-)
+@pytest.mark.parametrize("row", [*ROWS, "[" * 100_000 + " => it is empty or cut"])
 def test_parse_json_says_in_one_line_what_differs(row: str) -> None:
     content, _, reason = row.partition(" => ")
     with pytest.raises(InputError) as caught:
