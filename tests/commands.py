@@ -78,16 +78,17 @@ def python() -> tuple[str, ...]:
             pass_fds=[listener.fileno()],
         )
 
-    def stop() -> None:
-        server.communicate()
-        shutil.rmtree(folder)
-
-    atexit.register(stop)
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(server.communicate)  # It is called first.
     return (sys.executable, "-I", "-S", str(TESTS / "fork_client.py"), address)
 
 
 class Forked(subprocess.Popen[bytes]):
     """`python ARGUMENTS`, forked: signals reach the process itself."""
+
+    stdin: Any
+    stdout: Any
+    stderr: Any
 
     def __init__(self, *arguments: str | Path, **settings: Any) -> None:
         super().__init__([*python(), *map(str, arguments)], **settings)

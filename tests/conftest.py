@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,6 @@ torch.set_num_threads(1)
 
 GOLDEN = Path(__file__).parent / "golden"
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
-
-
 needs_int8 = pytest.mark.skipif(not has_int8(), reason="needs a processor with AVX-512 VNNI")
 
 
@@ -175,27 +173,20 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         yield Golden(folder, files, load_bilm(files), options, sentences, expected, with_empty)
 
 
-GPUS = [
-    "fake cuda",
-    "fake mps",
-    pytest.param("cuda", marks=pytest.mark.cuda),
-    pytest.param("mps", marks=pytest.mark.mps),
-]
+REAL = [pytest.param(kind, marks=getattr(pytest.mark, kind)) for kind in ("cuda", "mps")]
+GPUS = ["fake cuda", "fake mps", *REAL]
 """GPUs that are emulated, and real ones."""
 
 
-@pytest.fixture(params=["cpu", *GPUS])
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def _use_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Yield the name of each device in turn."""
-    with _use_device(request.param, monkeypatch) as name:
-        yield name
+    *is_fake, kind = request.param.split()
+    with fake_device(kind, monkeypatch.setattr) if is_fake else nullcontext():
+        yield kind
 
 
-@pytest.fixture(params=GPUS)
-def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the name of each GPU in turn."""
-    with _use_device(request.param, monkeypatch) as name:
-        yield name
+device = pytest.fixture(_use_device, params=["cpu", *GPUS])
+gpu = pytest.fixture(_use_device, params=GPUS)
 
 
 @pytest.fixture
@@ -203,13 +194,6 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
     """Yield an emulated CUDA GPU."""
     with fake_device("cuda", monkeypatch.setattr) as fake:
         yield fake
-
-
-@contextmanager
-def _use_device(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    *is_fake, kind = name.split()
-    with fake_device(kind, monkeypatch.setattr) if is_fake else nullcontext():
-        yield kind
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -231,7 +215,7 @@ def golden_models_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def messages_name_options() -> Iterator[None]:
-    """Show messages as they are written, with options. `test_arguments.py` tests arguments."""
+    """Show messages as they are written, with options. `test_errors.py` tests arguments."""
     with option_names():
         yield
 

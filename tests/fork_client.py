@@ -16,18 +16,9 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE)
 
 
-def is_open(number: int) -> bool:
-    """Return whether this process has a file of this number."""
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
 def main() -> None:
     """Ask for the process, and wait for its end."""
-    streams = [number for number in range(3) if is_open(number)]
+    streams = [number for number in range(3) if os.path.lexists(f"/proc/self/fd/{number}")]
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     os.umask(umask := os.umask(0))
     asked = {

@@ -18,7 +18,6 @@ from elmo_cli.text.records import Progress, Record
 
 Array = NDArray[Any]
 
-
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
@@ -34,10 +33,6 @@ class Corpus(NamedTuple):
     values: list[Array]
     attributes: dict[str, str]
 
-    def last_of(self, sentence: str) -> int:
-        """Return the number of the last record of a text."""
-        return max(i for i, record in enumerate(self.records) if record.text == sentence)
-
 
 _LINES = st.one_of(
     st.sampled_from(["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]),
@@ -46,14 +41,12 @@ _LINES = st.one_of(
 
 
 @st.composite
-def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
+def corpora(draw: st.DrawFn) -> Corpus:
     """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
-    keyed = draw(st.booleans()) if keyed is None else keyed
+    keyed, pooled = draw(st.booleans()), draw(st.booleans())
     lines = draw(st.lists(_LINES, max_size=12))
     attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
-    pooled = draw(st.booleans())
-    if pooled:
-        attributes["pooling"] = "mean"
+    attributes |= {"pooling": "mean"} if pooled else {}
     n_layers, width = draw(st.sampled_from([(), (1,), (3,)])), draw(st.integers(1, 5))
     records, values = [], []
     random = np.random.default_rng(draw(st.integers(0, 99)))
@@ -140,7 +133,7 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
             if record.id:
                 assert_array_equal(activations[record.id], values)
             elif record.text:
-                last = corpus.last_of(record.text)
+                last = max(i for i, each in enumerate(corpus.records) if each.text == record.text)
                 assert activations.number_of(record.text) == last
                 assert (number != last) or activations.sentence(number) == record.text
         for name in ("no such record", ""):

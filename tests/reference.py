@@ -36,15 +36,11 @@ State = list[tuple[CellState, CellState]]
 
 def read_arrays(path: str | Path) -> Arrays:
     """Return all datasets of a weights file, by name."""
-    arrays: Arrays = {}
-
-    def keep(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            arrays[name] = item[()].astype(np.float64)
-
+    items: dict[str, Any] = {}
     with h5py.File(path, "r") as file:
-        file.visititems(keep)
-    return arrays
+        file.visititems(items.__setitem__)
+        datasets = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
+        return {name: item[()].astype(np.float64) for name, item in datasets.items()}
 
 
 def sigmoid(x: Array) -> Array:
@@ -60,13 +56,8 @@ def clipped(x: Array, bound: float | None) -> Array:
 
 def character_row(token: str, n_characters: int = 50) -> list[int]:
     """Return the ids of one token, 0 to 260, before 1 is added."""
-    if token == "<S>":
-        inside = [256]
-    elif token == "</S>":
-        inside = [257]
-    else:
-        inside = list(token.encode("utf-8", "ignore"))[: n_characters - 2]
-    row = [258, *inside, 259]
+    bounds = {"<S>": [256], "</S>": [257]}
+    row = [258, *bounds.get(token, token.encode("utf-8", "ignore")[: n_characters - 2]), 259]
     return row + [260] * (n_characters - len(row))
 
 
@@ -121,11 +112,8 @@ def highway(x: Array, k: int, arrays: Arrays) -> Array:
 
 def zero_state(options: Options) -> State:
     lstm = options["lstm"]
-
-    def zeros() -> CellState:
-        return CellState(np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
-
-    return [(zeros(), zeros()) for _ in range(lstm.get("n_layers", 1))]
+    zeros = CellState(np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
+    return [(zeros, zeros)] * lstm.get("n_layers", 1)
 
 
 def lstm_step(

@@ -55,13 +55,9 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
 def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:
     """Return attributes, index and datasets of an output in AllenNLP's layout."""
     with h5py.File(path) as file:
-        data: dict[str, NDArray[Any]] = {}
-
-        def add(name: str, item: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(item, h5py.Dataset):  # Names with slashes are in groups.
-                data[name] = item[()]
-
-        file.visititems(add)
+        items: dict[str, Any] = {}
+        file.visititems(items.__setitem__)  # Names with slashes are in groups.
+        data = {name: item[()] for name, item in items.items() if isinstance(item, h5py.Dataset)}
         index = data.pop("sentence_to_index", None)
         return dict(file.attrs), None if index is None else json.loads(index[0]), data
 

@@ -1,13 +1,10 @@
 """Random small models and odd sentences, for hypothesis and for single tests."""
 
-import atexit
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, NamedTuple
 
 import h5py
@@ -22,9 +19,8 @@ from elmo_cli.pretrained.files import ModelFiles
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
 """The vocabulary of word-level models."""
 
+seeds = st.integers(0, 2**32 - 1)
 _CLIPS = st.sampled_from([None, 0, 0.05, 0.2, 0.6, 3])
-
-
 _LSTMS = st.fixed_dictionaries(
     {
         "dim": st.integers(1, 6),
@@ -77,19 +73,10 @@ def batches(max_size: int = 4) -> st.SearchStrategy[list[list[str]]]:
     return st.lists(sentences(), min_size=1, max_size=max_size)
 
 
-seeds = st.integers(0, 2**32 - 1)
-
-
 def small_architecture(**lstm: Any) -> dict[str, Any]:
     """Return a small character model for any test, with keys of `lstm` replaced."""
     return {
-        "lstm": {
-            "dim": 5,
-            "projection_dim": 3,
-            "n_layers": 2,
-            "use_skip_connections": True,
-            **lstm,
-        },
+        "lstm": {"dim": 5, "projection_dim": 3, "n_layers": 2, "use_skip_connections": True} | lstm,
         "char_cnn": {
             "activation": "relu",
             "embedding": {"dim": 2},
@@ -112,9 +99,8 @@ def make_model(
 ) -> ModelFiles:
     """Write a model with random weights in bilm-tf's layout.
 
-    The weights are large enough that gates open and close and that small clips are
-    reached. The file has no W_P_0 without `projects`, and no CNN_proj without
-    `projects_features`.
+    The weights are large enough that gates open and close and that small clips are reached. The
+    file has no W_P_0 without `projects`, and no CNN_proj without `projects_features`.
     """
     random = np.random.default_rng(seed)
     (folder / "options.json").write_text(json.dumps(content), encoding="utf-8")
@@ -163,11 +149,7 @@ class RandomModel(NamedTuple):
     content: dict[str, Any]
 
 
-@cache
-def _folder() -> Path:
-    folder = Path(mkdtemp(prefix="elmo-cli-"))
-    atexit.register(shutil.rmtree, folder)
-    return folder
+_FOLDER = TemporaryDirectory(prefix="elmo-cli-")
 
 
 @st.composite
@@ -178,7 +160,7 @@ def models(draw: st.DrawFn) -> RandomModel:
     if not projects_features:
         content["lstm"]["projection_dim"] = sum(n for _, n in content["char_cnn"]["filters"])
     projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(st.booleans())
-    folder = Path(mkdtemp(dir=_folder()))
+    folder = Path(mkdtemp(dir=_FOLDER.name))
     files = make_model(
         content, draw(seeds), folder, projects=projects, projects_features=projects_features
     )
@@ -202,9 +184,9 @@ def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.f
 def _shapes(content: dict[str, Any], n_words: int, *, projects: bool) -> dict[str, tuple[int, ...]]:
     lstm = content["lstm"]
     size, dim = lstm["projection_dim"], lstm["dim"]
-    shapes = _encoder_shapes(content["char_cnn"], size) if "char_cnn" in content else {}
-    if not shapes:
-        shapes["embedding"] = (n_words, size)
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (n_words, size)}
+    if "char_cnn" in content:
+        shapes = _encoder_shapes(content["char_cnn"], size)
     for direction in (0, 1):
         for layer in range(lstm.get("n_layers", 1)):
             cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"

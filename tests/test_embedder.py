@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,22 +18,21 @@ from commands import TINY
 from conftest import Golden, needs_int8
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
-from runs import content
+from runs import assert_same_values, content
 from states import GOLDEN_BATCHES
 from strategies import RandomModel, batches, make_model, models, small_architecture
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import InputError
 from elmo_cli.inference import encoder as sentence_states
+from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.settings import InitialState
 
 Array = NDArray[np.float32]
 
-OPTIONS, WEIGHTS = TINY / "options.json", TINY / "weights.hdf5"
 TOLERANCE = 1e-5
 
 
@@ -62,42 +62,40 @@ def test_sentences_from_the_zero_state_get_allennlps_activations(
     )
 
 
+def carrying(golden: Golden, device: str) -> list[ElmoEmbedder]:
+    """Return embedders, on the CPU, which is fast, also with batches that split the golden ones."""
+    sizes = [None, 9, 1] if device == "cpu" else [None]
+    return [load(golden.files, state="carry", batch_tokens=size, device=device) for size in sizes]
+
+
 def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) -> None:
-    for batch_tokens in sizes_of_batches(device):
-        carrying = load(golden.files, state="carry", batch_tokens=batch_tokens, device=device)
+    for embedder in carrying(golden, device):
         for number, batch in enumerate(GOLDEN_BATCHES):
-            actual = carrying.embed_batch([golden.sentences[i] for i in batch])
+            actual = embedder.embed_batch([golden.sentences[i] for i in batch])
             for i, activations in zip(batch, actual, strict=True):
                 expected = golden.expected[f"stateful/{number}/{i}"][()]
                 assert_allclose(activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE)
 
 
 def test_carried_state_of_empty_sentences_is_allennlps(golden: Golden, device: str) -> None:
-    for batch_tokens in sizes_of_batches(device):
-        carrying = load(golden.files, state="carry", batch_tokens=batch_tokens, device=device)
+    for embedder in carrying(golden, device):
         for number, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
-            for slot, activations in enumerate(carrying.embed_batch(batch)):
+            for slot, activations in enumerate(embedder.embed_batch(batch)):
                 if not batch[slot]:
                     assert activations.shape[1] == 0
                 else:
                     assert_close(activations, golden.with_empty[f"stateful/{number}/{slot}"][()])
 
 
-def sizes_of_batches(device: str) -> list[int | None]:
-    """Return the default, and on the CPU, which is fast, sizes that split the batches."""
-    return [None, 9, 1] if device == "cpu" else [None]
-
-
 def test_carried_state_of_blank_lines_is_allennlps(golden: Golden, tmp_path: Path) -> None:
-    batch = [["the", "cat", "sat"], ["a"], ["b", "c"], ["x"], [], ["y", "z"]]
-    text = io.StringIO("".join(" ".join(sentence) + "\n" for sentence in batch))
-    carrying = load(golden.files, state="carry")
-    carrying.embed_file(text, tmp_path / "out", batch_size=3)
+    text = "the cat sat\na\nb c\nx\n\ny z\n"
+    batch, last = [line.split() for line in text.splitlines()], [["q"], ["q"]]
+    by_file, by_batch = load(golden.files, state="carry"), load(golden.files, state="carry")
+    by_file.embed_file(io.StringIO(text), tmp_path / "out", batch_size=3)
     assert content(tmp_path / "out")[2]["4"].shape[1] == 0
-    (*_, actual) = carrying.embed_batch([["q"], ["q"]])
-    again = load(golden.files, state="carry")
-    (*_, expected) = [again.embed_batch(each) for each in (batch[:3], batch[3:], [["q"], ["q"]])]
-    assert np.array_equal(actual, expected[1])
+    by_batch.embed_batch(batch[:3])
+    by_batch.embed_batch(batch[3:])
+    assert np.array_equal(by_file.embed_batch(last)[1], by_batch.embed_batch(last)[1])
 
 
 # What a result does not depend on
@@ -130,15 +128,10 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
 def test_equal_sentences_of_a_window_are_computed_once(
     tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed: list[list[str]] = []
-    run = tiny.engine.encoder.run
-
-    def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
-        computed.extend(sentences)
-        return run(sentences, slots)
-
-    monkeypatch.setattr(tiny.engine.encoder, "run", counting)
+    run = Mock(wraps=tiny.engine.encoder.run)
+    monkeypatch.setattr(tiny.engine.encoder, "run", run)
     activations = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
+    computed = [sentence for call in run.call_args_list for sentence in call.args[0]]
     assert sorted(computed) == [["a", "b"], ["c"]]
     activations[0][:] = 0  # an array is its sentence's own
     assert activations[2].all()
@@ -169,12 +162,11 @@ def test_a_batch_without_tokens_becomes_empty_tensors(
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
 def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) -> None:
-    embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state=state)
+    embedder = ElmoEmbedder(model=TINY, state=state)
     empty = embedder.embed_sentence([])
     assert (empty.shape, empty.dtype) == ((3, 0, 32), np.dtype(np.float32))
-    assert [array.shape for array in embedder.embed_batch([[], ["a"], []])] == [
-        *((3, 0, 32), (3, 1, 32), (3, 0, 32)),
-    ]
+    shapes = [array.shape for array in embedder.embed_batch([[], ["a"], []])]
+    assert shapes == [(3, 0, 32), (3, 1, 32), (3, 0, 32)]
     assert embedder.embed_batch([]) == []
     assert list(embedder.embed_sentences([])) == []
 
@@ -192,7 +184,7 @@ def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -
             read.append(number)
             yield ["word", str(number)]
 
-    embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state=state, batch_tokens=4)
+    embedder = ElmoEmbedder(model=TINY, state=state, batch_tokens=4)
     stream = embedder.embed_sentences(endless(), batch_size=3)
     assert read == []
     for number in range(2 * window + 1):
@@ -227,11 +219,8 @@ def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
 
 TEXT = "The cat sat\n\nbank\nThe cat sat\n"
 SOURCES: dict[str, Callable[[Path], Any]] = {
-    "str": str,
-    "path": Path,
-    "open": lambda _: io.StringIO(TEXT),
-    "gzip": lambda path: path.with_suffix(".gz"),
-    "standard input": lambda _: "-",
+    **{"str": str, "path": Path, "standard input": lambda _: "-"},
+    **{"open": lambda _: io.StringIO(TEXT), "gzip": lambda path: path.with_suffix(".gz")},
 }
 
 
@@ -245,37 +234,30 @@ def test_a_text_file_may_be_given_in_many_ways(
     output = tmp_path / "out.hdf5"
     tiny.embed_file(SOURCES[kind](tmp_path / "text"), str(output) if kind == "str" else output)
     _, index, datasets = content(output)
-    assert sorted(datasets) == ["0", "1", "2", "3"]
     assert index == {"The cat sat": "3", "bank": "2"}
-    lines = [line.split() for line in TEXT.splitlines()]
-    for line, expected in enumerate(tiny.embed_batch(lines)):
-        assert datasets[str(line)].dtype == np.float32
-        assert_close(datasets[str(line)], expected)
+    expected = tiny.embed_batch([line.split() for line in TEXT.splitlines()])
+    assert datasets.keys() == {"0", "1", "2", "3"}
+    for line, values in datasets.items():
+        assert values.dtype == np.float32
+        assert_close(values, expected[int(line)])
     assert not list(tmp_path.glob("*partial"))
 
 
 def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
-    warm = ElmoEmbedder(OPTIONS, WEIGHTS, state="warm", precision="bfloat16")
+    warm = ElmoEmbedder(model=TINY, state="warm", precision="bfloat16")
     warm.embed_file(io.StringIO("a\n"), tmp_path / "out", "top")
     attributes, _, _ = content(tmp_path / "out")
     options = json.loads(attributes.pop("options"))
     assert options["lstm"]["projection_dim"] == 16
     assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
     assert attributes == {
-        "model": str(WEIGHTS),
-        "model_sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
-        "layers": "top",
-        "state": "warm",
-        "precision": "bfloat16",
-        "elmo_cli_version": elmo_cli.__version__,
-        "format": "text",
-        "layout": "allennlp",
-        "dtype": "float32",
-        "forget_sentences": "False",
-        "sentence_keys": "False",
-        "records": "1",
-        "input_records": "1",
+        "model": str(TINY),
+        "model_sha256": hashlib.sha256((TINY / "weights.hdf5").read_bytes()).hexdigest(),
         "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
+        "elmo_cli_version": elmo_cli.__version__,
+        **{"layers": "top", "state": "warm", "precision": "bfloat16", "dtype": "float32"},
+        **{"format": "text", "layout": "allennlp", "records": "1", "input_records": "1"},
+        **{"forget_sentences": "False", "sentence_keys": "False"},
     }
 
 
@@ -289,22 +271,93 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"])[2])
 
 
-def test_a_run_that_fails_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
-    text, output = tmp_path / "text", tmp_path / "out"
-    text.write_bytes(b"good line\n" * 99 + b"caf\xe9\n" + b"good line\n" * 5)
-    output.write_bytes(b"old")
-    with pytest.raises(InputError, match=r"line 100, column 4: not valid UTF-8 \(byte 0x"):
-        ElmoEmbedder(OPTIONS, WEIGHTS, batch_tokens=8).embed_file(text, output, overwrite=True)
-    assert output.read_bytes() == b"old"
-
-
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
     sentences = [random.choices([f"w{n}" for n in range(200)], k=8) for _ in range(80)]
-    embedder = ElmoEmbedder(OPTIONS, WEIGHTS)
+    embedder = ElmoEmbedder(model=TINY)
     expected = [embedder.embed_sentence(sentence) for sentence in sentences]
     with ThreadPoolExecutor(4) as pool:
         actual = list(pool.map(embedder.embed_sentence, sentences))
     for one, other in zip(actual, expected, strict=True):
         assert_allclose(one, other, atol=1e-5)
+
+
+# Encoding of texts
+
+TEXTS = ["The bank, I'd say.", "", "A bank."]
+TOKENS = [["The", "bank", ",", "I", "'d", "say", "."], [], ["A", "bank", "."]]
+
+
+def test_a_text_is_the_mean_of_the_average_of_its_layers(tiny: ElmoEmbedder) -> None:
+    vectors: Any = tiny.encode(TEXTS)
+    assert (vectors.shape, vectors.dtype) == ((3, 32), np.float32)
+    for vector, values in zip(vectors, tiny.embed_batch(TOKENS), strict=True):
+        expected = values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32)
+        assert_allclose(vector, expected, atol=1e-6)
+
+
+def test_one_text_is_one_vector_and_tokens_are_taken_as_they_are(tiny: ElmoEmbedder) -> None:
+    expected = tiny.encode(TEXTS)
+    assert_same_values(tiny.encode(TEXTS[0]), expected[0])
+    assert_same_values(tiny.encode(TOKENS), expected)
+    assert_same_values(tiny.encode(["A bank ."], tokenizer="whitespace"), expected[2:])
+
+
+@pytest.mark.parametrize(("choice", "shape"), [("all", (3, 32)), ("top", (32,)), ("0,2", (2, 32))])
+def test_layers_are_an_axis_of_their_own(
+    tiny: ElmoEmbedder, choice: str, shape: tuple[int, ...]
+) -> None:
+    for texts in (TEXTS, []):
+        vectors: Any = tiny.encode(texts, layers=choice)
+        assert vectors.shape == (len(texts), *shape)
+
+
+def test_without_pooling_a_text_has_a_vector_a_token(tiny: ElmoEmbedder) -> None:
+    activations: Any = tiny.encode(TEXTS, layers="all", pooling=None)
+    assert isinstance(activations, list)
+    for values, expected in zip(activations, tiny.embed_batch(TOKENS), strict=True):
+        assert_allclose(values, expected, atol=1e-6)
+    assert tiny.encode([], pooling=None) == []
+    alone = tiny.encode(TEXTS[2], pooling=None, layers="all")
+    assert_allclose(alone, activations[2], atol=1e-6)
+
+
+def test_vectors_may_have_length_one(tiny: ElmoEmbedder) -> None:
+    plain, normalized = tiny.encode(TEXTS), tiny.encode(TEXTS, normalize_embeddings=True)
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    assert_allclose(normalized, plain / np.maximum(lengths, 1e-12), atol=1e-6)
+    assert_array_equal(normalized[1], np.zeros(32))
+
+
+def test_tensors_and_a_bar_may_be_had(
+    tiny: ElmoEmbedder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = tiny.encode(TEXTS)
+    assert capsys.readouterr().err == ""
+    vectors = tiny.encode(TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu")
+    assert isinstance(vectors, torch.Tensor)
+    assert_array_equal(vectors.numpy(), expected)
+    assert "3/3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("batch_tokens", [7, None])
+def test_another_device_has_the_same_settings(
+    batch_tokens: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = ElmoEmbedder(
+        model=TINY, state="warm", precision="bfloat16", batch_tokens=batch_tokens
+    )
+    monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0))
+    monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # default of the other device
+    other = embedder.engine.on_device("another")
+    assert other is not embedder.engine
+    expected = ("warm", "bfloat16", batch_tokens or 9)
+    assert (other.state, other.settings.precision, other.batch_tokens) == expected
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "first"])
+def test_another_device_gives_equal_vectors(tiny: ElmoEmbedder, gpu: str, pooling: str) -> None:
+    vectors: Any = tiny.encode(TEXTS, device=gpu, pooling=pooling, convert_to_tensor=True)
+    assert vectors.device.type == gpu
+    assert_allclose(vectors.cpu(), tiny.encode(TEXTS, pooling=pooling), atol=1e-5)

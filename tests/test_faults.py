@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import TINY, Forked, elmo, python, run_python, start_elmo
+from distributed_runs import wait_until
 from runs import assert_same_file
 
 from elmo_cli import open_activations
@@ -41,15 +42,6 @@ def n_lines_computed(stderr: str) -> int:
     return int(stderr.splitlines()[-1].split(": ")[1].split(" sentence")[0])
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait, for five minutes at most."""
-    for _ in range(3000):
-        if is_so():
-            return
-        time.sleep(0.1)
-    raise AssertionError("waited in vain")
-
-
 def n_lines_kept() -> int:
     """Return the number of lines in the last checkpoint, by its log."""
     log = Path("out.hdf5.partial.log")
@@ -69,13 +61,10 @@ def assert_goes_on_after_line_40(last_line: bytes) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> None:
-    long_line = b"word " * 1_000_000 + b"\n"
     with start_often(*COMMAND) as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        process.stdin.write(LINES + long_line)
+        process.stdin.write(LINES + b"word " * 1_000_000 + b"\n")
         process.stdin.close()
-        until(lambda: n_lines_kept() == 40)
+        wait_until(lambda: n_lines_kept() == 40, process)
         time.sleep(1)
         process.send_signal(number)
         # A second signal before the first has been seen, or close to it, would be the same one.
@@ -87,30 +76,26 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["standard input", "named pipe"])
-def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, kind: str) -> None:
-    arguments = [*COMMAND]
-    if kind == "named pipe":
-        os.mkfifo("pipe")
-        arguments[1] = "pipe"
-    with start_often(*arguments) as process:
-        assert process.stdin is not None
-        with open("pipe", "wb") if kind == "named pipe" else process.stdin as writing:
-            writing.write(LINES + b"half a")
-            writing.flush()
-            until(lambda: n_lines_kept() == 40)
-            process.send_signal(number)
-            assert process.wait(timeout=60) == 128 + number
+@pytest.mark.parametrize("source", ["-", "pipe"])
+def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, source: str) -> None:
+    os.mkfifo("pipe")
+    process = start_often("embed", source, *COMMAND[2:])
+    with process, open("pipe", "wb") if source == "pipe" else process.stdin as writing:
+        writing.write(LINES + b"half a")
+        writing.flush()
+        wait_until(lambda: n_lines_kept() == 40, process)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 128 + number
     assert_goes_on_after_line_40(b"half a line\n")
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
-    ignoring = f"trap '' INT; exec {' '.join(python())} -m elmo_cli embed - out.hdf5 --model {TINY}"
-    with subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
+    ignoring = f"trap '' INT; exec {' '.join(python())} -m elmo_cli {' '.join(COMMAND)}"
+    process: Any = subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE)
+    with process:
         process.stdin.write(LINES)
         process.stdin.flush()
-        until(Path("out.hdf5.partial").exists)
+        wait_until(Path("out.hdf5.partial").exists, process)
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         process.stdin.write(LINES)
@@ -122,8 +107,6 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 def test_a_line_is_answered_before_the_next_one_is_read() -> None:
     command = ("embed", "-", "-", "--format", "jsonl", "--pooling", "mean", "-q", "--model", TINY)
     with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         for line in (b"The cat\n", b"sat\n"):
             process.stdin.write(line)
             process.stdin.flush()

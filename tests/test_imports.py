@@ -16,56 +16,58 @@ from elmo_cli import version
 PACKAGE = Path(elmo_cli.__file__).parent
 
 HEAVY = ("torch", "torch._dynamo", "h5py", "click", "numpy", "tqdm", "sacremoses")
-
-MAY_IMPORT_H5PY = {
-    "atomic.py",
-    "outputs/hdf5.py",
-    "outputs/reader.py",
-    "model/weights.py",
-    "pretrained/files.py",
-}
-"""The files of the package that read or write HDF5."""
-
 TORCH_FREE = (
-    "errors",
-    "text.sources",
-    "text.parsers",
-    "text.input_formats",
-    "outputs.output_formats",
-    "model.vocabulary",
-    "model.model_options",
-    "pretrained.find",
-    "settings",
+    *("errors", "text.sources", "text.parsers", "text.input_formats", "outputs.output_formats"),
+    *("model.vocabulary", "model.model_options", "pretrained.find", "settings"),
 )
-
-
-def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+H5PY = {"atomic", "outputs.hdf5", "outputs.reader", "model.weights", "pretrained.files"}
+"""Modules that read or write HDF5."""
+ROOMS = (
+    *("version", "errors", "json_form", "atomic", "text", "outputs", "compiled", "model"),
+    *("pretrained", "settings", "inference", "engine", "elmo", "language_model", "embed_file"),
+    *("embedder", "analysis", "integrations", "training", "distributed", "cli"),
+)
+"""Rooms and the files beside them; an import goes to one that is named before."""
+NEVER = {(room, "outputs") for room in ("model", "pretrained", "inference", "language_model")}
+"""Pairs of folders. The first one never imports the second one, although it could."""
 
 
 @cache
-def imports_of(path: Path) -> set[str]:
-    """Return the full names of all modules that a file imports, in functions too."""
-    package = ("elmo_cli", *path.relative_to(PACKAGE).parent.parts)
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            # `from elmo_cli import cli` imports a module by its name in the package.
-            names |= {f"{module}.{alias.name}" for alias in node.names}
-    return names
+def imports() -> dict[str, set[str]]:
+    """Return the full names of all that each module of the package imports, in functions too."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        package, names = ("elmo_cli", *parts[:-1]), set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = package[: len(package) - node.level + 1] if node.level else ()
+                module = ".".join([*above, *([node.module] if node.module else [])])
+                # `from elmo_cli import cli` imports a module by its name in the package.
+                names |= {f"{module}.{alias.name}" for alias in node.names}
+        found[".".join(parts)] = names
+    return found
 
 
 def importers_of(name: str) -> set[str]:
-    """Return the files of the package that import a module or something in it."""
+    """Return the modules of the package that import a module or something in it."""
     return {
-        path.relative_to(PACKAGE).as_posix()
-        for path in sources()
-        if any(f"{imported}.".startswith(f"{name}.") for imported in imports_of(path))
+        module
+        for module, names in imports().items()
+        if any(f"{imported}.".startswith(f"{name}.") for imported in names)
     }
+
+
+def graph() -> dict[str, set[str]]:
+    """Return the modules of the package that each of them imports."""
+    found = {}
+    for module, names in imports().items():
+        inside = {name.removeprefix("elmo_cli.") for name in names}
+        inside |= {name.rpartition(".")[0] for name in inside}
+        found[module] = inside & imports().keys() - {module}
+    return found
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -96,43 +98,17 @@ def test_the_library_changes_no_threads_and_loads_no_compiler() -> None:
 
 
 def test_click_is_imported_under_cli_alone() -> None:
-    assert {name.partition("/")[0] for name in importers_of("click")} == {"cli"}
+    assert {name.partition(".")[0] for name in importers_of("click")} == {"cli"}
 
 
 def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
-    assert importers_of("h5py") == MAY_IMPORT_H5PY
-
-
-ROOMS = (
-    *("version", "errors", "json_form", "atomic", "text", "outputs", "compiled", "model"),
-    *("pretrained", "settings", "inference", "engine", "elmo", "language_model", "embed_file"),
-    *("embedder", "analysis", "integrations", "training", "distributed", "cli"),
-)
-"""Rooms and the files beside them; an import goes to one that is named before."""
-NEVER = {(room, "outputs") for room in ("model", "pretrained", "inference", "language_model")}
-"""Pairs of folders. The first one never imports the second one, although it could."""
-
-
-def graph() -> dict[str, set[str]]:
-    """Return the imports of each module of the package, in functions and for types too."""
-    names = {path: ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in sources()}
-    modules = set(names.values())
-    imports: dict[str, set[str]] = {}
-    for path, name in names.items():
-        imported = {text.removeprefix("elmo_cli.") for text in imports_of(path)}
-        imported |= {text.rpartition(".")[0] for text in imported}
-        imports[name] = imported & modules - {name}
-    return imports
+    assert importers_of("h5py") == H5PY
 
 
 def test_no_module_imports_the_package_itself() -> None:
-    importers = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in sources()
-        for name in imports_of(path)
-        if name == "elmo_cli" or name.startswith("elmo_cli._")
-    }
-    assert importers == set()
+    for module, names in imports().items():
+        assert "elmo_cli" not in names, module
+        assert not [name for name in names if name.startswith("elmo_cli._")], module
 
 
 def test_metadata_has_the_version_of_the_module() -> None:

@@ -4,20 +4,12 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import elmo_cli
-
-PACKAGE = Path(elmo_cli.__file__).parent
 TESTS = Path(__file__).parent
-FOLDERS = (
-    PACKAGE,
-    TESTS,
-    *(TESTS.parent / name for name in ("benchmarks", "evaluation", "examples", "packaging")),
-)
+FOLDERS = ("elmo_cli", "tests", "benchmarks", "evaluation", "examples", "packaging")
 
 NO_VERB = re.compile(
     r"(The|A|An|One|Some|All|Those|These|That|This|What|How|Where|Whether|Which|Why|When|Of|In|From|"
@@ -43,59 +35,53 @@ MAX_TEST_NAME = 60
 
 
 def sources() -> list[Path]:
-    files = [path for folder in FOLDERS for path in sorted(folder.rglob("*.py"))]
+    files = [path for name in FOLDERS for path in sorted((TESTS.parent / name).rglob("*.py"))]
     return [path for path in files if path != Path(__file__)]
 
 
-def docstrings(path: Path) -> Iterator[tuple[bool, str]]:
-    """Yield whether a docstring is a function's, and its text."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
-            decorators = getattr(node, "decorator_list", [])
-            is_property = any("property" in ast.unparse(each) for each in decorators)
-            if text := ast.get_docstring(node):
-                yield isinstance(node, ast.FunctionDef) and not is_property, text
-        body = getattr(node, "body", None)
-        for first, second in pairwise(body) if isinstance(body, list) else ():
-            is_text = isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
-            if isinstance(first, (ast.Assign, ast.AnnAssign)) and is_text:
-                yield False, str(second.value.value)
-
-
-def comments(path: Path) -> Iterator[str]:
-    """Yield the comments of a file, in C in the form of Python's."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        for comment in re.findall(r"/\*(.*?)\*/", text, re.DOTALL):
-            yield f"# {' '.join(comment.split())}"
-        return
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+@cache
+def docstrings() -> list[tuple[bool, str]]:
+    """Return whether each docstring is a function's, and its text."""
+    found = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+                decorators = getattr(node, "decorator_list", [])
+                is_property = any("property" in ast.unparse(each) for each in decorators)
+                if text := ast.get_docstring(node):
+                    found.append((isinstance(node, ast.FunctionDef) and not is_property, text))
+            body = getattr(node, "body", None)
+            for first, second in pairwise(body) if isinstance(body, list) else ():
+                is_text = isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
+                if isinstance(first, (ast.Assign, ast.AnnAssign)) and is_text:
+                    found.append((False, str(second.value.value)))
+    return found
 
 
 @cache
-def all_docstrings() -> list[tuple[bool, str]]:
-    return [each for path in sources() for each in docstrings(path)]
-
-
-@cache
-def all_comments() -> list[str]:
-    paths = [*sources(), *sorted(PACKAGE.rglob("*.[ch]"))]
-    return [text for path in paths for text in comments(path)]
+def comments() -> list[str]:
+    """Return all comments, in C in the form of Python's."""
+    found = []
+    for path in TESTS.parent.glob("elmo_cli/**/*.[ch]"):
+        for comment in re.findall(r"/\*(.*?)\*/", path.read_text("utf-8"), re.DOTALL):
+            found.append(f"# {' '.join(comment.split())}")
+    for path in sources():
+        tokens = tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+        found += [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return found
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
-    for is_function, text in all_docstrings():
+    for is_function, text in docstrings():
         assert not (NO_VERB if is_function else NOUN_CLAUSE).match(text), text
 
 
 def test_comments_are_no_torn_off_clauses() -> None:
-    assert [text for text in all_comments() if TORN_OFF.match(text)] == []
+    assert [text for text in comments() if TORN_OFF.match(text)] == []
 
 
 def test_texts_have_no_phrase_that_is_read_twice() -> None:
-    texts = [text for _, text in all_docstrings()] + all_comments()
+    texts = [text for _, text in docstrings()] + comments()
     pattern = re.compile("|".join(PHRASES))
     assert [text[:80] for text in texts if pattern.search(" ".join(text.split()))] == []
 

@@ -1,4 +1,4 @@
-"""Processors without kernels, and the metadata of a release."""
+"""Kernels that are compiled or missing, and the metadata of a release."""
 
 import os
 import re
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from elmo_cli.compiled.kernels import find_kernel
 
 ROOT = Path(__file__).parents[1]
 HAS_KERNEL = """
@@ -23,15 +25,20 @@ print(ElmoEmbedder(model="tests/golden/relu").embed_sentence(["a"]).shape)
 
 
 @pytest.mark.skipif(
+    not [*ROOT.glob(f"elmo_cli/compiled/*.{torch.backends.cpu.get_cpu_capability()}.so")],
+    reason="needs compiled kernels",
+)
+def test_compiled_kernels_are_loaded() -> None:
+    assert find_kernel("step_float32") is not None, "kernels.c has changed: install again"
+
+
+@pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="needs an x86-64"
 )
 def test_processor_without_avx2_uses_no_kernels() -> None:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
     command = [sys.executable, "-c", HAS_KERNEL]
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT
-    )
-    assert result.stdout == "(3, 1, 32)\n"
+    assert subprocess.check_output(command, env=environment, cwd=ROOT) == b"(3, 1, 32)\n"
 
 
 def test_links_of_the_readme_become_absolute() -> None:
@@ -52,11 +59,12 @@ def test_addresses_are_set_in_one_place(documentation: str) -> None:
     addresses = {"repository": "https://example.org/x/", "documentation": documentation}
     metadata: dict[str, Any] = {"version": "1"}
     hook(str(ROOT), {"paper": "https://example.org/paper", **addresses}).update(metadata)
-    urls = {"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"}
-    urls |= {"Changelog": "https://example.org/x/blob/main/CHANGELOG.md"}
-    urls |= {"Paper": "https://example.org/paper"}
-    urls |= {"Documentation": documentation} if documentation else {}
-    assert metadata["urls"] == urls
+    assert metadata["urls"] == {
+        **{"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"},
+        "Changelog": "https://example.org/x/blob/main/CHANGELOG.md",
+        "Paper": "https://example.org/paper",
+        **({"Documentation": documentation} if documentation else {}),
+    }
 
 
 def test_release_is_refused_until_it_is_ready() -> None:

@@ -1,11 +1,28 @@
-"""The package where there is no fcntl, fork, poll, pread and such, as on Windows."""
+"""Systems without fcntl, fork, poll and such, Windows as far as it can be imitated, and locks."""
 
+import errno
+import ntpath
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
+import h5py
 import pytest
+from commands import TINY, elmo
+from layouts import lines, write
+
+from elmo_cli import atomic, open_activations
+from elmo_cli.atomic import replace_file, replaced
+from elmo_cli.errors import InputError, ModelError, OutputError, WeightsError
+from elmo_cli.model.weights import open_tensors
+from elmo_cli.pretrained.find import find_model
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+# Without POSIX
 
 TESTS = Path(__file__).parent
 EVERYTHING = """
@@ -44,3 +61,125 @@ def test_the_core_of_the_suite_passes_without_posix() -> None:
     others = ("-k", "not planted_link and not ctrl_c")  # Windows has no such links and signals
     process = run("-m", "pytest", "-n", "0", "-q", "-p", "no_posix", *others, *paths)
     assert process.returncode == 0, process.stdout[-5000:]
+
+
+# Windows
+
+
+class SharingError(PermissionError):
+    """Error of Windows for a file that another program has open."""
+
+    winerror = 32
+
+
+@pytest.fixture
+def refusals(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """Return a list of errors, each of which one call of `os.replace` raises."""
+    errors: list[Exception] = []
+    replace = os.replace
+
+    def try_to_replace(source: Path, target: Path) -> None:
+        if errors:
+            raise errors.pop()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", try_to_replace)
+    monkeypatch.setattr(atomic, "_OPEN_SECONDS", 0.0)
+    monkeypatch.setattr(atomic, "_RETRY_SECONDS", 0.0)
+    return errors
+
+
+def test_replace_file_waits_for_another_program(
+    refusals: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "_OPEN_SECONDS", 60.0)
+    refusals += [SharingError()] * 3
+    Path("new").write_text("new")
+    Path("old").write_text("old")
+    replace_file(Path("new"), Path("old"))
+    assert Path("old").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SharingError(), "another program has it open. Close it, and run the command again"),
+        (PermissionError(1, "Operation not permitted"), "Operation not permitted"),
+    ],
+)
+def test_replaced_says_why_a_file_cannot_be_written(
+    error: Exception, reason: str, refusals: list[Exception]
+) -> None:
+    refusals.append(error)
+    with pytest.raises(OutputError) as caught, replaced("out.txt") as partial:
+        partial.write_text("x")
+    assert str(caught.value) == f"out.txt: cannot be written: {reason}"
+    assert os.listdir() == []
+
+
+def test_embed_finishes_after_the_output_was_closed(refusals: list[Exception]) -> None:
+    command = ("embed", "-", "out.hdf5", "--model", TINY, "-q")
+    refusals.append(SharingError())
+    failed = elmo(*command, stdin="a b\nc\n")
+    assert failed.exit_code == 1
+    assert "Close the program that has it open and run the command again" in failed.stderr
+    assert not Path("out.hdf5").exists()
+    assert elmo(*command, stdin="a b\nc\n").exit_code == 0
+    assert Path("out.hdf5").exists()
+
+
+def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.sep", "\\")
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.altsep", "/")
+    monkeypatch.setattr("elmo_cli.pretrained.find.os.path.splitdrive", ntpath.splitdrive)
+    for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
+        with pytest.raises(ModelError, match="no such model folder or zip file"):
+            find_model(path)
+
+
+# Locks
+
+REMEDY = "set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
+
+
+class Lockless(h5py.File):  # type: ignore[misc] # h5py has no types
+    """File on a file system without locks, where HDF5 opens files only with `locking=False`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        if settings.get("locking") is not False:
+            reason = f"Unable to open file (unable to lock file, errno = {errno.ENOLCK})"
+            raise OSError(errno.ENOLCK, reason)
+        super().__init__(*args, **settings)
+
+
+def test_files_are_read_where_there_are_no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(lines("a", "b"), "out.hdf5", "allennlp")
+    monkeypatch.setattr(h5py, "File", Lockless)
+    with open_activations("out.hdf5") as activations:
+        assert len(activations) == 2
+    with open_tensors(TINY / "weights.hdf5") as file:
+        assert "char_embed" in file.names
+
+
+def test_error_of_a_locked_file_names_the_remedy() -> None:
+    fcntl = pytest.importorskip("fcntl")
+    write(lines("a", "b"), "out.hdf5", "allennlp")
+    with open("out.hdf5", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(InputError) as caught:
+            open_activations("out.hdf5")
+        with pytest.raises(WeightsError, match=REMEDY), open_tensors("out.hdf5"):
+            pass
+    assert str(caught.value) == (
+        f"out.hdf5: cannot be read: HDF5 cannot lock it ({os.strerror(errno.EAGAIN)}). Close the "
+        f"program that writes it, or {REMEDY}."
+    )
+
+
+def test_writing_without_locks_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    no_locks = Mock(side_effect=OSError(errno.ENOLCK, "No locks"))
+    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", no_locks)
+    write(lines("a"), "out.hdf5", "allennlp")
+    assert "the file system has no locks. Let only one process write there." in caplog.text

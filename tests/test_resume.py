@@ -1,17 +1,23 @@
-"""Runs that end early go on, and end as if nothing had happened."""
+"""Runs that end early go on as if nothing had happened, and records that fail can be skipped."""
 
+import json
+import logging
 import random
 import re
 import signal
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
+import torch
 from failing_disk import kills, restore
 from runs import assert_equal, assert_same_file, embed, limit_memory, stop_after
 from trials import trials
 
+from elmo_cli import open_activations
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
 from elmo_cli.inference.encoder import SentenceEncoder
@@ -20,13 +26,19 @@ WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """Write forty lines, some blank, some equal."""
+def text(folder: Path) -> Path:
+    """Write forty lines, some blank, some equal, into the current folder."""
     choose = random.Random(1)
     lines = [" ".join(choose.choices(WORDS, k=choose.randint(0, 9))) for _ in range(38)]
-    path = tmp_path / "input.txt"
+    path = folder / "input.txt"
     path.write_text("\n".join([*lines, lines[0], lines[1]]) + "\n", encoding="utf-8")
     return path
+
+
+def assert_whole(text: Path, output: str, *state: str, **settings: Any) -> None:
+    """Assert that an output is the one of a run that did not end early."""
+    embed(text, "whole.hdf5", *state, **settings)
+    assert_same_file(output, "whole.hdf5")
 
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -47,9 +59,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_stopped_run_resumes_and_writes_an_equal_file(
-    text: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_stopped_run_resumes_and_writes_an_equal_file(text: Path, name: str) -> None:
     lines = text.read_bytes().splitlines()
     if name == "names":
         lines = [b"%d / %s" % (number, line) for number, line in enumerate(lines)]
@@ -58,73 +68,66 @@ def test_a_stopped_run_resumes_and_writes_an_equal_file(
     if name in ("FASTA", "keys"):
         lines = [b">id%d of many\n%s" % (number, line[:9]) for number, line in enumerate(lines)]
     text.write_bytes(b"\n".join(lines))
-    embed(text, tmp_path / "whole.hdf5", **RUNS[name])
-    output = tmp_path / "out.hdf5"
     for n_windows in (1, 3, 1):
         with pytest.raises(StoppedError) as caught:
-            embed(text, output, should_stop=stop_after(n_windows), **RUNS[name])
+            embed(text, "out.hdf5", should_stop=stop_after(n_windows), **RUNS[name])
         assert re.fullmatch(
             r"Stopped after (line|sequence) \d+\. The same command "
             r"(starts over|resumes after (line|sequence) \d+)\.",
             str(caught.value),
         )
-        assert not output.exists()
-    assert embed(text, output, **RUNS[name]).resumed_from > 0
-    assert_same_file(output, tmp_path / "whole.hdf5")
-    assert not list(tmp_path.glob("out.hdf5.*"))
+        assert not Path("out.hdf5").exists()
+    assert embed(text, "out.hdf5", **RUNS[name]).resumed_from > 0
+    assert_whole(text, "out.hdf5", **RUNS[name])
+    assert not list(Path().glob("out.hdf5.*"))
 
 
-def test_a_run_killed_before_any_system_call_resumes(text: Path, tmp_path: Path) -> None:
+def test_a_run_killed_before_any_system_call_resumes(text: Path) -> None:
     text.write_bytes(b"".join(text.read_bytes().splitlines(keepends=True)[:14]))
     settings: dict[str, Any] = {"state": "carry", "layout": "packed"}
-    whole = tmp_path / "whole" / "out.hdf5"
-    whole.parent.mkdir()
-    with kills(whole.parent) as states:
-        embed(text, whole, **settings)
+    Path("whole").mkdir()
+    with kills(Path("whole")) as states:
+        embed(text, "whole/out.hdf5", **settings)
     resumed = []
     for number, state in enumerate(states):
-        folder = tmp_path / str(number)
-        restore(state, folder)
-        resumed.append(embed(text, folder / "out.hdf5", **settings))
-        assert_same_file(folder / "out.hdf5", whole)
+        restore(state, Path(f"{number}"))
+        resumed.append(embed(text, f"{number}/out.hdf5", **settings))
+        assert_same_file(f"{number}/out.hdf5", "whole/out.hdf5")
     assert len({summary.resumed_from for summary in resumed}) > 2
     assert any(summary.was_complete for summary in resumed)
 
 
-def test_checkpoints_cut_no_batch_where_batches_matter(text: Path, tmp_path: Path) -> None:
-    embed(text, tmp_path / "many", "carry")
-    embed(text, tmp_path / "none", "carry", checkpoint_tokens=1_000_000)
-    assert_equal(tmp_path / "many", tmp_path / "none")
-    assert (tmp_path / "many").read_bytes() != (tmp_path / "none").read_bytes()
+def test_checkpoints_cut_no_batch_where_batches_matter(text: Path) -> None:
+    embed(text, "many", "carry")
+    embed(text, "none", "carry", checkpoint_tokens=1_000_000)
+    assert_equal("many", "none")
+    assert Path("many").read_bytes() != Path("none").read_bytes()
 
 
 def test_a_resumed_run_logs_its_start_and_repeats_no_work(
-    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
     with pytest.raises(StoppedError, match=r"after line 9\. .* resumes after line 6\.$"):
-        embed(text, tmp_path / "out.hdf5", "carry", should_stop=stop_after(3))
+        embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
     shown: list[Summary] = []
-    summary = embed(text, tmp_path / "out.hdf5", "carry", on_progress=shown.append)
+    summary = embed(text, "out.hdf5", "carry", on_progress=shown.append)
     assert (summary.resumed_from, summary.n_sentences) == (6, 34)
     assert (shown[-1].n_sentences, shown[-1].n_tokens) == (34, summary.n_tokens)
     assert shown[-1].n_bytes == text.stat().st_size
     assert "Resumed after line 6" in caplog.messages
 
 
-def test_another_input_is_refused_and_overwrite_starts_over(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.hdf5"
+def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     with pytest.raises(StoppedError):
-        embed(text, output, "carry", should_stop=stop_after(3))
-    other = tmp_path / "other.txt"
-    other.write_text("x" + text.read_text())
+        embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
+    Path("other.txt").write_text("x" + text.read_text())
     with pytest.raises(InputError, match="different input: its first 6 lines"):
-        embed(other, output, "carry")
-    embed(text, tmp_path / "whole.hdf5", "carry")
+        embed("other.txt", "out.hdf5", "carry")
     with pytest.raises(StoppedError, match=r"after line 9\."):  # The refusal lost nothing.
-        embed(text, output, "carry", should_stop=stop_after(1))
-    embed(text, output, "carry", overwrite=True)
-    assert_same_file(output, tmp_path / "whole.hdf5")
+        embed(text, "out.hdf5", "carry", should_stop=stop_after(1))
+    embed(text, "out.hdf5", "carry", overwrite=True)
+    assert_whole(text, "out.hdf5", "carry")
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
@@ -136,28 +139,24 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path, tmp_path
     ],
 )
 def test_a_faulty_line_keeps_the_last_checkpoint(
-    tmp_path: Path, state: str, line: bytes, has_names: bool, message: str
+    text: Path, state: str, line: bytes, has_names: bool, message: str
 ) -> None:
-    text, output = tmp_path / "text", tmp_path / "out.hdf5"
     settings: dict[str, Any] = {"use_sentence_keys": has_names, "checkpoint_tokens": 1}
     text.write_bytes(b"a b\nc d\ne f\ng h\n%s\ni j\n" % line)
     with pytest.raises(InputError, match=message):
-        embed(text, output, state, **settings)
+        embed(text, "out.hdf5", state, **settings)
     text.write_text("a b\nc d\ne f\ng h\nk l\ni j\n")
     # Carried states are kept after whole batches of three.
-    assert embed(text, output, state, **settings).resumed_from == (3 if state == "carry" else 4)
-    embed(text, tmp_path / "whole.hdf5", state, **settings)
-    assert_same_file(output, tmp_path / "whole.hdf5")
+    n_kept = 3 if state == "carry" else 4
+    assert embed(text, "out.hdf5", state, **settings).resumed_from == n_kept
+    assert_whole(text, "out.hdf5", state, **settings)
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_a_device_that_fails_keeps_the_last_checkpoint(
-    text: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+    text: Path, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed(text, tmp_path / "whole.hdf5", state)
-    output = tmp_path / "out.hdf5"
-    original = SentenceEncoder.run_from
-    calls = iter(range(1_000_000))
+    original, calls = SentenceEncoder.run_from, count()
 
     def lost(self: SentenceEncoder, *arguments: Any) -> Any:
         if next(calls) == 12:
@@ -166,54 +165,109 @@ def test_a_device_that_fails_keeps_the_last_checkpoint(
 
     monkeypatch.setattr(SentenceEncoder, "run_from", lost)
     with pytest.raises(ComputationError) as caught:
-        embed(text, output, state)
+        embed(text, "out.hdf5", state)
     assert re.fullmatch(
         r"the computation failed after line \d+: CUDA error: the launch failed\. "
         r"The same command resumes after line \d+\.",
         str(caught.value),
     )
-    assert not output.exists()
-    assert Path(f"{output}.partial.log").exists()
-    embed(text, output, state)
-    assert_same_file(output, tmp_path / "whole.hdf5")
+    assert not Path("out.hdf5").exists()
+    assert Path("out.hdf5.partial.log").exists()
+    embed(text, "out.hdf5", state)
+    assert_whole(text, "out.hdf5", state)
 
 
 def test_a_line_too_long_for_memory_keeps_the_last_checkpoint(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open(text, "a") as file:
+    with text.open("a") as file:
         file.write("word " * 50 + "\nafter it\n")
-    embed(text, tmp_path / "whole.hdf5")
-    output = tmp_path / "out.hdf5"
     with monkeypatch.context() as patch:
         limit_memory(patch, 40)
-        with pytest.raises(
-            ComputationError, match=r"^line 41: out of memory: .* 9 bytes\. Shorten it, or"
-        ):
-            embed(text, output)
-    summary = embed(text, output)
+        with pytest.raises(ComputationError, match=r"^line 41: out of memory: .*\. Shorten it, or"):
+            embed(text, "out.hdf5")
+    summary = embed(text, "out.hdf5")
     assert (summary.resumed_from, summary.n_tokens) == (36, 60)
-    assert_same_file(output, tmp_path / "whole.hdf5")
+    assert_whole(text, "out.hdf5")
 
 
-def test_two_runs_cannot_write_the_same_output(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.hdf5"
-
+def test_two_runs_cannot_write_the_same_output(text: Path) -> None:
     def second() -> bool:
         with pytest.raises(OutputError, match="another process is writing it"):
-            embed(text, output)
+            embed(text, "out.hdf5")
         return False
 
-    embed(text, output, should_stop=second)
-    assert output.exists()
+    embed(text, "out.hdf5", should_stop=second)
+    assert Path("out.hdf5").exists()
+
+
+# Records that are skipped
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
+    layout: str, text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text.write_bytes(b"a b\ncaf\xe9 x\n\nc\n\xff\n")
+    embed(text, "out", layout=layout, skip_errors=True)
+    remedy = "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
+    faults = {
+        "1": f"{text}, line 2, column 4: not valid UTF-8 (byte 0xe9). {remedy}",
+        "4": f"{text}, line 5, column 1: not valid UTF-8 (byte 0xff). {remedy}",
+    }
+    with open_activations("out") as activations:
+        assert [values.shape[1] for values in activations] == [2, 0, 0, 1, 0]
+        assert json.loads(activations.attributes["skipped"]) == faults
+    logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert logged == [f"Skipped: {fault}" for fault in faults.values()]
+
+
+def test_a_line_too_long_for_memory_is_skipped(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_memory(monkeypatch, 40)
+    text.write_text("a\n" + "b " * 50 + "\nc\n")
+    embed(text, "out", skip_errors=True)
+    with open_activations("out") as activations:
+        assert [values.shape[1] for values in activations] == [1, 0, 1]
+        skipped = json.loads(activations.attributes["skipped"])
+    assert skipped == {"1": "line 2: out of memory: can't allocate memory: 9 bytes"}
+
+
+def test_skipped_sequences_with_a_valid_id_get_a_dataset(folder: Path) -> None:
+    Path("a.fasta").write_bytes(b">a\nMV\n>b x\nM\xffL\n>a\nM\n>x/y\nM\n>c\nK\n")
+    embed("a.fasta", "out", skip_errors=True)
+    with h5py.File("out") as file:
+        shapes = {name: values.shape for name, values in file.items()}
+        skipped = json.loads(file.attrs["skipped"])
+        assert (file.attrs["records"], file.attrs["input_records"]) == ("3", "5")
+    assert shapes == {"a": (3, 2, 32), "b": (3, 0, 32), "c": (3, 1, 32)}
+    starts = {
+        "b": "line 4, column 2: not valid UTF-8",
+        "sequence 3": "line 5: the id 'a' is also in line 1, but ids name the datasets",
+        "sequence 4": "line 7: the id 'x/y' cannot name",
+    }
+    assert skipped.keys() == starts.keys()
+    assert all(skipped[name].startswith(f"a.fasta, {start}") for name, start in starts.items())
+
+
+def test_only_the_first_skipped_records_are_shown(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text.write_bytes(b"\xff\n" * 3000)
+    embed(text, "out", skip_errors=True)
+    with open_activations("out") as activations:
+        assert len(json.loads(activations.attributes["skipped"])) == 3000
+    logged = [message for message in caplog.messages if message.startswith("Skipped")]
+    assert len(logged) == 21
+    assert logged[-1] == "Skipped 3,000 lines in all"
+
+
+# Kills at random moments
 
 
 def _embed_in_child(
     text: Path, output: Path, settings: dict[str, Any], seconds: float = 0.0
 ) -> None:
     """Embed with one thread, and be killed after seconds of processor time if they are not zero."""
-    import torch
-
     torch.set_num_threads(1)
     signal.setitimer(signal.ITIMER_PROF, seconds)  # Its default kills at once.
     embed(text, output, **settings)

@@ -1,23 +1,18 @@
 """Number of threads of a command in containers and in jobs of a cluster."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from elmo_cli.__main__ import limit_threads, read_quotas
 
-VERSION_2 = "0::/jobs/one\n"
-VERSION_1 = "3:cpuset:/\n2:cpu,cpuacct:/jobs/one\n1:name=systemd:/\n0::/\n"
-
-
-def write_group(folder: Path, quota: str, version: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if version == 2:
-        (folder / "cpu.max").write_text(f"{quota} 100000\n")
-    else:
-        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n".replace("max", "-1"))
-        (folder / "cpu.cfs_period_us").write_text("100000\n")
+OWN_GROUP = {
+    1: "3:cpuset:/\n2:cpu,cpuacct:/jobs/one\n1:name=systemd:/\n0::/\n",
+    2: "0::/jobs/one\n",
+}
+"""Content of /proc/self/cgroup, by the version of control groups."""
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -33,11 +28,16 @@ def write_group(folder: Path, quota: str, version: int) -> None:
 def test_quotas_are_those_of_all_groups_above(
     version: int, quotas: dict[str, str], expected: list[float], tmp_path: Path
 ) -> None:
-    (tmp_path / "own").write_text(VERSION_2 if version == 2 else VERSION_1)
-    root = tmp_path / "cgroup"
+    (tmp_path / "own").write_text(OWN_GROUP[version])
     for name, quota in quotas.items():
-        write_group(root / ("cpu" if version == 1 else "") / name, quota, version)
-    assert list(read_quotas(root, tmp_path / "own")) == expected
+        group = tmp_path / "cgroup" / ("cpu" if version == 1 else "") / name
+        group.mkdir(parents=True, exist_ok=True)
+        if version == 2:
+            (group / "cpu.max").write_text(f"{quota} 100000\n")
+        else:
+            (group / "cpu.cfs_quota_us").write_text(f"{quota}\n".replace("max", "-1"))
+            (group / "cpu.cfs_period_us").write_text("100000\n")
+    assert list(read_quotas(tmp_path / "cgroup", tmp_path / "own")) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,14 @@ def test_threads_follow_the_quota_and_the_affinity_mask(
     assert environment == {"OMP_NUM_THREADS": "3"}
 
 
+@pytest.mark.parametrize("content", ["", "odd", "200000 0", "a b"])
 def test_odd_files_of_control_groups_are_ignored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "own").write_text("0::/\n")
+    (tmp_path / "cpu.max").write_text(content)
+    quotas = partial(read_quotas, tmp_path, tmp_path / "own")
+    monkeypatch.setattr("elmo_cli.__main__.read_quotas", quotas)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    for content in ("", "odd", "200000 0", "a b"):
-        (tmp_path / "own").write_text("0::/\n")
-        (tmp_path / "cpu.max").write_text(content)
-        monkeypatch.setattr(
-            "elmo_cli.__main__.read_quotas", lambda: read_quotas(tmp_path, tmp_path / "own")
-        )
-        limit_threads()
-        assert "OMP_NUM_THREADS" not in os.environ
+    limit_threads()
+    assert "OMP_NUM_THREADS" not in os.environ
