@@ -166,10 +166,6 @@ def plan_usages(
     if state == "carry":
         reason = "sentences without a target word are not computed, so no state can be carried over"
         raise SettingsError(f"--state carry: {reason}. Choose --state zero or warm.")
-    if selection.pooling or written.forget_sentences or written.use_sentence_keys:
-        needs = "one vector per token, and sentences with their numbers"
-        remedy = "Remove --pooling, --forget-sentences and --use-sentence-keys."
-        raise SettingsError(f"target words need {needs}. {remedy}")
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
         raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
