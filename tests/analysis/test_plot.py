@@ -157,7 +157,9 @@ def test_the_command() -> None:
     same = [np.ones((4, 6), np.float32)] * 10
     write(Corpus(senses(5).records, same, {"layers": "word_emb"}), "same.hdf5")
     message = "'bank': all occurrences have the same vector, as in layer 0"
-    assert_fails(elmo("plot", "bank", "same.hdf5", "x.svg", "-q"), message)
+    warning = "Warning: layer 0 in these vectors separates words by spelling.\n"
+    result = elmo("plot", "bank", "same.hdf5", "x.svg")
+    assert (result.exit_code, result.stderr) == (1, f"{warning}Error: {message}\n")
     np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
     with pytest.raises(ElmoError, match=r"^w\.npz: .* width 6, as in v\.hdf5, found 5"):
         plot("x.svg", "v.hdf5", "w.npz")
