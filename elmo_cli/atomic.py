@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _OPEN_ELSEWHERE = (5, 32)  # on Windows: access denied, sharing violation
-_OPEN_SECONDS = 2.0
-_RETRY_SECONDS = 0.05
+OPEN_SECONDS = 2.0
+RETRY_SECONDS = 0.05
 _ADVICE = {
     errno.ENOSPC: "Make room",
     errno.EDQUOT: "Make room in your quota",
@@ -103,8 +103,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Rename a file over another. Wait `_OPEN_SECONDS` for programs on Windows to close it."""
-    ends = time.monotonic() + _OPEN_SECONDS
+    """Rename a file over another. Wait `OPEN_SECONDS` for programs on Windows to close it."""
+    ends = time.monotonic() + OPEN_SECONDS
     while True:
         try:
             os.replace(source, target)
@@ -115,7 +115,7 @@ def replace_file(source: Path, target: Path) -> None:
             if time.monotonic() >= ends:
                 reason = "another program has it open. Close it, and run the command again"
                 raise PermissionError(errno.EBUSY, reason, str(target)) from None
-            time.sleep(_RETRY_SECONDS)
+            time.sleep(RETRY_SECONDS)
 
 
 def sync(path: Path) -> None:

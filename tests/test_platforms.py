@@ -84,15 +84,15 @@ def refusals(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", try_to_replace)
-    monkeypatch.setattr(atomic, "_OPEN_SECONDS", 0.0)
-    monkeypatch.setattr(atomic, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(atomic, "OPEN_SECONDS", 0.0)
+    monkeypatch.setattr(atomic, "RETRY_SECONDS", 0.0)
     return errors
 
 
 def test_replace_file_waits_for_another_program(
     refusals: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic, "_OPEN_SECONDS", 60.0)
+    monkeypatch.setattr(atomic, "OPEN_SECONDS", 60.0)
     refusals += [SharingError()] * 3
     Path("new").write_text("new")
     Path("old").write_text("old")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
+LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
 _AS_ONE_SECONDS = 0.2
 """Maximum time between signals that count as one: `timeout -s INT` sends the signal twice."""
 
@@ -213,7 +213,7 @@ def part_lines(folder: str) -> "Callable[[RunCounts], None]":
 
     def show(counts: "RunCounts") -> None:
         nonlocal printed
-        if (now := time.monotonic()) - printed >= _LINE_SECONDS:
+        if (now := time.monotonic()) - printed >= LINE_SECONDS:
             printed = now
             done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
             say(f"{folder}: {done}, {counts.text()}")

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 Kernel: TypeAlias = Callable[..., None]  # Function in C. It runs on all threads of torch.
 
-_SOURCE = Path(__file__).with_suffix(".c")
+SOURCE = Path(__file__).with_suffix(".c")
 _C_TYPES: dict[Any, Any] = {
     int: ctypes.c_int64,
     float: ctypes.c_double,
@@ -90,12 +90,12 @@ def _to_c(value: Any, kind: type | torch.dtype) -> Any:
 def _load_library(processor: str) -> ctypes.CDLL | None:
     """Load the library that `hatch_build.py` compiled for a kind of processor, if there is one."""
     try:
-        files = sorted(_SOURCE.parent.glob("kernels*.[ch]"))
+        files = sorted(SOURCE.parent.glob("kernels*.[ch]"))
         digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
         # The wheels of torch for ARM do not export their OpenMP to other libraries.
         for openmp in Path(torch.__file__).parents[1].glob("torch.libs/libgomp*"):
             ctypes.CDLL(str(openmp), ctypes.RTLD_GLOBAL)
-        return ctypes.CDLL(str(_SOURCE.with_suffix(f".{digest}.{processor}.so")))
+        return ctypes.CDLL(str(SOURCE.with_suffix(f".{digest}.{processor}.so")))
     except OSError:  # It was not compiled, or this torch has a different OpenMP.
         return None
 

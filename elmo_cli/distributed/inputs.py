@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 _TOKEN_BYTES: Final = 6  # text per token, with the space, about; a residue of FASTA is 1
 _BUFFER_BYTES: Final = 1 << 20
-_BATCH_ROWS: Final = 1024
+BATCH_ROWS: Final = 1024
 _N_THREADS: Final = 16  # number of inputs that are hashed at the same time
 
 
@@ -86,7 +86,7 @@ class ColumnTypes:
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
         self._batch.append((record.id, record.columns or {}))
-        if len(self._batch) == _BATCH_ROWS:
+        if len(self._batch) == BATCH_ROWS:
             self._merge_batch()
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 """Function for each name in `settings.NAMED_LAYERS`."""
 
 
-_CHUNK_TOKENS: Final = 512  # tokens whose layers are chosen together, while they are in the cache
+CHOSEN_TOKENS: Final = 512  # tokens whose layers are chosen together, while they are in the cache
 
 
 def selected_arrays(
@@ -39,7 +39,7 @@ def selected_arrays(
     """
     arrays: list[NDArray[Any]] = []
     are_finite, end = True, 0
-    most = _CHUNK_TOKENS if layers.device.type == "cpu" else sys.maxsize
+    most = CHOSEN_TOKENS if layers.device.type == "cpu" else sys.maxsize
     for chunk in split_by_size(lengths, most, sys.maxsize, length=int):
         start, end = end, end + sum(chunk)
         selected = _select(selection, layers[:, start:end].float(), chunk)

@@ -54,7 +54,7 @@ SOFTMAX: Final = "a softmax"
 MIN_MAPPED_BYTES = 1 << 20
 """Minimum size of a mapped tensor: a mapping takes whole pages and a file descriptor."""
 
-_MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
+MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
 _MAX_DEPTH: Final = 10  # groups around a dataset
 
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
@@ -166,8 +166,8 @@ def _find_tensors(file: Any) -> dict[str, Any]:
     datasets, numbers = {}, count(1)
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
-        if next(numbers) > _MAX_ITEMS or name.count("/") > _MAX_DEPTH:
-            many = f"{_MAX_ITEMS:,} datasets and groups, as activations may have"
+        if next(numbers) > MAX_ITEMS or name.count("/") > _MAX_DEPTH:
+            many = f"{MAX_ITEMS:,} datasets and groups, as activations may have"
             problem = f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
             raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):

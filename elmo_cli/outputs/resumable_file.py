@@ -23,7 +23,7 @@ from elmo_cli.atomic import lock, renamed, replace_file, sync, unlock
 from elmo_cli.errors import OutputError, StoppedError
 
 PAGE_BYTES: Final = 4096
-_BLOCK_BYTES: Final = 256 * PAGE_BYTES
+CHECKED_BYTES: Final = 256 * PAGE_BYTES
 _WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)  # odd, one per word of a page
 _ADVICE: Final = "`elmo embed` output. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
@@ -266,10 +266,10 @@ class ResumableFile(FileIO):
     def checksum_of(self, start: int, end: int, should_stop: Stop = lambda: False) -> int:
         """Return the checksum of the file from the start of a page on: the sum of its pages'."""
         checksum = 0
-        for position in range(start, end, _BLOCK_BYTES):
-            if position > start and position % (64 * _BLOCK_BYTES) == 0 and should_stop():
+        for position in range(start, end, CHECKED_BYTES):
+            if position > start and position % (64 * CHECKED_BYTES) == 0 and should_stop():
                 raise StoppedError(f"Stopped while {self.path} was checked.")
-            content = self._read_at(position, min(_BLOCK_BYTES, end - position))
+            content = self._read_at(position, min(CHECKED_BYTES, end - position))
             checksum += _page_checksum(content)
         return checksum % 2**64
 

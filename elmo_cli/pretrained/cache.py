@@ -53,7 +53,7 @@ logger = logging.getLogger("elmo_cli.pretrained.cache")
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
-_TIMEOUT_SECONDS: Final = 30.0  # without a byte
+TIMEOUT_SECONDS: Final = 30.0  # without a byte
 _MIN_BYTES: Final = 30_000  # in this time
 
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
@@ -62,7 +62,7 @@ HUB_PREFIX: Final = "hf:"
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
 _UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 """Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
-_MAX_BYTES: Final = 1 << 32
+MAX_BYTES: Final = 1 << 32
 """Maximum size of a download, and of an unpacked model, whose size is unknown."""
 _MAX_RATIO: Final = 2
 """Maximum size of a download, and of an unpacked model, per byte of its size in the registry."""
@@ -75,7 +75,7 @@ def download_file(
     check: Callable[[Path], object],
     *,
     advice: str | None = None,
-    max_bytes: int = _MAX_BYTES,
+    max_bytes: int = MAX_BYTES,
     allow_file: bool = False,
 ) -> None:
     """Download a file from the first URL that works, into a folder that is locked.
@@ -137,10 +137,10 @@ def _receive(url: str, path: Path, name: str, max_bytes: int, *, allow_file: boo
     _check_scheme(url, allow_file=allow_file)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
     opener = urllib.request.build_opener(_Redirects)
-    with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
         length = response.headers.get("Content-Length") or ""
         n_bytes, total = 0, int(length) if length.isdecimal() else 0
-        least, ends = _MIN_BYTES, time.monotonic() + _TIMEOUT_SECONDS
+        least, ends = _MIN_BYTES, time.monotonic() + TIMEOUT_SECONDS
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
         with open(path, "wb") as file, tqdm.wrapattr(file, "write", **bar) as body:
             while max(n_bytes, total) <= max_bytes and (piece := response.read1(_PIECE_BYTES)):
@@ -148,7 +148,7 @@ def _receive(url: str, path: Path, name: str, max_bytes: int, *, allow_file: boo
                 if time.monotonic() > ends:
                     if n_bytes < least:
                         raise ModelError("the server sends less than 1 kB per second")
-                    least, ends = n_bytes + _MIN_BYTES, time.monotonic() + _TIMEOUT_SECONDS
+                    least, ends = n_bytes + _MIN_BYTES, time.monotonic() + TIMEOUT_SECONDS
     if max(n_bytes, total) > max_bytes:
         raise ModelError(f"it is larger than {size_text(max_bytes)}, the limit for this file")
     if total and n_bytes != total:
@@ -166,8 +166,8 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
 
 def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:
     """Return the maximum size of a model's file with a role, or of its archive or lexicon."""
-    limit = _MAX_RATIO * model.download_bytes if model and model.download_bytes else _MAX_BYTES
-    limits = {"options": MAX_OPTIONS_BYTES, "vocabulary": MAX_TEXT_BYTES, "softmax": _MAX_BYTES}
+    limit = _MAX_RATIO * model.download_bytes if model and model.download_bytes else MAX_BYTES
+    limits = {"options": MAX_OPTIONS_BYTES, "vocabulary": MAX_TEXT_BYTES, "softmax": MAX_BYTES}
     return limits.get(role or "", limit)
 
 

@@ -32,8 +32,8 @@ from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
-_SAMPLES = 64  # number of samples of a large file: its beginning, its end, and 62 between them
-_SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
+SAMPLES = 64  # number of samples of a large file: its beginning, its end, and 62 between them
+SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
 
 
 class FileFingerprint(TypedDict):
@@ -112,8 +112,8 @@ def fingerprint(path: Path) -> FileFingerprint:
     try:
         with open(path, "rb") as file:
             n_bytes = os.fstat(file.fileno()).st_size
-            n_samples = _SAMPLES if n_bytes > _SAMPLES * _SAMPLE_BYTES else 1
-            length = _SAMPLE_BYTES if n_samples > 1 else n_bytes
+            n_samples = SAMPLES if n_bytes > SAMPLES * SAMPLE_BYTES else 1
+            length = SAMPLE_BYTES if n_samples > 1 else n_bytes
             digest = hashlib.sha256()
             for number in range(n_samples):
                 file.seek((n_bytes - length) * number // max(1, n_samples - 1))

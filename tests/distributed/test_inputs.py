@@ -216,7 +216,7 @@ def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
 def test_columns_of_json_have_one_type_in_all_parts(
     keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.distributed.inputs._BATCH_ROWS", batch_rows)
+    monkeypatch.setattr("elmo_cli.distributed.inputs.BATCH_ROWS", batch_rows)
     rows: list[dict[str, Any]] = [
         {"id": f"a{i}", "text": "a b " * 9, "number": i, "mixed": i, "late": None, "none": None}
         | {"list": [], "object": {"a": i}}

@@ -281,7 +281,7 @@ def test_ray_that_is_missing_or_too_old_is_said(
 
 
 def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "LINE_SECONDS", 0.0)
     lines = [line for line in elmo(*RUN).stderr.splitlines() if "failed" in line]
     assert len(lines) > 10  # within parts too
     assert re.fullmatch(r"out: 0 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed", lines[0])

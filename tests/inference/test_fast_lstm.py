@@ -263,10 +263,10 @@ def test_tensors_that_c_would_misread_raise_an_error() -> None:
 
 @needs_kernels
 def test_a_library_of_old_code_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in kernels._SOURCE.parent.glob("kernels[._]*"):
+    for file in kernels.SOURCE.parent.glob("kernels[._]*"):
         shutil.copy(file, tmp_path)
     source = tmp_path / "kernels.c"
-    monkeypatch.setattr(kernels, "_SOURCE", source)
+    monkeypatch.setattr(kernels, "SOURCE", source)
 
     def find_kernel_again() -> object:
         kernels._load_library.cache_clear()

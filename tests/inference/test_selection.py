@@ -124,7 +124,7 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
     arguments = Selection(layers, pooling=pooling, normalize=True), torch.randn(3, 19, 16), lengths
     whole, _ = selected_arrays(*arguments, "float32")
     for chunk_tokens in (1, 4, 1000):
-        monkeypatch.setattr(functions, "_CHUNK_TOKENS", chunk_tokens)
+        monkeypatch.setattr(functions, "CHOSEN_TOKENS", chunk_tokens)
         for dtype in (np.float32, np.float16):
             arrays, are_finite = selected_arrays(*arguments, dtype.__name__)
             assert are_finite

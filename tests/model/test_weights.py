@@ -102,7 +102,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
 def test_absurd_numbers_of_groups_are_refused(
     tmp_path: Path, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "_MAX_ITEMS", 400)
+    monkeypatch.setattr(weights, "MAX_ITEMS", 400)
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w", libver="latest") as file:
         group = file.id

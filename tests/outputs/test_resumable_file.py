@@ -69,7 +69,7 @@ def saved(folder: Path) -> Path:
 
 
 def test_a_long_check_can_be_stopped(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.resumable_file._BLOCK_BYTES", PAGE_BYTES)
+    monkeypatch.setattr("elmo_cli.outputs.resumable_file.CHECKED_BYTES", PAGE_BYTES)
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
         ResumableFile(saved, should_stop=lambda: True)
     with ResumableFile(saved) as again:

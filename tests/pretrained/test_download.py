@@ -153,7 +153,7 @@ def sends(content: bytes, length: object) -> Answer:
 def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, problem: str
 ) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.cache._TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("elmo_cli.pretrained.cache.TIMEOUT_SECONDS", 0.3)
     bad, good = site.put("/bad", WEIGHTS, answer, answer), site.put("/good", WEIGHTS)
     with pytest.raises(ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"):
         download_file([bad], destination, open_weights, max_bytes=10_000_000)

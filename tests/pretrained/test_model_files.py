@@ -196,7 +196,7 @@ MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2
 def test_other_archives_are_refused_and_leave_no_folder(
     tmp_path: Path, cache: Path, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(downloads, "MAX_BYTES", 1 << 20)
     path = tmp_path / "other.zip"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=f"^{path}: {message}"):

@@ -99,8 +99,8 @@ def test_resume_recognizes_text_by_its_content() -> None:
 
 
 def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLES", 3)
-    monkeypatch.setattr("elmo_cli.training.checkpoint._SAMPLE_BYTES", 10)
+    monkeypatch.setattr("elmo_cli.training.checkpoint.SAMPLES", 3)
+    monkeypatch.setattr("elmo_cli.training.checkpoint.SAMPLE_BYTES", 10)
     fingerprints = []
     for position in (99, 40, 0, 50, 98):  # Samples begin at 0, 44 and 89.
         Path("large.bin").write_bytes(bytes(n == position for n in range(99)))
