@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from layouts import lines, open_writer, write
 
 from elmo_cli.errors import OutputError, StoppedError
-from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
+from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile, remove_log
 
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
@@ -97,6 +97,13 @@ def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) 
     with pytest.raises(OutputError, match=r": not an? "):
         ResumableFile(saved)
     assert state_of(Path()) == before
+
+
+def test_a_foreign_file_with_the_name_of_a_log_is_kept(folder: Path) -> None:
+    log = folder / "a.partial.log"
+    log.write_text("of another program")
+    remove_log(folder / "a")
+    assert log.exists()
 
 
 KINDS = ("flip", "clear", "move", "cut", "empty")
