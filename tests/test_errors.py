@@ -14,6 +14,7 @@ import pytest
 import torch
 from commands import TINY
 from strategies import make_language_model, small_architecture
+from transcripts import read_rows
 
 import elmo_cli
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
@@ -79,13 +80,7 @@ def names(models: Any, folder: Path) -> dict[str, Any]:
     return {**public, **vars(models), **others}
 
 
-def rows(name: str) -> list[str]:
-    """Return the lines of a file next to this one, without comments and blank lines."""
-    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
-
-
-@pytest.mark.parametrize("row", rows("calls.txt"))
+@pytest.mark.parametrize("row", read_rows(__file__, "calls.txt"))
 def test_an_error_has_a_kind_and_one_line(row: str, names: dict[str, Any]) -> None:
     call, _, said = row.partition(" => ")
     kind, _, message = said.partition(" ")
@@ -114,7 +109,7 @@ NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 
 
-@pytest.mark.parametrize("row", rows("arguments.txt"))
+@pytest.mark.parametrize("row", read_rows(__file__, "arguments.txt"))
 def test_wrong_arguments_are_named(row: str, names: dict[str, Any]) -> None:
     argument, values, call = row.split(" | ")
     for value in eval(values):

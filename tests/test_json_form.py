@@ -15,6 +15,7 @@ from distributed_runs import RUN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from transcripts import read_rows
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
 from elmo_cli.errors import InputError
@@ -41,7 +42,7 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
     assert parse_json('{"items": [], "size": null}', Form, "f") == Form([])
 
 
-ROWS = Path(__file__).with_name("json_form.txt").read_text(encoding="utf-8").splitlines()[1:]
+ROWS = read_rows(__file__, "json_form.txt")
 
 
 @pytest.mark.parametrize("row", [*ROWS, "[" * 100_000 + " => it is empty or cut"])

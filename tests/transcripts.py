@@ -43,6 +43,12 @@ class Transcript:
         assert sorted(os.listdir()) == before
 
 
+def read_rows(test_file: str, name: str) -> list[str]:
+    """Return the lines of a file beside a test's, without comments and blank lines."""
+    text = Path(test_file).with_name(name).read_text(encoding="utf-8")
+    return [line for line in text.split("\n") if line and not line.startswith("# ")]
+
+
 def each_transcript(test_file: str) -> pytest.MarkDecorator:
     """Run a test with each `transcript` of the errors.txt beside its file."""
     transcripts = read_transcripts(Path(test_file).with_name("errors.txt"))

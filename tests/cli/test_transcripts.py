@@ -18,15 +18,9 @@ import h5py
 import pytest
 from commands import elmo
 from strategies import make_language_model, small_architecture
-from transcripts import Transcript, each_transcript, write_inputs
+from transcripts import Transcript, each_transcript, read_rows, write_inputs
 
 from elmo_cli.cli import COMMANDS, find_command
-
-
-def lines_of(name: str) -> list[str]:
-    """Return the lines of a file in this folder."""
-    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
-
 
 # Rows, to the letter, for a model of known probabilities
 
@@ -38,7 +32,7 @@ def read_answers() -> list[Any]:
     answers: list[Any] = []
     inputs: dict[str, str | bytes] = {}
     lines: list[str] = []
-    for line in lines_of("answers.txt"):
+    for line in read_rows(__file__, "answers.txt"):
         if line.startswith("= "):
             _, name, content = line.split(" ", 2)
             inputs = {**inputs, name: ast.literal_eval(content)}
@@ -80,8 +74,7 @@ def cases() -> list[str]:
     `!` begins a case: a command whose message has a remedy. `$` is a remedy of it. The last one of
     a case succeeds.
     """
-    lines = [line for line in lines_of("remedies.txt") if line and not line.startswith("# ")]
-    return "\n".join(lines).removeprefix("! ").split("\n! ")
+    return "\n".join(read_rows(__file__, "remedies.txt")).removeprefix("! ").split("\n! ")
 
 
 def run(command: str) -> tuple[int, str]:
@@ -103,7 +96,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with all inputs, models and outputs of commands."""
     folder = tmp_path_factory.mktemp("prepared")
     inputs: dict[str, str | bytes] = {}
-    lines = lines_of("inputs.txt")
+    lines = read_rows(__file__, "inputs.txt")
     for line in lines:
         if line.startswith("= "):
             _, name, content = line.split(" ", 2)
@@ -158,7 +151,7 @@ def test_an_error_has_this_text(
 
 # Mistakes: status 2 for wrong options, 1 for what fails in a run, in every command
 
-ROWS = lines_of("mistakes.txt")
+ROWS = read_rows(__file__, "mistakes.txt")
 BASES = {name: words for _, name, *words in (shlex.split(row) for row in ROWS if row[:2] == "= ")}
 """A command line of each command that is right."""
 MISTAKES = {row[2:]: ROWS[n + 1] for n, row in enumerate(ROWS) if row[:2] == "$ "}

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, small_architecture
+from transcripts import read_rows
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors import InputError
@@ -194,12 +195,10 @@ def test_a_file_without_counts_is_an_error(content: str, message: str, tmp_path:
         read_frequencies(path)
 
 
-def rows_of(name: str) -> list[str]:
-    """Return the rows of a file below its heading."""
-    return Path(__file__).with_name(name).read_text("utf-8").splitlines()[1:]
+FORMS = read_rows(__file__, "word_lists.txt")
 
 
-@pytest.mark.parametrize("form", rows_of("word_lists.txt"), ids=lambda row: row.partition(":")[0])
+@pytest.mark.parametrize("form", FORMS, ids=lambda row: row.partition(":")[0])
 def test_columns_of_published_lists_are_found(form: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"
     path.write_text(ast.literal_eval(form.partition(": ")[2]), encoding="utf-8")
@@ -219,7 +218,7 @@ def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> 
 COUNTS = {"the": -1.0, "dog": -2.0, "isn't": -3.0, "isn": -4.0, "t": -5.0, "Dr.": -6.0, ",": -7.0}
 
 
-@pytest.mark.parametrize("row", rows_of("punctuation.txt"))
+@pytest.mark.parametrize("row", read_rows(__file__, "punctuation.txt"))
 def test_frequency_of_a_word_is_not_that_of_its_punctuation(row: str) -> None:
     word, tokens, expected = row.split(" = ")
     assert str(frequencies.sum_frequencies([(word, tokens.split())], COUNTS)) in (

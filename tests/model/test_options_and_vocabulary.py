@@ -13,6 +13,7 @@ from conftest import GOLDEN
 from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import batches, odd_tokens, small_architecture
+from transcripts import read_rows
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors import InputError, OptionsError
@@ -57,7 +58,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
     assert parse_options(content) == parse_options(small_architecture())
 
 
-VALUES = Path(__file__).with_name("options.txt").read_text().splitlines()[1:]
+VALUES = read_rows(__file__, "options.txt")
 
 
 @pytest.mark.parametrize("row", VALUES)

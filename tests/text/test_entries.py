@@ -19,7 +19,7 @@ from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
 from table_files import write_table
-from transcripts import Transcript, each_transcript
+from transcripts import Transcript, each_transcript, read_rows
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.input_formats import open_input, open_records
@@ -228,7 +228,7 @@ LONG = {
 def read_advice() -> list[tuple[str, list[str]]]:
     """Return the texts with their warnings."""
     cases: list[tuple[str, list[str]]] = []
-    for line in Path(__file__).with_name("advice.txt").read_text(encoding="utf-8").split("\n"):
+    for line in read_rows(__file__, "advice.txt"):
         if line.startswith("= "):
             cases.append((line[2:], []))
         elif line.startswith("! "):
