@@ -119,7 +119,7 @@ def conllu_entries(
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
         for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
             for entry in _conllu_entry(sentence):
-                yield entry._replace(has_no_blank_line=index > 0)
+                yield entry._replace(has_no_blank_line=True) if index else entry
 
 
 def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
