@@ -345,9 +345,6 @@ def long_tokens(limit: TokenLimit) -> Tally:
     return Tally(count, warning)
 
 
-_TYPOGRAPHIC: Final = frozenset("‘’“”–—…")
-
-
 def missing_blank_lines() -> Tally:
     """Count the sentences of CoNLL-U without a blank line before them."""
 
@@ -357,6 +354,9 @@ def missing_blank_lines() -> Tally:
         return f"{first}: {which} of CoNLL-U without a blank line before. {remedy}"
 
     return Tally(lambda entry: entry.has_no_blank_line, warning)
+
+
+_TYPOGRAPHIC: Final = frozenset("‘’“”–—…")
 
 
 def typographic_marks() -> Tally:
