@@ -62,7 +62,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
             path.write_text(self._sbom(has_kernels), encoding="utf-8", newline="\n")
             build_data["sbom_files"].append(str(path))
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+    def finalize(
+        self, version: str, build_data: dict[str, Any], artifact_path: str
+    ) -> None:
         """Remove the temporary file of the SBOM."""
         if version == "standard":
             self._folder.cleanup()
@@ -71,7 +73,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         """Compile the kernels for a machine. Return whether there are libraries now."""
         choice = os.environ.get("ELMO_KERNELS") or "auto"
         if choice not in ("auto", "require", "none"):
-            raise ValueError(f"ELMO_KERNELS: unknown value {choice!r}. Use auto, require or none.")
+            raise ValueError(
+                f"ELMO_KERNELS: unknown value {choice!r}. Use auto, require or none."
+            )
         if choice == "none":
             return False
         try:
@@ -95,9 +99,18 @@ class CustomBuildHook(BuildHookInterface[Any]):
         name = {"name": metadata.name, "version": self.metadata.version}
         licences = [{"license": {"id": metadata.license_expression}}]
         purl = f"pkg:pypi/{name['name']}@{name['version']}"
-        main = {"type": "application", "bom-ref": purl, **name, "purl": purl, "licenses": licences}
+        main = {
+            "type": "application",
+            "bom-ref": purl,
+            **name,
+            "purl": purl,
+            "licenses": licences,
+        }
         root = Path(self.root)
-        files = [(path, "machine-learning-model") for path in sorted((root / MODEL).glob("*.hdf5"))]
+        files = [
+            (path, "machine-learning-model")
+            for path in sorted((root / MODEL).glob("*.hdf5"))
+        ]
         if has_kernels:
             libraries = sorted((root / "elmo_cli" / "compiled").glob(LIBRARIES))
             files += [(path, "library") for path in libraries]
@@ -110,7 +123,10 @@ class CustomBuildHook(BuildHookInterface[Any]):
             "metadata": {"component": main},
             "components": components,
             "dependencies": [
-                {"ref": purl, "dependsOn": [component["bom-ref"] for component in components]}
+                {
+                    "ref": purl,
+                    "dependsOn": [component["bom-ref"] for component in components],
+                }
             ],
         }
         return json.dumps(document, indent=2) + "\n"

@@ -87,7 +87,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     layers = parser.add_mutually_exclusive_group(required=True)
     for name in ("all", "top", "average"):
-        layers.add_argument(f"--{name}", dest="output_format", action="store_const", const=name)
+        layers.add_argument(
+            f"--{name}", dest="output_format", action="store_const", const=name
+        )
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--options-file", required=True)
     parser.add_argument("--weight-file", required=True)

@@ -48,7 +48,9 @@ def memory_of(pid: int) -> Counter[str]:
             works = name.startswith(b"ray::") and not name.startswith(b"ray::IDLE")
             kind = "driver" if process == pid else "workers" if works else "Ray"
             pages = Path(f"/proc/{process}/smaps_rollup").read_text()
-            n_bytes[kind] += 1024 * int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
+            n_bytes[kind] += 1024 * int(
+                re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0]
+            )
     return n_bytes
 
 
@@ -56,7 +58,9 @@ def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
     """Run a command. Return its seconds, the peak bytes by kind of process, and its log."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
     started, peak = time.perf_counter(), Counter[str]()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         while process.poll() is None:
             peak |= memory_of(process.pid)  # the larger of both, kind by kind
             time.sleep(0.5)
@@ -71,7 +75,9 @@ def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
 def measure_work(output: Path, n_workers: int) -> tuple[float, int]:
     """Return tokens per second after each worker's first part, and the number of all tokens."""
     paths = sorted(output.glob("part-*"), key=lambda path: path.stat().st_mtime)
-    attributes = [json.loads(parquet.read_metadata(path).metadata[b"elmo"]) for path in paths]
+    attributes = [
+        json.loads(parquet.read_metadata(path).metadata[b"elmo"]) for path in paths
+    ]
     tokens = [int(each["tokens"]) for each in attributes]
     seconds = paths[-1].stat().st_mtime - paths[n_workers - 1].stat().st_mtime
     return sum(tokens[n_workers:]) / seconds, sum(tokens)
@@ -82,9 +88,19 @@ def print_row(*cells: str) -> None:
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def measure_speed(corpus: str, output: Path, part_size: str, options: list[str]) -> None:
+def measure_speed(
+    corpus: str, output: Path, part_size: str, options: list[str]
+) -> None:
     """Print a row for each setup: one process with one or two threads, one or two workers."""
-    distribute = [*ELMO, "distribute", corpus, str(output), "--part-size", part_size, *options]
+    distribute = [
+        *ELMO,
+        "distribute",
+        corpus,
+        str(output),
+        "--part-size",
+        part_size,
+        *options,
+    ]
     speeds: dict[int, float] = {}
     speed: float
     for name, arguments, n_threads, n_workers in (

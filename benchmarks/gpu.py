@@ -28,7 +28,10 @@ def gpu_rows(setting: Setting) -> list[Row]:
     if torch.cuda.is_available():
         return device_rows(setting, 0)
     missing = "not measured: no GPU"
-    return [Row(AVERAGE, f"{SPEED_TARGET} times AllenNLP", missing), Row(*WRITING, missing)]
+    return [
+        Row(AVERAGE, f"{SPEED_TARGET} times AllenNLP", missing),
+        Row(*WRITING, missing),
+    ]
 
 
 def device_rows(setting: Setting, device: int) -> list[Row]:
@@ -63,7 +66,9 @@ def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
         output.unlink()
     share = statistics.median(shares)
     measured = f"{median(turns, 'tokens_per_second'):,.0f} tokens/s, {share:.0%}"
-    return Row(*WRITING, measured, share >= WRITE_TARGET, {"turns": turns, "shares": shares})
+    return Row(
+        *WRITING, measured, share >= WRITE_TARGET, {"turns": turns, "shares": shares}
+    )
 
 
 def shuffled(lines: Sequence[str]) -> list[str]:

@@ -9,7 +9,11 @@ from setting import Row, Setting
 KINDS = {
     "all layers, float32": ["--layers=all"],
     "average, float16": ["--layers=average", "--dtype=float16"],
-    "average, float16, packed": ["--layers=average", "--dtype=float16", "--layout=packed"],
+    "average, float16, packed": [
+        "--layers=average",
+        "--dtype=float16",
+        "--layout=packed",
+    ],
 }
 
 
@@ -18,7 +22,12 @@ def host_rows(setting: Setting) -> list[Row]:
     text = setting.write("shuffled.txt", shuffled(setting.lines))
     commands = {
         what: setting.ours(
-            "measure_embed.py", setting.model, "--host", *options, text, setting.folder / "host.h5"
+            "measure_embed.py",
+            setting.model,
+            "--host",
+            *options,
+            text,
+            setting.folder / "host.h5",
         )
         for what, options in KINDS.items()
     }

@@ -54,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             folder=folder,
             model=tiny if options.tiny else make_model(folder / "original", ORIGINAL),
             tiny_model=tiny,
-            lines=options.text.read_text(encoding="utf-8").splitlines()[: options.lines],
+            lines=options.text.read_text(encoding="utf-8").splitlines()[
+                : options.lines
+            ],
             peer=options.peer and options.peer / "bin" / "python",
             repeats=options.repeats,
         )
@@ -73,7 +75,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, default=ALICE)
     parser.add_argument("--lines", type=int, default=640)
     parser.add_argument("--repeats", type=int, default=5, help="turns")
-    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the rows out")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a tiny model, to try the rows out"
+    )
     parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args(arguments)
 
@@ -86,7 +90,10 @@ def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
         "",
         "| | target | measured | met |",
         "|---|---|---|---|",
-        *(f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |" for row in rows),
+        *(
+            f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |"
+            for row in rows
+        ),
     ]
     return "\n".join(lines)
 
@@ -98,7 +105,9 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "compiled": ", ".join(
-            name for name in ("product_float32", "product_bfloat16") if find_kernel(name)
+            name
+            for name in ("product_float32", "product_bfloat16")
+            if find_kernel(name)
         ),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
@@ -111,8 +120,14 @@ def describe() -> dict[str, str]:
 
 
 def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
-    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    lines = (
+        Path("/proc/cpuinfo").read_text().splitlines()
+        if sys.platform == "linux"
+        else []
+    )
+    models = [
+        line.split(":")[1].strip() for line in lines if line.startswith("model name")
+    ]
     return models[0] if models else platform.processor()
 
 

@@ -43,7 +43,10 @@ def skip_bilm(n_layers: int, width: int) -> None:
     from elmo_cli.inference.batching import BATCH_TOKENS, build_trie, index_tokens
     from elmo_cli.inference.encoder import FixedStateEncoder
 
-    layers, device = torch.randn(n_layers, BATCH_TOKENS["cpu"], width), torch.device("cpu")
+    layers, device = (
+        torch.randn(n_layers, BATCH_TOKENS["cpu"], width),
+        torch.device("cpu"),
+    )
 
     def run(encoder: object, sentences: list[list[str]], slots: object) -> torch.Tensor:
         rows, roots = index_tokens(sentences)[1], np.zeros(len(sentences), np.int64)

@@ -28,8 +28,12 @@ def main() -> None:
 
     lines = [line.split() for line in arguments.input.read_text("utf-8").splitlines()]
     sentences = [tokens for tokens in lines if tokens][: arguments.sentences]
-    batches = [sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)]
-    elmo, prepare, output = make_hub(arguments) if arguments.hub else make_elmo(arguments)
+    batches = [
+        sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)
+    ]
+    elmo, prepare, output = (
+        make_hub(arguments) if arguments.hub else make_elmo(arguments)
+    )
     elmo.train(not arguments.evaluate)
     inputs = list(map(prepare, batches))
 
@@ -81,7 +85,11 @@ def make_hub(arguments: argparse.Namespace) -> Made:
 
     bilm = Elmo(arguments.options_file, arguments.weight_file, 1).bilm
     hub = HubElmo(module=bilm, trainable=True)
-    return hub, lambda batch: list(map(" ".join, batch)), lambda outputs: outputs["elmo"]
+    return (
+        hub,
+        lambda batch: list(map(" ".join, batch)),
+        lambda outputs: outputs["elmo"],
+    )
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -91,9 +99,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--weight-file", required=True)
     parser.add_argument("--peer", action="store_true", help="AllenNLP's class")
     parser.add_argument("--hub", action="store_true", help="HubElmo")
-    parser.add_argument("--requires-grad", action="store_true", help="train the biLM too")
+    parser.add_argument(
+        "--requires-grad", action="store_true", help="train the biLM too"
+    )
     parser.add_argument("--evaluate", action="store_true", help="without gradients")
-    parser.add_argument("--boundaries", action="store_true", help="keep_sentence_boundaries")
+    parser.add_argument(
+        "--boundaries", action="store_true", help="keep_sentence_boundaries"
+    )
     parser.add_argument("--sentences", type=int, default=320)
     parser.add_argument("input", type=Path)
     return parser.parse_args()

@@ -67,7 +67,9 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     options = complete_options({"precision": precision}, content)
     start = Start(content, preset, None, vocabulary, None, None)
     objective = start_weights(start, vocabulary, options)
-    return Run(objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1)
+    return Run(
+        objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1
+    )
 
 
 def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
@@ -83,7 +85,9 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     shapes: list[Shape] = []
 
     def record(module: Convolution, _inputs: object, outputs: torch.Tensor) -> None:
-        shapes.append((outputs[..., 0].numel(), module.weight[0].numel(), outputs.shape[-1]))
+        shapes.append(
+            (outputs[..., 0].numel(), module.weight[0].numel(), outputs.shape[-1])
+        )
 
     hooks = [module.register_forward_hook(record) for module in encoder.convolutions]
     with torch.no_grad():
@@ -100,7 +104,9 @@ def multiply(shapes: list[Shape], precision: str) -> None:
     """Multiply each layer forwards, and both products backwards."""
     dtype = getattr(torch, precision)
     for n, n_inputs, n_outputs in shapes:
-        inputs, weight = (torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs))
+        inputs, weight = (
+            torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs)
+        )
         gradients = inputs @ weight.t()
         gradients @ weight
         gradients.t() @ inputs
@@ -117,7 +123,9 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--preset", choices=list(PRESETS), default="mini")
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument(
+        "--precision", choices=["float32", "bfloat16"], default="float32"
+    )
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=1, help="steps before these")
     parser.add_argument("input", type=Path)

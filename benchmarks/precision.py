@@ -30,15 +30,16 @@ TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 
 def precision_rows(setting: Setting) -> list[Row]:
     """Compare bfloat16 and int8 with float32 and AllenNLP, in turns."""
-    available = {"bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(), "int8": has_int8()}
+    available = {
+        "bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+        "int8": has_int8(),
+    }
     measured = [precision for precision in TARGETS if available[precision]]
     turns = _take_turns(setting, measured) if measured else {}
     rows = []
     for precision, target in TARGETS.items():
         what = f"CPU, {precision}, all layers to HDF5"
-        aim = (
-            f"{target.times:g} times {target.other}, error of each layer at most {target.error:.0%}"
-        )
+        aim = f"{target.times:g} times {target.other}, error of each layer at most {target.error:.0%}"
         if precision in measured:
             errors = layer_errors(_output(setting, precision), _output(setting, EXACT))
             rows.append(_row(what, aim, turns, precision, errors))
@@ -65,20 +66,30 @@ def _output(setting: Setting, name: str) -> Path:
 
 
 def _row(
-    what: str, aim: str, turns: dict[str, list[Figures]], precision: str, errors: list[float]
+    what: str,
+    aim: str,
+    turns: dict[str, list[Figures]],
+    precision: str,
+    errors: list[float],
 ) -> Row:
     target = TARGETS[precision]
     times = {
-        other: ratios(turns[precision], turns[other]) for other in (EXACT, PEER) if other in turns
+        other: ratios(turns[precision], turns[other])
+        for other in (EXACT, PEER)
+        if other in turns
     }
     medians = {other: statistics.median(values) for other, values in times.items()}
     measured = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
-    measured += "".join(f", {value:.1f} times {other}" for other, value in medians.items())
+    measured += "".join(
+        f", {value:.1f} times {other}" for other, value in medians.items()
+    )
     measured += ", error " + ", ".join(f"{error:.1%}" for error in errors)
     met = None
     if target.other in medians:
         met = medians[target.other] >= target.times and max(errors) <= target.error
-    return Row(what, aim, measured, met, {"turns": turns, "ratios": times, "errors": errors})
+    return Row(
+        what, aim, measured, met, {"turns": turns, "ratios": times, "errors": errors}
+    )
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:

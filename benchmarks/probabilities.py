@@ -45,18 +45,25 @@ def probabilities_rows(
         softmax = FullSoftmax(path, n_words, DIM, torch.device("cpu"), name)
         runs[name] = partial(softmax.of_targets, contexts, targets)
     few = slice(0, 500)
-    exact = by_torch(contexts[few].double(), targets[few], weight.double(), bias.double())
+    exact = by_torch(
+        contexts[few].double(), targets[few], weight.double(), bias.double()
+    )
     errors = {
         name: float((run().flatten()[few] - exact).abs().max()) / math.log(2)
         for name, run in runs.items()
     }
-    turns = [{name: seconds(run) for name, run in runs.items()} for _ in range(3 * setting.repeats)]
+    turns = [
+        {name: seconds(run) for name, run in runs.items()}
+        for _ in range(3 * setting.repeats)
+    ]
     what = f"{n_predictions:,} predictions of {n_words:,} words"
     rows = []
     for name, target in TIMES.items():
         aim = f"{target:g} times torch in float32, error at most {BITS[name]:g} bits"
         if not find_softmax(getattr(torch, name)):
-            rows.append(Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it"))
+            rows.append(
+                Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it")
+            )
             continue
         times = statistics.median(turn["torch"] / turn[name] for turn in turns)
         measured = f"{times:.1f} times torch, error {errors[name]:.1g} bits"
@@ -76,11 +83,15 @@ def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) ->
     """Compute the log probabilities of targets by torch, shape (N,), in pieces of memory."""
     results = []
     for rows, columns in zip(
-        torch.split(contexts, PREDICTIONS), torch.split(targets, PREDICTIONS), strict=True
+        torch.split(contexts, PREDICTIONS),
+        torch.split(targets, PREDICTIONS),
+        strict=True,
     ):
         sums = [
             functional.linear(rows, part, some).logsumexp(dim=1)
-            for part, some in zip(torch.split(weight, ROWS), torch.split(bias, ROWS), strict=True)
+            for part, some in zip(
+                torch.split(weight, ROWS), torch.split(bias, ROWS), strict=True
+            )
         ]
         logits = (rows * weight[columns]).sum(dim=1) + bias[columns]
         results.append(logits - torch.stack(sums).logsumexp(dim=0))

@@ -12,17 +12,22 @@ def figures_of(command: Sequence[str]) -> Figures:
     """Run a script that prints its figures as JSON on its last line. Return the figures."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
+        raise RuntimeError(
+            f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}"
+        )
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     if "tokens" in figures:
         figures["tokens_per_second"] = figures["tokens"] / figures["embed_seconds"]
     return figures
 
 
-def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[Figures]]:
+def in_turns(
+    commands: Mapping[str, Sequence[str]], repeats: int
+) -> dict[str, list[Figures]]:
     """Return the figures of each script. The scripts take turns."""
     turns = [
-        {name: figures_of(command) for name, command in commands.items()} for _ in range(repeats)
+        {name: figures_of(command) for name, command in commands.items()}
+        for _ in range(repeats)
     ]
     return {name: [turn[name] for turn in turns] for name in commands}
 

@@ -74,7 +74,12 @@ class Setting:
 
     def ours(self, script: str, model: Path, *arguments: str | Path) -> list[str]:
         """Return a command that runs one of this folder's scripts with a model."""
-        return [sys.executable, str(HERE / script), *_files(model), *map(str, arguments)]
+        return [
+            sys.executable,
+            str(HERE / script),
+            *_files(model),
+            *map(str, arguments),
+        ]
 
     def theirs(self, *arguments: str | Path) -> list[str]:
         """Return the command that runs AllenNLP on the text."""

@@ -46,7 +46,9 @@ def measure_with_allennlp(
     return turns["ours"], turns.get("theirs", [])
 
 
-def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:
+def speed_row(
+    what: str, target: float, ours: list[Figures], peers: list[Figures]
+) -> Row:
     """Return a row with tokens per second, and their ratio to AllenNLP's if it was measured."""
     measured = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
@@ -115,7 +117,11 @@ def module_rows(setting: Setting) -> list[Row]:
     rows = []
     for what, (options, target) in KINDS.items():
         ours = setting.ours("measure_module.py", setting.model, *options, text)
-        peers = [option for option in ours[2:] if option != "--hub"]  # AllenNLP has only `Elmo`.
+        peers = [
+            option for option in ours[2:] if option != "--hub"
+        ]  # AllenNLP has only `Elmo`.
         theirs = [str(setting.peer), str(HERE / "measure_module.py"), *peers, "--peer"]
-        rows.append(speed_row(what, target, *measure_with_allennlp(setting, ours, theirs)))
+        rows.append(
+            speed_row(what, target, *measure_with_allennlp(setting, ours, theirs))
+        )
     return rows

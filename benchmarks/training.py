@@ -14,7 +14,9 @@ WARM_UP = 8
 
 def training_rows(setting: Setting) -> list[Row]:
     """Measure steps of 2,048 tokens in both precisions, in turns."""
-    text = setting.write("training.txt", [line for line in setting.lines if line.split()])
+    text = setting.write(
+        "training.txt", [line for line in setting.lines if line.split()]
+    )
     script = str(HERE / "measure_training.py")
     rows = []
     is_tiny = setting.model == setting.tiny_model
@@ -28,7 +30,9 @@ def training_rows(setting: Setting) -> list[Row]:
             for precision in ("float32", "bfloat16")
         }
         for precision, turns in in_turns(commands, setting.repeats).items():
-            shares = [turn["products_seconds"] / turn["embed_seconds"] for turn in turns]
+            shares = [
+                turn["products_seconds"] / turn["embed_seconds"] for turn in turns
+            ]
             share = statistics.median(shares)
             speed = median(turns, "tokens_per_second")
             rows.append(

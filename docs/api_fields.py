@@ -71,7 +71,9 @@ class Fields(griffe.Extension):
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Append a section with the fields to the docstring of a named tuple or dataclass."""
         bases = " ".join(map(str, cls.bases))
-        is_result = "NamedTuple" in bases or "TypedDict" in bases or "dataclass" in cls.labels
+        is_result = (
+            "NamedTuple" in bases or "TypedDict" in bases or "dataclass" in cls.labels
+        )
         if cls.docstring is None or not is_result:
             return
         rows = []

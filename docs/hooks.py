@@ -25,7 +25,13 @@ TABLE = re.compile(r"^```text\n[^`]*\t[^`]*^```$", re.M)
 CODE = re.compile(r"<code[^>]*>.*?</code>", re.S)
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)(?![^<]*>)")
 LANGUAGES = {
-    **{".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml", ".cff": "yaml"},
+    **{
+        ".py": "python",
+        ".toml": "toml",
+        ".yml": "yaml",
+        ".yaml": "yaml",
+        ".cff": "yaml",
+    },
     **{".sh": "sh", "": "docker"},
 }
 """Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
@@ -48,21 +54,28 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     if "repository" in found:
         config.repo_url = found["repository"]
         config.repo_name = "/".join(found["repository"].split("/")[-2:])
-    if "documentation" in found and not config.site_url:  # `mkdocs serve` has set its own.
+    if (
+        "documentation" in found and not config.site_url
+    ):  # `mkdocs serve` has set its own.
         config.site_url = found["documentation"] + "/"
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each linked file outside docs/, and for the files that these link to."""
-    texts = [(f"docs/{file.src_uri}", file.content_string) for file in files.documentation_pages()]
+    texts = [
+        (f"docs/{file.src_uri}", file.content_string)
+        for file in files.documentation_pages()
+    ]
     while texts:
         source, text = texts.pop()
         for target in linked_files(text, source):
             uri = page_of(target)
             if uri not in files.src_uris:
                 content = page_text(target)
-                files.append(File.generated(config, uri, content=moved(content, target)))
+                files.append(
+                    File.generated(config, uri, content=moved(content, target))
+                )
                 texts.append((target, content))
                 if target.endswith(".ipynb"):
                     path = str(ROOT / target)
@@ -70,7 +83,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(
+    markdown: str, *, page: Page, config: MkDocsConfig, files: Files
+) -> str:
     """Let links of a page of docs/ lead to the pages of files outside docs/."""
     is_added = page.file.generated_by is not None
     markdown = markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
@@ -88,10 +103,14 @@ def aligned(text: str) -> str:
     )
 
 
-def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_content(
+    content: str, *, page: Page, config: MkDocsConfig, files: Files
+) -> str:
     """Put pictures into the page, and mark the options in code: see site.css."""
     content = PICTURE.sub(lambda image: inlined(image[1], image[2]), content)
-    return CODE.sub(lambda code: OPTION.sub(r'<span class="option">\1</span>', code[0]), content)
+    return CODE.sub(
+        lambda code: OPTION.sub(r'<span class="option">\1</span>', code[0]), content
+    )
 
 
 def inlined(description: str, name: str) -> str:
@@ -101,12 +120,18 @@ def inlined(description: str, name: str) -> str:
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
     width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
-    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]  # 9 is matplotlib's.
-    least = 8 * float(width) / float(size[0])  # Text of 8 pixels can be read on a phone.
+    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [
+        9
+    ]  # 9 is matplotlib's.
+    least = (
+        8 * float(width) / float(size[0])
+    )  # Text of 8 pixels can be read on a phone.
     label = f'role="img" aria-label="{description}"'
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)
-    attributes = f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
+    attributes = (
+        f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
+    )
     rest = rest.replace("\n", "")
     return f'<span class="picture" data-search-exclude tabindex="0">{attributes}{rest}</span>'
 
@@ -143,8 +168,14 @@ def moved(text: str, source: str) -> str:
     def move(match: re.Match[str]) -> str:
         before, link, after = match.groups()
         target = target_of(link, source)
-        stays = target is None or (source.startswith("docs/") and target.startswith("docs/"))
-        return match[0] if stays else before + posixpath.relpath(page_of(target), folder) + after
+        stays = target is None or (
+            source.startswith("docs/") and target.startswith("docs/")
+        )
+        return (
+            match[0]
+            if stays
+            else before + posixpath.relpath(page_of(target), folder) + after
+        )
 
     parts = FENCE.split(text)
     parts[::2] = [LINK.sub(move, part) for part in parts[::2]]
@@ -169,5 +200,7 @@ def notebook_text(notebook: dict[str, Any], name: str) -> str:
         text = "".join(cell["source"])
         cells.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
     # The page has a folder of its own on the site.
-    cells.insert(1, f'This page shows a notebook: <a href="../{name}" download>{name}</a>.')
+    cells.insert(
+        1, f'This page shows a notebook: <a href="../{name}" download>{name}</a>.'
+    )
     return "\n\n".join(cells) + "\n"

@@ -42,9 +42,7 @@ on the page [environment](environment.md).
 
 Data goes to standard output, everything else to standard error.
 """
-COMMENT = (
-    "<!-- Made by `python docs/make_commands.py`: change the help or command_examples.md. -->\n\n"
-)
+COMMENT = "<!-- Made by `python docs/make_commands.py`: change the help or command_examples.md. -->\n\n"
 
 
 def page() -> str:
@@ -68,7 +66,10 @@ def _index() -> str:
     rows = ["| command | description |", "|---|---|"]
     for heading, commands in COMMAND_GROUPS.items():
         rows.append(f"| **{heading}** | |")
-        rows += [f"| [`{name}`](#elmo-{name}) | {text} |" for name, (_, text) in commands.items()]
+        rows += [
+            f"| [`{name}`](#elmo-{name}) | {text} |"
+            for name, (_, text) in commands.items()
+        ]
     return "\n".join(rows) + "\n"
 
 
@@ -127,7 +128,9 @@ def _row(command: str, option: click.Option, names: str, text: str) -> str:
         values = " · ".join(f"`{value}`" for value in listed[:-1].split("|")) + ". "
     anchor = f"{command} {max(option.opts, key=_is_long).lstrip('-')}".replace(" ", "-")
     parts = re.split(r"(, | )", html.escape(names).replace("|", "&#124;"))
-    shown = "".join(part if part in (", ", " ") else f"<code>{part}</code>" for part in parts)
+    shown = "".join(
+        part if part in (", ", " ") else f"<code>{part}</code>" for part in parts
+    )
     link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
     return f"| {link} | {values}{_prose(text)} |"
 
@@ -143,7 +146,9 @@ def _prose(text: str) -> str:
     parts[::2] = [OPTION.sub(r"`\1`", _escaped(part)) for part in parts[::2]]
     if not notes:
         return "".join(parts)
-    note = _escaped("; ".join(notes[::2]).replace("x>=", "at least ").replace("x>", "above "))
+    note = _escaped(
+        "; ".join(notes[::2]).replace("x>=", "at least ").replace("x>", "above ")
+    )
     note = OPTION.sub(r"`\1`", note[0].upper() + note[1:])
     return f"{''.join(parts)} *{note}.*"
 
@@ -157,7 +162,9 @@ def run_examples() -> str:
     """Return the examples with what they print now."""
     with TemporaryDirectory() as folder:
         copytree(DOCS.parent / "examples", Path(folder, "examples"))
-        beginning = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
+        beginning = (
+            f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
+        )
         beginning += f'python() {{ "{sys.executable}" "$@"; }}\n'
 
         def run(match: re.Match[str]) -> str:
@@ -174,8 +181,12 @@ def run_examples() -> str:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail if the page would change.")
-@click.option("--run", is_flag=True, help="Run the examples and write their output first.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; fail if the page would change."
+)
+@click.option(
+    "--run", is_flag=True, help="Run the examples and write their output first."
+)
 def make(check: bool, run: bool) -> None:
     """Write docs/commands.md from the help of every command."""
     if run:

@@ -33,7 +33,10 @@ from pathlib import Path
 from typing import Any
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-_MODULES = {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", _STUB, re.M)}
+_MODULES = {
+    name: module
+    for module, name in re.findall(r"^from (\S+) import (\w+)", _STUB, re.M)
+}
 _OLDER_NAMES = dict(re.findall(r"^(\w+) = (\w+)$", _STUB, re.M))
 
 # ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.

@@ -13,7 +13,9 @@ from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.word_vectors import Averaging as Averaging
 from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
-from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
+from elmo_cli.analysis.word_vectors import (
+    write_average_vectors as write_average_vectors,
+)
 from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids

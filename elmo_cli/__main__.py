@@ -18,9 +18,13 @@ def limit_threads() -> None:
     n_started = n_usable = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         n_usable = len(os.sched_getaffinity(0))
-        if os.uname().machine == "x86_64":  # Elsewhere torch ignores the mask before 2.14.
+        if (
+            os.uname().machine == "x86_64"
+        ):  # Elsewhere torch ignores the mask before 2.14.
             n_started = n_usable
-    with suppress(OSError, ValueError, ZeroDivisionError):  # The files are not as described.
+    with suppress(
+        OSError, ValueError, ZeroDivisionError
+    ):  # The files are not as described.
         n_usable = max(1, min([n_usable, *map(math.ceil, read_quotas())]))
     if n_usable < n_started:
         os.environ.setdefault("OMP_NUM_THREADS", str(n_usable))
@@ -41,7 +45,9 @@ def read_quotas(
         # Some containers show the name that the group has outside. Its parents end at the root.
         for group in (own, *own.parents):
             with suppress(FileNotFoundError):
-                quota, period = " ".join((group / file).read_text() for file in files).split()
+                quota, period = " ".join(
+                    (group / file).read_text() for file in files
+                ).split()
                 if quota not in ("max", "-1"):
                     yield int(quota) / int(period)
 
@@ -50,9 +56,13 @@ def run() -> None:
     """Run the command of the command line; see `elmo_cli.cli`."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:  # nohup ignores Ctrl-C, which stays so.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # An import would print a traceback.
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # An import would print a traceback.
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # torch reads it when it is imported.
+        os.environ.setdefault(
+            "GOMP_SPINCOUNT", SPIN_COUNT
+        )  # torch reads it when it is imported.
     limit_threads()
     # Importing torch makes a million objects, none of which is garbage. Searching them takes
     # 0.3 s. `loading.collect_garbage` starts the collector.

@@ -38,11 +38,19 @@ def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> No
     """Raise an `OutputError` if a file to write is one of those that are read, by any name."""
     if os.path.exists(path):
         for source in sources:
-            if source is not None and os.path.exists(source) and os.path.samefile(path, source):
-                raise OutputError(f"{path}: the output is also an input. Choose another output.")
+            if (
+                source is not None
+                and os.path.exists(source)
+                and os.path.samefile(path, source)
+            ):
+                raise OutputError(
+                    f"{path}: the output is also an input. Choose another output."
+                )
 
 
-def check_output(path: str | Path, *sources: str | Path | None, overwrite: bool) -> None:
+def check_output(
+    path: str | Path, *sources: str | Path | None, overwrite: bool
+) -> None:
     """Raise an `OutputError` if a file cannot be written, or is one of the `sources`."""
     path = Path(path)
     check_not_read(path, sources)
@@ -67,7 +75,9 @@ def output_error(path: Path, error: OSError) -> ElmoError:
         return error
     remedy = _ADVICE.get(error.errno or 0)
     advice = f". {remedy} and run the command again." if remedy else ""
-    return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
+    return OutputError(
+        f"{path}: cannot write the output: {system_reason(error)}{advice}"
+    )
 
 
 @contextmanager
@@ -93,7 +103,9 @@ def replaced(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, ElmoError):
             raise
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise OutputError(
+            f"{path}: cannot be written: {error.strerror or error}"
+        ) from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -113,7 +125,9 @@ def replace_file(source: Path, target: Path) -> None:
             if getattr(error, "winerror", None) not in _OPEN_ELSEWHERE:
                 raise
             if time.monotonic() >= ends:
-                reason = "another program has it open. Close it, and run the command again"
+                reason = (
+                    "another program has it open. Close it, and run the command again"
+                )
                 raise PermissionError(errno.EBUSY, reason, str(target)) from None
             time.sleep(RETRY_SECONDS)
 
@@ -140,7 +154,9 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     try:
         file_lock.acquire(timeout=seconds)
     except Timeout:
-        raise BlockingIOError(errno.EAGAIN, "another process has locked it", str(path)) from None
+        raise BlockingIOError(
+            errno.EAGAIN, "another process has locked it", str(path)
+        ) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

@@ -17,7 +17,9 @@ from elmo_cli.text.records import check_batch, check_sentence
 
 _Path: TypeAlias = str | Path | None
 
-_FIRST_WORD: Final = 1 << 40  # added to rows of words without characters to make their own ids
+_FIRST_WORD: Final = (
+    1 << 40
+)  # added to rows of words without characters to make their own ids
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -93,10 +95,16 @@ class Elmo(nn.Module):
         n_layers, trainable = self.bilm.options.n_layers, scalar_mix_parameters is None
         for k in range(num_output_representations):
             with torch.device(next(module.parameters()).device):
-                mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
+                mix = ScalarMix(
+                    n_layers, do_layer_norm, scalar_mix_parameters, trainable
+                )
             self.add_module(f"scalar_mix_{k}", mix)
         self.token_table: TokenTable | None = None
-        words = [] if vocab_to_cache is None else [*check_batch(vocab_to_cache, "vocab_to_cache")]
+        words = (
+            []
+            if vocab_to_cache is None
+            else [*check_batch(vocab_to_cache, "vocab_to_cache")]
+        )
         if check_sentence(words, "vocab_to_cache"):
             if any(parameter.requires_grad for parameter in self.bilm.parameters()):
                 raise InputError(
@@ -148,7 +156,9 @@ class Elmo(nn.Module):
         if self.token_table is not None and word_inputs is not None:
             inputs = _with_shape_of(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
-        ids, table_rows, lost = self._find_words(inputs.flatten(0, -3).long(), word_inputs)
+        ids, table_rows, lost = self._find_words(
+            inputs.flatten(0, -3).long(), word_inputs
+        )
         lengths = _lengths(ids, lost)
         try:  # (L, B, T + 2, W), (B, T + 2)
             layers, mask = self._run(ids, table_rows, lengths)
@@ -164,8 +174,13 @@ class Elmo(nn.Module):
             mixed = self.get_submodule(f"scalar_mix_{k}")(layers.unbind(), mask)
             if not self.keep_sentence_boundaries:
                 mixed = mixed[:, 1:-1].masked_fill(~inner[..., None], 0.0)
-            representations.append(self.dropout(mixed).reshape(*shape, self.get_output_dim()))
-        return {"elmo_representations": representations, "mask": inner.long().reshape(shape)}
+            representations.append(
+                self.dropout(mixed).reshape(*shape, self.get_output_dim())
+            )
+        return {
+            "elmo_representations": representations,
+            "mask": inner.long().reshape(shape),
+        }
 
     def _find_words(
         self, ids: Tensor, word_inputs: Tensor | None
@@ -192,7 +207,9 @@ class Elmo(nn.Module):
         all_rows = table.with_boundaries(table_rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
-            return table.forward(all_rows[rows, columns], bounded[rows, columns], encoder)
+            return table.forward(
+                all_rows[rows, columns], bounded[rows, columns], encoder
+            )
 
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask
 
@@ -200,12 +217,16 @@ class Elmo(nn.Module):
         encoder = self.bilm.token_encoder
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
-            raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
+            raise InputError(
+                f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}"
+            )
         if inputs.is_floating_point():
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
         shape = (*inputs.shape[:-1],)
         if word_inputs is not None and word_inputs.shape != shape:
-            raise InputError(f"word_inputs: expected shape {shape}, found {(*word_inputs.shape,)}")
+            raise InputError(
+                f"word_inputs: expected shape {shape}, found {(*word_inputs.shape,)}"
+            )
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
@@ -223,7 +244,9 @@ def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
     errors = torch.stack([gaps.any(), lost.any()])
     *lengths, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
     if has_gap:
-        raise InputError("inputs: padding before a token. It must come after the tokens.")
+        raise InputError(
+            "inputs: padding before a token. It must come after the tokens."
+        )
     if is_lost:
         expected = "indices in vocab_to_cache where inputs has no characters"
         raise InputError(f"word_inputs: expected {expected}, found one outside it")

@@ -17,20 +17,35 @@ from elmo_cli.engine import Engine
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.inference.selection import pool_record
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, RecordFilter
+from elmo_cli.outputs.output_formats import (
+    FORMATS_WITH_ROWS,
+    STANDARD_OUTPUT,
+    RecordFilter,
+)
 from elmo_cli.outputs.writer import ActivationsWriter, FiniteCheck, end_attributes
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, Sentence, ShardReader
+from elmo_cli.text.records import (
+    WHOLE,
+    Progress,
+    ReadRecord,
+    Record,
+    Sentence,
+    ShardReader,
+)
 
 logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-_MAX_SHOWN_ERRORS: Final = 20  # maximum number of skipped records that are named in the log
+_MAX_SHOWN_ERRORS: Final = (
+    20  # maximum number of skipped records that are named in the log
+)
 _RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
-_PASSED_RECORDS: Final = 1 << 14  # records of an earlier run between calls of `should_stop`
+_PASSED_RECORDS: Final = (
+    1 << 14
+)  # records of an earlier run between calls of `should_stop`
 
 
 class EmbeddedRecord(NamedTuple):
@@ -72,7 +87,10 @@ def embed_file(
 ) -> Summary:
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     check_not_read(plan.output, engine.files.paths)
-    on_progress, should_stop = on_progress or errors.ignore, should_stop or errors.ignore
+    on_progress, should_stop = (
+        on_progress or errors.ignore,
+        should_stop or errors.ignore,
+    )
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
         errors.check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     record_filter = record_filter or RecordFilter()
@@ -105,7 +123,9 @@ def embed_file(
             if not plan.overwrite:
                 raise
             writer.clear()
-            if plan.text.source.size is None:  # The beginning of a stream cannot be reread.
+            if (
+                plan.text.source.size is None
+            ):  # The beginning of a stream cannot be reread.
                 raise
             return _Run(*arguments, on_progress, should_stop).embed()
 
@@ -144,7 +164,9 @@ def embed_windows(
     With `finite`, activations may have its data type, and it notes the batches that are finite.
     """
     pools_later = splits_records and selection.pooling is not None
-    computed = replace(selection, pooling=None, normalize=False) if pools_later else selection
+    computed = (
+        replace(selection, pooling=None, normalize=False) if pools_later else selection
+    )
     embed = partial(engine.embed_arrays, selection=computed)
     if finite is not None and not pools_later:
         embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
@@ -152,7 +174,10 @@ def embed_windows(
 
     def join(item: ReadRecord) -> EmbeddedRecord:
         results, results_of_record[:] = results_of_record[:], []
-        error = next((each for each in results if isinstance(each, errors.ComputationError)), None)
+        error = next(
+            (each for each in results if isinstance(each, errors.ComputationError)),
+            None,
+        )
         if error is None:
             arrays = cast(list[Array], results)
             values = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
@@ -160,7 +185,9 @@ def embed_windows(
             return EmbeddedRecord(item.record, item.number, values)
         reason = f"{unit} {item.number:,}: {error}"
         if not skip_errors:
-            raise errors.ComputationError(f"{reason}. Shorten it, or use --skip-errors.")
+            raise errors.ComputationError(
+                f"{reason}. Shorten it, or use --skip-errors."
+            )
         record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
         return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 
@@ -182,7 +209,10 @@ def embed_windows(
         ),
     ):
         last = parts[-1]
-        yield join_records(parts, results), last.item.checkpoint if last.is_last else None
+        yield (
+            join_records(parts, results),
+            last.item.checkpoint if last.is_last else None,
+        )
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
@@ -198,7 +228,9 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
     """Log how many records have no text. Their pooled vectors are zeros."""
     if n_empty:
         zeros = ", whose vectors are zeros" if pooled else ""
-        logger.warning("Warning: %s without text%s", errors.counted(n_empty, unit), zeros)
+        logger.warning(
+            "Warning: %s without text%s", errors.counted(n_empty, unit), zeros
+        )
 
 
 @dataclass
@@ -241,13 +273,17 @@ class _Run:
         ) as read:
             self.has_ids = read.has_ids
             self.record_filter.begin()
-            records = ShardReader(read.records, plan.shard or WHOLE, self.record_filter.prepare)
+            records = ShardReader(
+                read.records, plan.shard or WHOLE, self.record_filter.prepare
+            )
             self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
                 return self._timed_summary()
             # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
-            is_ready = read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
+            is_ready = (
+                read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
+            )
             try:
                 self._write_windows(records, is_ready)
             except errors.StoppedError:
@@ -265,13 +301,17 @@ class _Run:
             self._finish(records.progress, read.example)
         return self._timed_summary()
 
-    def _write_windows(self, records: ShardReader, is_ready: Callable[[], bool]) -> None:
+    def _write_windows(
+        self, records: ShardReader, is_ready: Callable[[], bool]
+    ) -> None:
         """Embed and write the rest of the records, up to one that cannot be read."""
         plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
         is_first = not self.summary.resumed_from
-        sees_all = type(self.record_filter) is RecordFilter  # Other filters see float32.
+        sees_all = (
+            type(self.record_filter) is RecordFilter
+        )  # Other filters see float32.
         for embedded_records, checkpoint in embed_windows(
             self.engine,
             records.read(None, n_tokens, n_records),
@@ -285,14 +325,20 @@ class _Run:
         ):
             for embedded in embedded_records:
                 self._write(embedded)
-                del embedded  # It would keep its batch in memory during the next window.
+                del (
+                    embedded
+                )  # It would keep its batch in memory during the next window.
             if is_first:
                 self._log_size()
                 is_first = False
             self.on_progress(self._timed_summary())
             if checkpoint is not None:
                 states = self.engine.encoder.save()
-                run_state = {"place": checkpoint, "states": states, "skipped": self.skipped}
+                run_state = {
+                    "place": checkpoint,
+                    "states": states,
+                    "skipped": self.skipped,
+                }
                 self.writer.checkpoint({**run_state, "n_empty": self.n_empty})
             if self.should_stop():
                 raise errors.StoppedError
@@ -336,7 +382,9 @@ class _Run:
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
                 first = f"contains only the first {errors.counted(progress.n_records, unit)}"
-                contains = f"{first} of this input" if progress.n_records else "has no vectors"
+                contains = (
+                    f"{first} of this input" if progress.n_records else "has no vectors"
+                )
                 problem = f"{writer.path} already exists, but {contains}"
                 raise errors.OutputError(f"{problem}. Use --overwrite to replace it.")
             if records.error is not None:
@@ -383,10 +431,14 @@ class _Run:
             raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", errors.counted(n_skipped, self.plan.unit))
+            logger.warning(
+                "Skipped %s in all", errors.counted(n_skipped, self.plan.unit)
+            )
         written = self.plan.output_format
         is_shown = written.pooled or written.name in FORMATS_WITH_ROWS
-        if is_shown and not self.record_filter.attributes:  # A filter empties records with a text.
+        if (
+            is_shown and not self.record_filter.attributes
+        ):  # A filter empties records with a text.
             log_empty(self.n_empty, self.plan.unit, pooled=written.pooled)
         has_keys = self.has_ids and not self.plan.text.format.has_ids
         n_records = self.writer.n_records
@@ -394,7 +446,9 @@ class _Run:
         if self.selection.pooling is None:  # The example has one token.
             values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
         self.writer.describe(example._replace(tokens=[""]), values)
-        self.writer.finish(end_attributes(n_records, progress, self.skipped, has_keys=has_keys))
+        self.writer.finish(
+            end_attributes(n_records, progress, self.skipped, has_keys=has_keys)
+        )
 
     def _log_size(self) -> None:
         done, output_format = self.summary, self.plan.output_format
@@ -409,5 +463,7 @@ class _Run:
         text = f"about {errors.size_text(n_bytes)} to be written, {errors.size_text(free)} free"
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
-            remedy = "Use --layers average, --pooling mean or --dtype float16 to write less."
+            remedy = (
+                "Use --layers average, --pooling mean or --dtype float16 to write less."
+            )
             logger.warning("Warning: %s: %s. %s", self.writer.path, text, remedy)

@@ -141,7 +141,9 @@ class ElmoEmbedder:
 
         if self.engine.changed is not None:
             problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"
-            raise ModelError(f"{problem}. Save elmo_bilm.state_dict() with torch instead.")
+            raise ModelError(
+                f"{problem}. Save elmo_bilm.state_dict() with torch instead."
+            )
         save_model(self.files, folder)
 
     def __repr__(self) -> str:
@@ -209,7 +211,9 @@ class ElmoEmbedder:
         `weight.data.add_()`, through NumPy, or by an optimizer with `fused=True`.
         """
         # The fast biLM keeps no copy, so that it is read from its files again.
-        with torch.inference_mode(False):  # Tensors of inference mode have no counter of changes.
+        with torch.inference_mode(
+            False
+        ):  # Tensors of inference mode have no counter of changes.
             bilm = load_bilm(self.files).to(self.device)
         self._copied = WeightsVersion(bilm.parameters())
         return bilm
@@ -227,12 +231,16 @@ class ElmoEmbedder:
         """
         embedded, options = self.embed_batch(batch), self.options
         shape = len(embedded), max((layers.shape[1] for layers in embedded), default=0)
-        activations = np.zeros((len(embedded), options.n_layers, shape[1], options.width), "f4")
+        activations = np.zeros(
+            (len(embedded), options.n_layers, shape[1], options.width), "f4"
+        )
         mask = np.zeros(shape, np.int64)
         for row, row_mask, layers in zip(activations, mask, embedded, strict=True):
             row[:, : layers.shape[1]] = layers
             row_mask[: layers.shape[1]] = 1
-        return torch.from_numpy(activations).to(self.device), torch.from_numpy(mask).to(self.device)
+        return torch.from_numpy(activations).to(self.device), torch.from_numpy(mask).to(
+            self.device
+        )
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence, a list of tokens.
@@ -249,7 +257,9 @@ class ElmoEmbedder:
             One array per sentence, float32, shape (L, T, W).
         """
         window, engine = list(check_sentences(batch, "batch")), self.engine
-        return list(map(result_or_raise, engine.embed_window(window, self._selection(engine))))
+        return list(
+            map(result_or_raise, engine.embed_window(window, self._selection(engine)))
+        )
 
     def embed_sentences(
         self,
@@ -295,11 +305,16 @@ class ElmoEmbedder:
 
     @staticmethod
     def _selection(
-        engine: Engine, layers: Layers = "all", mix: Sequence[float] | None = None, *choices: Any
+        engine: Engine,
+        layers: Layers = "all",
+        mix: Sequence[float] | None = None,
+        *choices: Any,
     ) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
         numbers = None if mix is None else tuple(check_batch(mix, "mix"))
-        return Selection(layers_text(layers), numbers, *choices).for_model(engine.options.n_layers)
+        return Selection(layers_text(layers), numbers, *choices).for_model(
+            engine.options.n_layers
+        )
 
     def encode(
         self,
@@ -349,7 +364,11 @@ class ElmoEmbedder:
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
-            layers=layers if layers is not None else "average" if mix is None else "all",
+            layers=layers
+            if layers is not None
+            else "average"
+            if mix is None
+            else "all",
             mix=mix,
             gamma=gamma,
             pooling=pooling,
@@ -361,7 +380,9 @@ class ElmoEmbedder:
             embedded = tqdm(embedded, total=len(sentences), unit=" texts")
         vectors: Any = list(embedded)
         if convert_to_tensor:
-            vectors = [torch.from_numpy(values).to(embedder.device) for values in vectors]
+            vectors = [
+                torch.from_numpy(values).to(embedder.device) for values in vectors
+            ]
         if pooling is not None:
             vectors = torch.stack(vectors) if convert_to_tensor else np.stack(vectors)
         encoded: Array | Tensor | list[Array] | list[Tensor] = vectors[: len(sentences)]
@@ -472,7 +493,9 @@ class ElmoEmbedder:
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
-        selection = self._selection(self.engine, output_format, mix, gamma, pooling, normalize)
+        selection = self._selection(
+            self.engine, output_format, mix, gamma, pooling, normalize
+        )
         flags = forget_sentences, use_sentence_keys, overwrite
         written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
         plan = plan_file(text, output_file_path, selection, written, state=self.state)

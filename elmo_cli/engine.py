@@ -145,11 +145,15 @@ class Engine:
             distinct, indices = sentences, list(range(len(sentences)))
         else:
             index: dict[tuple[str, ...], int] = {}
-            indices = [index.setdefault(tuple(sentence), len(index)) for sentence in sentences]
+            indices = [
+                index.setdefault(tuple(sentence), len(index)) for sentence in sentences
+            ]
             distinct = list(map(list, index))
 
         @torch.inference_mode()
-        def compute_batch(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[_Result]:
+        def compute_batch(
+            batch: Sequence[int], *, on_cpu: bool = False
+        ) -> Sequence[_Result]:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
             return compute(encoder, [distinct[index] for index in batch], batch)
 

@@ -15,7 +15,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
 
-_FLAGS: Final = ("overwrite", "paragraphs", "skip-errors", "split-sentences", "use-sentence-keys")
+_FLAGS: Final = (
+    "overwrite",
+    "paragraphs",
+    "skip-errors",
+    "split-sentences",
+    "use-sentence-keys",
+)
 _OTHER_NAMES: Final = {"format": "file_format", "mean-layers": "layers"}
 _OPTION: Final = re.compile(
     r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|cpu|float16|"
@@ -27,7 +33,9 @@ _offered: Collection[str] | None = None  # options of the running command
 
 
 @contextmanager
-def option_names(shown: bool = True, offered: Collection[str] | None = None) -> Iterator[None]:
+def option_names(
+    shown: bool = True, offered: Collection[str] | None = None
+) -> Iterator[None]:
     """Let messages name options, as the command line does, or arguments. See `is_offered`."""
     global _names_options, _offered
     before, (_names_options, _offered) = (_names_options, _offered), (shown, offered)
@@ -47,7 +55,13 @@ def _name_argument(option: re.Match[str]) -> str:
     if name is None:
         return option[0]
     argument = _OTHER_NAMES.get(name, name.replace("-", "_"))
-    return f"{argument}=True" if name in _FLAGS else f"{argument}={value!r}" if value else argument
+    return (
+        f"{argument}=True"
+        if name in _FLAGS
+        else f"{argument}={value!r}"
+        if value
+        else argument
+    )
 
 
 class ElmoError(Exception):
@@ -129,7 +143,11 @@ class StoppedError(ElmoError):
 
 
 def not_read(
-    path: str | Path, content: str, error: OSError, kind: type[ElmoError], remedy: str = ""
+    path: str | Path,
+    content: str,
+    error: OSError,
+    kind: type[ElmoError],
+    remedy: str = "",
 ) -> ElmoError:
     """Return the error for a file that cannot be read; see `missing_file` for a missing one."""
     if isinstance(error, FileNotFoundError):
@@ -138,12 +156,16 @@ def not_read(
     return kind(f"{path}: cannot read the {content}: {reason}")
 
 
-def missing_file(path: str | Path, kind: type[ElmoError], remedy: str = "") -> ElmoError:
+def missing_file(
+    path: str | Path, kind: type[ElmoError], remedy: str = ""
+) -> ElmoError:
     """Return the error of a kind for a file that is missing, with a similar name beside it."""
     folder, name = os.path.split(path)
     names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
     question = did_you_mean(name, names, key=lambda each: os.path.splitext(each)[0])
-    [missing] = [each for each in kind.__subclasses__() if issubclass(each, MissingFileError)]
+    [missing] = [
+        each for each in kind.__subclasses__() if issubclass(each, MissingFileError)
+    ]
     return missing(f"{path}: no such file.{question} {remedy}".rstrip())
 
 
@@ -160,7 +182,9 @@ def check_at_least(name: str, value: int, least: int) -> None:
         raise SettingsError(f"{name} {value}: expected {least} or more")
 
 
-def check_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+def check_type(
+    name: str, value: object, kind: type | tuple[type, ...], expected: str
+) -> None:
     """Raise an `InputError` for an argument that has another type."""
     if not isinstance(value, kind):
         raise InputError(f"{name}: expected {expected}, found {kind_of(value)}.")
@@ -172,7 +196,9 @@ def load_extra(name: str, package: str, extra: str) -> Any:
         return import_module(package)
     except ImportError as error:
         needed = f"{name} needs {error.name or package}, which is not installed"
-        raise ElmoError(f"{needed}. Install it with {install_command(extra)}.") from None
+        raise ElmoError(
+            f"{needed}. Install it with {install_command(extra)}."
+        ) from None
 
 
 def install_command(extra: str) -> str:
@@ -189,7 +215,9 @@ def ignore(*_: object) -> Any:
     """Do nothing, in place of a function that is called back."""
 
 
-def did_you_mean(word: str, others: Iterable[str], key: Callable[[str], str] = str) -> str:
+def did_you_mean(
+    word: str, others: Iterable[str], key: Callable[[str], str] = str
+) -> str:
     """Return the question whether a word with a similar key was meant, after a space, or `""`."""
     from difflib import get_close_matches  # Most runs need none.
 
@@ -204,7 +232,11 @@ def kind_of(value: object) -> str:
         return f"the string {value[:40]!r}"
     if value is None or isinstance(value, (bool, int, float)):
         return str(value)
-    return "bytes" if isinstance(value, bytes) else f"a value of type {type(value).__name__}"
+    return (
+        "bytes"
+        if isinstance(value, bytes)
+        else f"a value of type {type(value).__name__}"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -244,4 +276,8 @@ def size_text(n_bytes: float) -> str:
         if n_bytes < 1000 or unit == "TB":
             break
         n_bytes /= 1000
-    return f"{n_bytes:,.0f} {unit}" if n_bytes >= 10 or unit == "bytes" else f"{n_bytes:.1f} {unit}"
+    return (
+        f"{n_bytes:,.0f} {unit}"
+        if n_bytes >= 10 or unit == "bytes"
+        else f"{n_bytes:.1f} {unit}"
+    )

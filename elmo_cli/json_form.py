@@ -16,7 +16,12 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 from elmo_cli.errors import InputError
 
 _Form = TypeVar("_Form")
-_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_NAMES = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 class _FormError(ValueError):
@@ -35,13 +40,20 @@ def json_text(value: object, indent: int | None = None) -> str:
     return text
 
 
-def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str = "") -> _Form:
+def parse_json(
+    content: bytes | str, form: type[_Form], name: str, remedy: str = ""
+) -> _Form:
     """Parse a file of JSON and check its form. An error begins with `name`, ends with `remedy`."""
     try:
         return cast(_Form, _builder(cast(Any, form))(json.loads(content)))
-    except (ValueError, RecursionError) as error:  # Deeply nested JSON raises RecursionError.
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # Deeply nested JSON raises RecursionError.
         reason = error if isinstance(error, _FormError) else "it is empty or cut"
-        raise InputError(f"{name}: the file is damaged: {reason}. {remedy}".rstrip()) from None
+        raise InputError(
+            f"{name}: the file is damaged: {reason}. {remedy}".rstrip()
+        ) from None
 
 
 def _checked(value: Any, kinds: tuple[type, ...], expected: str) -> Any:
@@ -59,7 +71,9 @@ def _builder(form: Any) -> Callable[[Any], Any]:
         return partial(_number, form)
     if form in _NAMES:
         # Lists of tokens come through here: a call per token would take as long as all the rest.
-        return lambda value: value if type(value) is form else _checked(value, (), _NAMES[form])
+        return lambda value: (
+            value if type(value) is form else _checked(value, (), _NAMES[form])
+        )
     if origin not in (list, dict, UnionType):
         return _object_builder(form)
     of_item = _builder(arguments[1 if origin is dict else 0])
@@ -68,13 +82,16 @@ def _builder(form: Any) -> Callable[[Any], Any]:
     if origin is UnionType:
         return lambda value: None if value is None else of_item(value)
     return lambda value: {
-        name: of_item(item) for name, item in _checked(value, (dict,), "an object").items()
+        name: of_item(item)
+        for name, item in _checked(value, (dict,), "an object").items()
     }
 
 
 def _number(form: type, value: Any) -> Any:
     """Check a number. JSON may write 1.0 as 1; Python also reads NaN and infinity there."""
-    kinds, most = ((int,), 2**63 - 1) if form is int else ((int, float), sys.float_info.max)
+    kinds, most = (
+        ((int,), 2**63 - 1) if form is int else ((int, float), sys.float_info.max)
+    )
     is_number = type(value) in kinds and abs(value) <= most
     return _checked(value, kinds if is_number else (), _NAMES[form])
 

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
-from elmo_cli.errors import SettingsError, check_at_least, check_choice, check_type, shown
-from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
+from elmo_cli.errors import (
+    SettingsError,
+    check_at_least,
+    check_choice,
+    check_type,
+    shown,
+)
+from elmo_cli.outputs.output_formats import (
+    FORMATS_WITH_ROWS,
+    STANDARD_OUTPUT,
+    OutputSettings,
+)
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
 from elmo_cli.text.records import ALL_COLUMNS as ALL_COLUMNS
 from elmo_cli.text.records import Shard
@@ -37,7 +47,9 @@ Layers = str | int | Sequence[int]
 """Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
-DEFAULT_BATCH_SIZE: Final = 64  # sentences per batch; it changes results of carried state only
+DEFAULT_BATCH_SIZE: Final = (
+    64  # sentences per batch; it changes results of carried state only
+)
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -83,7 +95,12 @@ class ModelSettings:
 
     @property
     def _paths(self) -> tuple[str | Path | None, ...]:
-        return self.options_file, self.weight_file, self.vocabulary_file, self.softmax_file
+        return (
+            self.options_file,
+            self.weight_file,
+            self.vocabulary_file,
+            self.softmax_file,
+        )
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
@@ -100,7 +117,9 @@ class ModelSettings:
 class Selection:
     """Selection of layers, their mix, and their pooling over tokens."""
 
-    layers: str = "all"  # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
+    layers: str = (
+        "all"  # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
+    )
     mix: tuple[float, ...] | None = None
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
     gamma: float | None = None  # scale of the mix; None is 1
@@ -109,15 +128,21 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
-            raise SettingsError(f"--pooling {self.pooling!r}: unknown. Use {', '.join(POOLINGS)}.")
+            raise SettingsError(
+                f"--pooling {self.pooling!r}: unknown. Use {', '.join(POOLINGS)}."
+            )
         if self.mix is None and self.gamma is not None:
             raise SettingsError("--gamma requires --mix")
         if self.mix is not None and self.layers != "all":
-            raise SettingsError("--layers has no effect with --mix, which is of all layers.")
+            raise SettingsError(
+                "--layers has no effect with --mix, which is of all layers."
+            )
         for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):
             for value in values:
                 if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-                    raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
+                    raise SettingsError(
+                        f"{name}: expected finite float32 numbers, found {value}"
+                    )
 
     def for_model(self, n_layers: int) -> "Selection":
         """Return the selection in its canonical form, checked for a model.
@@ -151,7 +176,9 @@ class Selection:
         """Return the selection of a file with these attributes; AllenNLP's have all layers."""
         pooling, normalize = attributes.get("pooling"), "normalize" in attributes
         if (mix := attributes.get("mix")) is None:
-            return cls(attributes.get("layers", "all"), pooling=pooling, normalize=normalize)
+            return cls(
+                attributes.get("layers", "all"), pooling=pooling, normalize=normalize
+            )
         numbers = tuple(map(float, mix.split(",")))
         return cls("all", numbers, float(attributes["gamma"]), pooling, normalize)
 
@@ -162,7 +189,9 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
     Negative numbers count from the last available layer, which is -1.
     """
     numbers = {str(number): number for number in available}
-    numbers |= {str(place - len(available)): layer for place, layer in enumerate(available)}
+    numbers |= {
+        str(place - len(available)): layer for place, layer in enumerate(available)
+    }
     parts = [part.strip() for part in layers_text(layers).split(",")]
     return [numbers[part] for part in parts] if set(parts) <= set(numbers) else None
 
@@ -198,7 +227,9 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 class Resources:
     """Resources of the workers of a distributed run, and how many of them a part may end."""
 
-    address: str | None = None  # Address of a cluster. None starts one on this machine for the run.
+    address: str | None = (
+        None  # Address of a cluster. None starts one on this machine for the run.
+    )
     workers: int | None = None
     """Maximum number of workers. None is as many as the cluster has resources for."""
     cpus_per_worker: float = 1
@@ -238,7 +269,9 @@ def plan_file(
         raise SettingsError(f"--shard requires --state zero or warm: {problem}")
     input_name = text.format.name
     if written.use_sentence_keys and input_name != TEXT.name:
-        raise SettingsError(f"--use-sentence-keys has no effect with {input_name}, which has ids")
+        raise SettingsError(
+            f"--use-sentence-keys has no effect with {input_name}, which has ids"
+        )
     forget_sentences = written.forget_sentences or input_name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
@@ -247,9 +280,13 @@ def plan_file(
     if text.settings.keep_columns:
         if output_format.name not in FORMATS_WITH_ROWS:
             name = "HDF5" if output_format.name == "hdf5" else output_format.name
-            raise SettingsError(f"--keep-columns requires Parquet or JSON lines, found {name}")
+            raise SettingsError(
+                f"--keep-columns requires Parquet or JSON lines, found {name}"
+            )
         if input_name == output_format.name == PARQUET.name:
-            output_format = replace(output_format, column_types=column_types(text.source))
+            output_format = replace(
+                output_format, column_types=column_types(text.source)
+            )
     if str(output) != STANDARD_OUTPUT:
         check_output(output, text.source.path, overwrite=True)
     shard = text.settings.parse_shard()

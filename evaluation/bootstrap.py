@@ -64,11 +64,15 @@ def draw_totals(sums: Floats, seed: int = 0) -> Floats:
     blocks = []
     for start in range(0, N_DRAWS, _DRAWS_AT_ONCE):  # A block bounds the memory.
         n_draws = min(_DRAWS_AT_ONCE, N_DRAWS - start)
-        blocks.append(generator.multinomial(n_groups, even, size=n_draws).astype(float) @ sums)
+        blocks.append(
+            generator.multinomial(n_groups, even, size=n_draws).astype(float) @ sums
+        )
     return np.concatenate(blocks)
 
 
-def ratio_of_groups(numerators: Floats, denominators: Floats, groups: Numbers) -> Estimate:
+def ratio_of_groups(
+    numerators: Floats, denominators: Floats, groups: Numbers
+) -> Estimate:
     """Estimate the sum of numerators over the sum of denominators, in each column.
 
     Args:

@@ -47,14 +47,24 @@ class Model(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the tests, print each table and write all of them."""
-    parser = argparse.ArgumentParser(prog="evaluation", description=__doc__.split("\n")[0])
-    parser.add_argument("--model", required=True, help="name or folder of a model")
-    parser.add_argument("--data", type=Path, help="folder of the data, searched recursively")
-    parser.add_argument("--pairs", type=int, help="maximum number of pairs per set of BLiMP")
-    parser.add_argument(
-        "--state", choices=get_args(State), help="initial state; the model's own if absent"
+    parser = argparse.ArgumentParser(
+        prog="evaluation", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps; default cpu")
+    parser.add_argument("--model", required=True, help="name or folder of a model")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the data, searched recursively"
+    )
+    parser.add_argument(
+        "--pairs", type=int, help="maximum number of pairs per set of BLiMP"
+    )
+    parser.add_argument(
+        "--state",
+        choices=get_args(State),
+        help="initial state; the model's own if absent",
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="cpu, cuda, cuda:N or mps; default cpu"
+    )
     parser.add_argument(
         "--output",
         type=Path,
@@ -66,14 +76,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{options.data}: no such folder. Unpack the data into one.")
     data = find_data(options.data) if options.data else DataFolder()
     model = Model(options.model, options.state, options.device)
-    header = {"model": options.model, "state": options.state or "default", "elmo-cli": __version__}
+    header = {
+        "model": options.model,
+        "state": options.state or "default",
+        "elmo-cli": __version__,
+    }
     try:
         write_tables(header, run_tests(model, data, options.pairs), options.output)
     except ElmoError as error:
         raise SystemExit(str(error)) from None
 
 
-def write_tables(header: dict[str, str], results: Iterator[Table], output: Path) -> None:
+def write_tables(
+    header: dict[str, str], results: Iterator[Table], output: Path
+) -> None:
     """Print each table and write both files again, as soon as the table is complete."""
     done: list[Table] = []
     for table in results:
@@ -132,7 +148,9 @@ def evaluate_parts_of_speech(embedder: Embedder, data: DataFolder) -> Iterator[T
         yield part_of_speech.evaluate(embedder, corpora)
 
 
-def evaluate_minimal_pairs(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[Table]:
+def evaluate_minimal_pairs(
+    model: Model, data: DataFolder, n_pairs: int | None
+) -> Iterator[Table]:
     """Yield the table of minimal pairs if BLiMP was found and the model has a softmax."""
     if _is_missing("minimal pairs", [] if data.blimp else ["BLiMP (*.jsonl)"]):
         return
@@ -148,5 +166,7 @@ def evaluate_minimal_pairs(model: Model, data: DataFolder, n_pairs: int | None) 
 def _is_missing(test: str, missing: list[str]) -> bool:
     """Return whether data is missing. If it is, print a message."""
     if missing:
-        print(f"{test}: skipped. --data has no {', no '.join(missing)}.", file=sys.stderr)
+        print(
+            f"{test}: skipped. --data has no {', no '.join(missing)}.", file=sys.stderr
+        )
     return bool(missing)

@@ -29,22 +29,32 @@ RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
 def main() -> None:
     """Train a model, score the held-out text and print the perplexities."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kenlm", type=Path, help="folder of the programs lmplz and query")
+    parser.add_argument(
+        "kenlm", type=Path, help="folder of the programs lmplz and query"
+    )
     parser.add_argument("train", type=Path)
     parser.add_argument("heldout", type=Path)
     parser.add_argument("vocabulary", type=Path)
     parser.add_argument("--order", type=int, default=5)
-    parser.add_argument("--distinct", action="store_true", help="train on each sentence once")
+    parser.add_argument(
+        "--distinct", action="store_true", help="train on each sentence once"
+    )
     parser.add_argument("--memory", default="2G", help="memory of lmplz; default 2G")
     options = parser.parse_args()
     for program in ("lmplz", "query"):
         if not (options.kenlm / program).is_file():
-            raise SystemExit(f"{options.kenlm}: {program} is missing. make_kenlm.sh builds it.")
+            raise SystemExit(
+                f"{options.kenlm}: {program} is missing. make_kenlm.sh builds it."
+            )
     vocabulary = set(options.vocabulary.read_text(encoding="utf-8").splitlines())
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model.arpa"
         sentences = read_sentences(options.train)
-        train(options, mapped_lines(sentences, vocabulary, distinct=options.distinct), model)
+        train(
+            options,
+            mapped_lines(sentences, vocabulary, distinct=options.distinct),
+            model,
+        )
         heldout = list(mapped_lines(read_sentences(options.heldout), vocabulary))
         figures = perplexities(heldout, query(options.kenlm, model, heldout))
     settings = {"order": options.order, "distinct": options.distinct}
@@ -52,7 +62,10 @@ def main() -> None:
 
 
 def mapped_lines(
-    sentences: Iterable[list[str]], vocabulary: Container[str], *, distinct: bool = False
+    sentences: Iterable[list[str]],
+    vocabulary: Container[str],
+    *,
+    distinct: bool = False,
 ) -> Iterator[str]:
     """Yield one line for kenlm per sentence with tokens. With `distinct`, yield each line once."""
     seen: set[int] = set()
@@ -69,9 +82,17 @@ def mapped_lines(
 
 def train(options: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
     """Train a model with lmplz."""
-    command = [str(options.kenlm / "lmplz"), "-o", str(options.order), "-S", options.memory]
+    command = [
+        str(options.kenlm / "lmplz"),
+        "-o",
+        str(options.order),
+        "-S",
+        options.memory,
+    ]
     command += ["-T", str(model.parent), "--arpa", str(model)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
         assert process.stdin is not None
         process.stdin.writelines(f"{line}\n" for line in lines)
         process.stdin.close()

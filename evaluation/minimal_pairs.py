@@ -77,7 +77,8 @@ def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
     table = PairTable(("good", "bad"), TextSettings())
     tokenizer = make_tokenizer("moses")
     records = (
-        Record(pair.good, tokenizer.tokenize(pair.good), columns=pair._asdict()) for pair in pairs
+        Record(pair.good, tokenizer.tokenize(pair.good), columns=pair._asdict())
+        for pair in pairs
     )
     measured = table.measure(model, records, tokenizer, direction="both")
     return (scored.result for scored in measured)
@@ -87,11 +88,15 @@ def evaluate(pairs: Sequence[Pair], measured: Iterable[Measured]) -> Table:
     """Return the table of accuracies: a row per phenomenon, a column per direction."""
     results = list(measured)
     correct = np.array([result.correct for result in results])  # (N, 3)
-    are_known = np.array([not (each.n_unknown_good or each.n_unknown_bad) for each in results])
+    are_known = np.array(
+        [not (each.n_unknown_good or each.n_unknown_bad) for each in results]
+    )
     phenomena = np.array([pair.phenomenon for pair in pairs])
     rows: dict[str, Sequence[Cell]] = {"all": _summarize(correct, are_known)}
     for name in np.unique(phenomena).tolist():
-        rows[name] = _summarize(correct[phenomena == name], are_known[phenomena == name])
+        rows[name] = _summarize(
+            correct[phenomena == name], are_known[phenomena == name]
+        )
     for title, value in PUBLISHED.items():
         rows[title] = [Figure(value), *[None] * (len(_COLUMNS) - 1)]
     note = f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same sets."
@@ -111,8 +116,12 @@ _COLUMNS = [
 def _summarize(correct: Floats, are_known: NDArray[np.bool_]) -> list[Cell]:
     numbers = np.arange(len(correct))
     columns = [correct, ~are_known[:, None], correct[:, [2]] - correct[:, [0]]]
-    *accuracies, unknown, difference = figures(mean_of_groups(np.hstack(columns), numbers))
+    *accuracies, unknown, difference = figures(
+        mean_of_groups(np.hstack(columns), numbers)
+    )
     of_known: Figure | None = None
     if are_known.any():
-        of_known = figures(mean_of_groups(correct[are_known][:, [2]], numbers[are_known]))[0]
+        of_known = figures(
+            mean_of_groups(correct[are_known][:, [2]], numbers[are_known])
+        )[0]
     return [*accuracies, unknown, of_known, difference]

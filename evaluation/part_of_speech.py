@@ -30,8 +30,14 @@ def evaluate(embedder: Embedder, corpora: dict[str, Split]) -> Table:
     for name, split in corpora.items():
         columns.append(figures(classify_layers(embedder, split)))
         n_tags = [sum(len(sentence.tags) for sentence in part) for part in split]
-        sizes.append(f"{name}: {n_tags[0]:,} tokens to train on, {n_tags[1]:,} to test on")
-    names = [USUAL, *(f"layer {layer}" for layer in range(len(columns[0]) - 2)), _DIFFERENCE]
+        sizes.append(
+            f"{name}: {n_tags[0]:,} tokens to train on, {n_tags[1]:,} to test on"
+        )
+    names = [
+        USUAL,
+        *(f"layer {layer}" for layer in range(len(columns[0]) - 2)),
+        _DIFFERENCE,
+    ]
     rows: dict[str, Sequence[Cell]] = {
         name: [
             *(column[row] for column in columns),
@@ -39,8 +45,14 @@ def evaluate(embedder: Embedder, corpora: dict[str, Split]) -> Table:
         ]
         for row, name in enumerate(names)
     }
-    note = "Accuracy of a linear classifier. " + "; ".join(sizes) + ". Intervals draw sentences."
-    return Table("Parts of speech", note, [*corpora, "published: biLM, Penn Treebank"], rows)
+    note = (
+        "Accuracy of a linear classifier. "
+        + "; ".join(sizes)
+        + ". Intervals draw sentences."
+    )
+    return Table(
+        "Parts of speech", note, [*corpora, "published: biLM, Penn Treebank"], rows
+    )
 
 
 _DIFFERENCE = "top layer minus layer 1"
@@ -51,9 +63,13 @@ def classify_layers(embedder: Embedder, split: Split) -> Estimate:
     tags = sorted({tag for sentence in split.train for tag in sentence.tags})
     number = {tag: index for index, tag in enumerate(tags)}
     train_tags, test_tags = (
-        torch.tensor([number.get(tag, -1) for s in part for tag in s.tags]) for part in split
+        torch.tensor([number.get(tag, -1) for s in part for tag in s.tags])
+        for part in split
     )
-    train_layers, test_layers = embed(embedder, split.train), embed(embedder, split.test)
+    train_layers, test_layers = (
+        embed(embedder, split.train),
+        embed(embedder, split.test),
+    )
     correct = [torch.from_numpy(most_frequent_tag(split))]
     for vectors, others in zip(train_layers, test_layers, strict=True):  # (N, W)
         classifier = fit(vectors.float(), train_tags, len(tags))
@@ -87,7 +103,9 @@ class Classifier(NamedTuple):
         return functional.linear(standard, self.weight, self.bias).argmax(dim=1)
 
 
-def fit(vectors: torch.Tensor, classes: torch.Tensor, n_classes: int, seed: int = 0) -> Classifier:
+def fit(
+    vectors: torch.Tensor, classes: torch.Tensor, n_classes: int, seed: int = 0
+) -> Classifier:
     """Train a classifier: AdamW, batches of 256, a learning rate that falls from 2e-3 to 0."""
     generator = torch.Generator().manual_seed(seed)
     mean, scale = vectors.mean(dim=0), 1 / (vectors.std(dim=0) + 1e-6)

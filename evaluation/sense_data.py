@@ -61,7 +61,9 @@ def read_semcor(paths: Iterable[Path]) -> Iterator[SenseSentence]:
             closes, name, attributes, text = match.groups()
             if name is None:
                 if closes and words:
-                    yield _make_sentence(words, [(i, None, senses) for i, senses in tags], "SemCor")
+                    yield _make_sentence(
+                        words, [(i, None, senses) for i, senses in tags], "SemCor"
+                    )
                 words, tags = [], []
                 continue
             senses = _senses_of(attributes) if name == "wf" else ()
@@ -72,12 +74,16 @@ def read_semcor(paths: Iterable[Path]) -> Iterator[SenseSentence]:
 
 def _senses_of(attributes: str) -> tuple[str, ...]:
     """Return the sense keys of an element of SemCor; empty if it is not tagged."""
-    values = {name: quoted or bare for name, quoted, bare in _ATTRIBUTE.findall(attributes)}
+    values = {
+        name: quoted or bare for name, quoted, bare in _ATTRIBUTE.findall(attributes)
+    }
     if "lemma" not in values or not values.get("lexsn"):
         return ()
     lemma = html.unescape(values["lemma"]).lower()
     numbers = _SYNTACTIC_MARKER.sub("", values["lexsn"]).split(";")
-    return tuple(f"{lemma}%{number}" for number in numbers if number[:1] in _SENSE_TYPES)
+    return tuple(
+        f"{lemma}%{number}" for number in numbers if number[:1] in _SENSE_TYPES
+    )
 
 
 def read_test_sets(path: Path) -> Iterator[SenseSentence]:
@@ -93,14 +99,19 @@ def read_test_sets(path: Path) -> Iterator[SenseSentence]:
         for index, element in enumerate(sentence):
             if element.tag == "instance":
                 attributes = element.attrib
-                word = (attributes["lemma"].lower(), _PARTS_OF_SPEECH[attributes["pos"]])
+                word = (
+                    attributes["lemma"].lower(),
+                    _PARTS_OF_SPEECH[attributes["pos"]],
+                )
                 tags.append((index, word, senses_by_id[attributes["id"]]))
         words = [element.text or "" for element in sentence]
         yield _make_sentence(words, tags, sentence.attrib["id"].partition(".")[0])
 
 
 def _make_sentence(
-    words: list[str], tags: Iterable[tuple[int, Word | None, tuple[str, ...]]], source: str
+    words: list[str],
+    tags: Iterable[tuple[int, Word | None, tuple[str, ...]]],
+    source: str,
 ) -> SenseSentence:
     tokens, positions = to_tokens(words)
     targets = [

@@ -31,14 +31,24 @@ def evaluate(embedder: Embedder) -> Table:
     for name in LISTS:
         words = read_sentences(name)
         shares = np.stack(
-            [rank_pairs(embedder, word, words[word], balanced=name == "balanced") for word in words]
+            [
+                rank_pairs(embedder, word, words[word], balanced=name == "balanced")
+                for word in words
+            ]
         )
         top = shares.shape[1] - 3
         names = [f"layer {layer}" for layer in range(top + 1)]
         differences = shares[:, [top]] - shares[:, [min(1, top)]]
-        estimate = mean_of_groups(np.hstack([shares, differences]), np.arange(len(shares)))
+        estimate = mean_of_groups(
+            np.hstack([shares, differences]), np.arange(len(shares))
+        )
         rows[name] = figures(estimate)
-    columns = [*names, "mean above layer 0", "mean of all layers", "top layer minus layer 1"]
+    columns = [
+        *names,
+        "mean above layer 0",
+        "mean of all layers",
+        "top layer minus layer 1",
+    ]
     note = (
         "How often two sentences of one sense are nearer than two of different senses. "
         "50 is chance. 12 words per list; intervals draw words."
@@ -51,7 +61,9 @@ def read_sentences(name: str) -> dict[str, list[tuple[str, list[str]]]]:
     words: dict[str, list[tuple[str, list[str]]]] = {}
     with open(DATA / f"senses_{name}.tsv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            words.setdefault(row["word"], []).append((row["sense"], row["sentence"].split()))
+            words.setdefault(row["word"], []).append(
+                (row["sense"], row["sentence"].split())
+            )
     return words
 
 
@@ -72,7 +84,10 @@ def rank_pairs(
     """
     embedded = embedder.embed_sentences(tokens for _, tokens in rows)
     layers = np.stack(
-        [values[:, tokens.index(word)] for values, (_, tokens) in zip(embedded, rows, strict=True)],
+        [
+            values[:, tokens.index(word)]
+            for values, (_, tokens) in zip(embedded, rows, strict=True)
+        ],
         axis=1,
     ).astype(float)  # (L, N, W)
     above = layers[min(1, len(layers) - 1) :].mean(axis=0)

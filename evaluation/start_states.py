@@ -37,7 +37,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("heldout", type=Path)
-    parser.add_argument("--stretch", type=int, default=100, help="successive lines per stretch")
+    parser.add_argument(
+        "--stretch", type=int, default=100, help="successive lines per stretch"
+    )
     options = parser.parse_args()
     sentences = [sentence for sentence in read_sentences(options.heldout) if sentence]
     n_stretches = len(sentences) // options.stretch
@@ -46,10 +48,14 @@ def main() -> None:
             f"{options.heldout}: expected two stretches of {options.stretch} lines or more"
         )
     sentences = sentences[: n_stretches * options.stretch]
-    log_p = np.stack([score(options.model, start, sentences, options.stretch) for start in STARTS])
+    log_p = np.stack(
+        [score(options.model, start, sentences, options.stretch) for start in STARTS]
+    )
     n_predictions = np.array([len(sentence) + 1 for sentence in sentences])
     estimate = perplexities(log_p, n_predictions, n_stretches)
-    print(f"{n_stretches} stretches, {n_predictions.sum()} predictions in each direction")
+    print(
+        f"{n_stretches} stretches, {n_predictions.sum()} predictions in each direction"
+    )
     for k, start in enumerate(STARTS):
         ratio = 100 * (estimate.draws[:, k] / estimate.draws[:, 0] - 1)
         above = 100 * (estimate.values[k] / estimate.values[0] - 1)
@@ -59,7 +65,9 @@ def main() -> None:
         )
 
 
-def score(model: str, start: str, sentences: Sequence[list[str]], stretch: int) -> Floats:
+def score(
+    model: str, start: str, sentences: Sequence[list[str]], stretch: int
+) -> Floats:
     """Return the log probability of each sentence, the mean of both directions: shape (N,)."""
     state = cast(Literal["zero", "warm", "carry"], start.partition(",")[0])
     order, batch_size = list(range(len(sentences))), BATCH_SIZE
@@ -71,7 +79,9 @@ def score(model: str, start: str, sentences: Sequence[list[str]], stretch: int) 
     )
     log_p = np.empty(len(sentences))
     for number, sentence_score in zip(order, scores, strict=True):
-        log_p[number] = (sentence_score.forward.sum() + sentence_score.backward.sum()) / 2
+        log_p[number] = (
+            sentence_score.forward.sum() + sentence_score.backward.sum()
+        ) / 2
     return log_p
 
 
@@ -80,7 +90,9 @@ def in_order(n_stretches: int, stretch: int) -> list[int]:
     return [s * stretch + line for line in range(stretch) for s in range(n_stretches)]
 
 
-def perplexities(log_p: Floats, n_predictions: NDArray[np.int64], n_stretches: int) -> Estimate:
+def perplexities(
+    log_p: Floats, n_predictions: NDArray[np.int64], n_stretches: int
+) -> Estimate:
     """Estimate the perplexities from K initial states.
 
     Args:

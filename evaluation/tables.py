@@ -86,11 +86,18 @@ def to_markdown(header: dict[str, str], tables: Iterable[Table]) -> str:
     """
     header_lines = "".join(f"- {name}: {value}\n" for name, value in header.items())
     remark = "Figures are in percent; in brackets are intervals of 95 % (bootstrap).\n"
-    return "\n".join(["# Evaluation\n", header_lines, remark, *map(Table.to_markdown, tables)])
+    return "\n".join(
+        ["# Evaluation\n", header_lines, remark, *map(Table.to_markdown, tables)]
+    )
 
 
 def to_json(header: dict[str, str], tables: Iterable[Table]) -> str:
     """Return the tables as JSON; see `to_markdown`."""
     tests = {table.name: table.to_dict() for table in tables}
-    content = {**header, "unit": "percent", "interval": "95 % (bootstrap)", "tests": tests}
+    content = {
+        **header,
+        "unit": "percent",
+        "interval": "95 % (bootstrap)",
+        "tests": tests,
+    }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

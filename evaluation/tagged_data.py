@@ -52,7 +52,9 @@ def read_brown(paths: Sequence[Path]) -> Split:
     return Split(_draw(train, TRAIN_TOKENS, draw), _draw(test, TEST_TOKENS, draw))
 
 
-def _draw(documents: list[list[Tagged]], n_tokens: int, draw: random.Random) -> list[Tagged]:
+def _draw(
+    documents: list[list[Tagged]], n_tokens: int, draw: random.Random
+) -> list[Tagged]:
     sentences = [sentence for document in documents for sentence in document]
     draw.shuffle(sentences)
     return _take(sentences, n_tokens)
@@ -77,8 +79,14 @@ def parse_brown(line: str) -> Tagged:
         words.append(word)
         tags.append(tag if tag == "*" else tag.removesuffix("*"))
     tokens, positions = to_tokens(words)
-    tagged = [(indices[0], tag) for indices, tag in zip(positions, tags, strict=True) if indices]
-    return Tagged(tokens, [position for position, _ in tagged], [tag for _, tag in tagged])
+    tagged = [
+        (indices[0], tag)
+        for indices, tag in zip(positions, tags, strict=True)
+        if indices
+    ]
+    return Tagged(
+        tokens, [position for position, _ in tagged], [tag for _, tag in tagged]
+    )
 
 
 def read_treebank(train: Path, test: Path) -> Split:
@@ -87,7 +95,8 @@ def read_treebank(train: Path, test: Path) -> Split:
     The words of the treebank are the tokens.
     """
     return Split(
-        _take(list(_read_conllu(train)), TRAIN_TOKENS), _take(list(_read_conllu(test)), TEST_TOKENS)
+        _take(list(_read_conllu(train)), TRAIN_TOKENS),
+        _take(list(_read_conllu(test)), TEST_TOKENS),
     )
 
 

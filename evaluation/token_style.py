@@ -15,7 +15,9 @@ _BEFORE_APOSTROPHE = re.compile(r"(?<=\w)(?='\w)")
 class Embedder(Protocol):
     """The part of `ElmoEmbedder` that the tests use."""
 
-    def embed_sentences(self, sentences: Iterable[list[str]], /) -> Iterable[NDArray[np.float32]]:
+    def embed_sentences(
+        self, sentences: Iterable[list[str]], /
+    ) -> Iterable[NDArray[np.float32]]:
         """Yield the activations of each sentence, shape (L, T, W)."""
 
 

@@ -110,13 +110,18 @@ def _tabulate(
     estimates = [guesses.f1(chosen, fallback=fallback) for chosen in sets.values()]
     by_set = [figures(estimate) for estimate in estimates]
     rows: dict[str, Sequence[Cell]] = {
-        method: [of_set[k] for of_set in by_set] for k, method in enumerate(guesses.methods)
+        method: [of_set[k] for of_set in by_set]
+        for k, method in enumerate(guesses.methods)
     }
-    top = max(k for k, method in enumerate(guesses.methods) if method.startswith("layer "))
+    top = max(
+        k for k, method in enumerate(guesses.methods) if method.startswith("layer ")
+    )
     for k, method in enumerate(guesses.methods):
         if k != top:
             title = f"{guesses.methods[top]} minus {method}"
-            rows[title] = [figures(estimate.difference(top, k))[0] for estimate in estimates]
+            rows[title] = [
+                figures(estimate.difference(top, k))[0] for estimate in estimates
+            ]
     if fallback:
         for title, value in PUBLISHED.items():
             rows[title] = [Figure(value), *[None] * (len(sets) - 1)]
@@ -137,11 +142,16 @@ def guess(
         tests: Sentences whose senses are guessed.
         numbers: WordNet's number of each sense, from 1.
     """
-    targets = [(s, target) for s, sentence in enumerate(tests) for target in sentence.targets]
+    targets = [
+        (s, target) for s, sentence in enumerate(tests) for target in sentence.targets
+    ]
     words = {target.word for _, target in targets}
     senses = rank_senses(semcor, words, numbers)
     first = {word_of(sense): sense for sense, number in numbers.items() if number == 1}
-    rows = {sense: row for row, sense in enumerate(s for ranked in senses.values() for s in ranked)}
+    rows = {
+        sense: row
+        for row, sense in enumerate(s for ranked in senses.values() for s in ranked)
+    }
     sums = sum_vectors(embedder, semcor, rows)  # (S, F, W)
     vectors = embed_targets(embedder, tests)  # (N, F, W)
     choices = choose_features(vectors.shape[1])
@@ -151,8 +161,13 @@ def guess(
         answers = [first.get(target.word)] * (len(choices) + 2)
         if ranked_senses:
             candidates = sums[[rows[sense] for sense in ranked_senses]]
-            nearest = [find_nearest(candidates, vector, chosen) for chosen in choices.values()]
-            answers[1:] = [ranked_senses[0], *(ranked_senses[index] for index in nearest)]
+            nearest = [
+                find_nearest(candidates, vector, chosen) for chosen in choices.values()
+            ]
+            answers[1:] = [
+                ranked_senses[0],
+                *(ranked_senses[index] for index in nearest),
+            ]
         correct.append([float(answer in target.senses) for answer in answers])
     n_senses = np.array([len(senses.get(target.word, [])) for _, target in targets])
     return Guesses(
@@ -234,7 +249,9 @@ def sum_vectors(
     return sums
 
 
-def embed_targets(embedder: Embedder, sentences: Sequence[SenseSentence]) -> NDArray[np.float32]:
+def embed_targets(
+    embedder: Embedder, sentences: Sequence[SenseSentence]
+) -> NDArray[np.float32]:
     """Return the features of all targets, shape (N, F, W)."""
     embedded = embedder.embed_sentences(sentence.tokens for sentence in sentences)
     return np.stack(

@@ -49,7 +49,9 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
 
     def get_embedding_dimension(self) -> int:
         """Return the width of a text's vector."""
-        [zeros] = self.embedder.embed_sentences([[]], layers=self.layers, pooling=self.pooling)
+        [zeros] = self.embedder.embed_sentences(
+            [[]], layers=self.layers, pooling=self.pooling
+        )
         return zeros.size
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:

@@ -53,7 +53,9 @@ def read_reviews(path: str | Path, n_train: int, n_held_out: int) -> Split:
         file = archive.extractfile(REVIEWS)
         assert file is not None
         rows = [line.split("\t") for line in file.read().decode("utf-8").splitlines()]
-    clear = [(text, float(rating)) for _, rating, text in rows if abs(float(rating)) >= 0.5]
+    clear = [
+        (text, float(rating)) for _, rating, text in rows if abs(float(rating)) >= 0.5
+    ]
     random.Random(0).shuffle(clear)
     drawn = clear[: n_train + 2 * n_held_out]
     reviews = [Review(tokenize(text), int(rating > 0)) for text, rating in drawn]
@@ -71,7 +73,9 @@ class Words(nn.Module):
 
     def __init__(self, reviews: Split) -> None:
         super().__init__()
-        words = sorted({token.lower() for review in reviews.train for token in review.tokens})
+        words = sorted(
+            {token.lower() for review in reviews.train for token in review.tokens}
+        )
         self.ids = {word: number for number, word in enumerate(words, start=2)}
         self.embedding = nn.Embedding(len(words) + 2, self.width, padding_idx=0)
 
@@ -101,7 +105,9 @@ class Frozen(nn.Module):
 
     def forward(self, sentences: list[Sentence]) -> Tensor:
         """Look up the sentences."""
-        return pad_sequence([self.vectors[tuple(s)] for s in sentences], batch_first=True)
+        return pad_sequence(
+            [self.vectors[tuple(s)] for s in sentences], batch_first=True
+        )
 
 
 class Mixed(nn.Module):
@@ -145,7 +151,9 @@ class Classifier(nn.Module):
         """Score sentences: float, shape (B, 2)."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         vectors = self.dropout(self.vectors(sentences))  # (B, T, W)
-        packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            vectors, lengths, batch_first=True, enforce_sorted=False
+        )
         states, _ = pad_packed_sequence(
             self.lstm(packed)[0], batch_first=True, padding_value=-torch.inf
         )  # (B, T, 2 * size)
@@ -157,7 +165,10 @@ def optimizer_of(classifier: Classifier) -> torch.optim.Optimizer:
     """Return Adam with small steps for the trained biLM and large steps for the new parameters."""
     rates = {"bilm": 1e-4, "scalar_mix": 1e-2}
     groups = [
-        {"params": [parameter], "lr": next((r for n, r in rates.items() if n in name), 2e-3)}
+        {
+            "params": [parameter],
+            "lr": next((r for n, r in rates.items() if n in name), 2e-3),
+        }
         for name, parameter in classifier.named_parameters()
         if parameter.requires_grad
     ]
@@ -176,8 +187,12 @@ def accuracy(classifier: Classifier, reviews: list[Review]) -> float:
     right = 0
     with torch.inference_mode():
         for batch in batches(reviews, 4 * BATCH_SIZE):
-            chosen = classifier([review.tokens for review in batch]).argmax(dim=1).tolist()
-            right += sum(k == review.label for k, review in zip(chosen, batch, strict=True))
+            chosen = (
+                classifier([review.tokens for review in batch]).argmax(dim=1).tolist()
+            )
+            right += sum(
+                k == review.label for k, review in zip(chosen, batch, strict=True)
+            )
     return right / len(reviews)
 
 
@@ -190,7 +205,9 @@ def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
         random.shuffle(shuffled)
         for batch in batches(shuffled):
             labels = torch.tensor([review.label for review in batch])
-            loss = functional.cross_entropy(classifier([r.tokens for r in batch]), labels)
+            loss = functional.cross_entropy(
+                classifier([r.tokens for r in batch]), labels
+            )
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -209,7 +226,9 @@ def compare(reviews: Split, n_epochs: int, seeds: list[int]) -> None:
             torch.manual_seed(seed)
             scores.append(train(Classifier(make(reviews)), reviews, n_epochs))
         seconds = (time.perf_counter() - start) / len(seeds)
-        figures = [f"{100 * value:.1f}" for value in (*scores, sum(scores) / len(scores))]
+        figures = [
+            f"{100 * value:.1f}" for value in (*scores, sum(scores) / len(scores))
+        ]
         print(name, *figures, f"{seconds:.0f}", sep="\t", flush=True)
 
 
@@ -222,8 +241,12 @@ def pipeline(reviews: Split) -> None:
 
     start = time.perf_counter()
     model = make_pipeline(ElmoVectorizer(), LogisticRegression(max_iter=1000))
-    model.fit([review.tokens for review in reviews.train], [r.label for r in reviews.train])
-    score = model.score([review.tokens for review in reviews.test], [r.label for r in reviews.test])
+    model.fit(
+        [review.tokens for review in reviews.train], [r.label for r in reviews.train]
+    )
+    score = model.score(
+        [review.tokens for review in reviews.test], [r.label for r in reviews.test]
+    )
     print(f"ElmoVectorizer, LogisticRegression\t{100 * score:.1f}", end="\t")
     print(f"{time.perf_counter() - start:.0f} seconds")
 
@@ -233,12 +256,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("package", help="vaderSentiment-0.5.zip")
     parser.add_argument("--train", type=int, default=1000, help="sentences to train on")
-    parser.add_argument("--held-out", type=int, default=500, help="sentences of dev, and of test")
+    parser.add_argument(
+        "--held-out", type=int, default=500, help="sentences of dev, and of test"
+    )
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--sklearn", action="store_true", help="try scikit-learn's pipeline too")
+    parser.add_argument(
+        "--sklearn", action="store_true", help="try scikit-learn's pipeline too"
+    )
     arguments = parser.parse_args()
-    if arguments.sklearn:  # Raise an error for a missing package before minutes of training.
+    if (
+        arguments.sklearn
+    ):  # Raise an error for a missing package before minutes of training.
         from elmo_cli import ElmoVectorizer  # noqa: F401
     if not Path(arguments.package).is_file():
         parser.error(f"{arguments.package}: no such file. See the top of {__file__}.")

@@ -45,7 +45,10 @@ def changed_files(base: str) -> list[str]:
     """Return the paths that differ from where this branch left `base`, and the new ones."""
     start = git("merge-base", base, "HEAD")[0]
     return sorted(
-        {*git("diff", "--name-only", start), *git("ls-files", "-o", "--exclude-standard")}
+        {
+            *git("diff", "--name-only", start),
+            *git("ls-files", "-o", "--exclude-standard"),
+        }
     )
 
 

@@ -55,7 +55,9 @@ def content_problems(wheel: Path) -> list[str]:
     """Return what a wheel lacks."""
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
-    needed = [name for name in NEEDED if not any(f"/{each}".endswith(name) for each in names)]
+    needed = [
+        name for name in NEEDED if not any(f"/{each}".endswith(name) for each in names)
+    ]
     problems = [f"{wheel.name}: no file ...{name}" for name in needed]
     has_kernels = any(name.endswith(".so") for name in names)
     if has_kernels == wheel.name.endswith("-any.whl"):
@@ -79,7 +81,12 @@ def choice_problems(folder: Path, wheels: list[Path]) -> list[str]:
                 "--isolated",
                 "--no-deps",
             ]
-            command += ["--no-index", "--find-links", str(folder), "--only-binary=:all:"]
+            command += [
+                "--no-index",
+                "--find-links",
+                str(folder),
+                "--only-binary=:all:",
+            ]
             command += ["--platform", system, "--dest", temporary, "elmo-cli"]
             subprocess.run(command, check=True)
             (chosen,) = Path(temporary).iterdir()
@@ -100,10 +107,16 @@ def tag_problems(tag: str) -> list[str]:
     if tag != f"v{version}":
         problems.append(f"elmo_cli/version.py: version {version}, but the tag is {tag}")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.M):
+    if not re.search(
+        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.M
+    ):
         problems.append(f"CHANGELOG.md: no section `## [{version}] - YEAR-MONTH-DAY`")
-    if re.search(r'^repository = ""', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M):
-        problems.append("pyproject.toml: the address of the project is empty. Set `repository`.")
+    if re.search(
+        r'^repository = ""', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M
+    ):
+        problems.append(
+            "pyproject.toml: the address of the project is empty. Set `repository`."
+        )
     return problems
 
 

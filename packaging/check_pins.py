@@ -30,7 +30,9 @@ def main() -> int:
     pythons = supported_pythons()
     # sentencex has no wheel for Python 3.10 on macOS.
     pairs = [(python, LINUX) for python in pythons]
-    pairs += [(python, system) for python in (pythons[1], pythons[-1]) for system in OTHERS]
+    pairs += [
+        (python, system) for python in (pythons[1], pythons[-1]) for system in OTHERS
+    ]
     with ThreadPoolExecutor(4) as pool:  # The network is slower than the solver.
         results = list(pool.map(lambda pair: resolve(*pair), pairs))
     for (python, system), error in zip(pairs, results, strict=True):
@@ -46,11 +48,23 @@ def supported_pythons() -> list[str]:
 
 def resolve(python: str, system: str) -> str:
     """Resolve all extras within the pins. Return the error, or an empty string."""
-    command = ["uv", "pip", "compile", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
+    command = [
+        "uv",
+        "pip",
+        "compile",
+        "pyproject.toml",
+        "--all-extras",
+        "-c",
+        "constraints.txt",
+    ]
     command += ["--python-version", python, "--python-platform", system]
     command += ["--only-binary", ":all:", "--quiet", "--output-file", os.devnull]
     result = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | ENVIRONMENT,
     )
     return result.stderr.strip() if result.returncode else ""
 

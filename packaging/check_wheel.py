@@ -34,11 +34,17 @@ BETWEEN_PROCESSORS: Final = 2e-5
 def main() -> None:
     """Run all checks, and print what was checked."""
     folder = Path(elmo_cli.__file__).parent
-    expect(ROOT not in folder.parents, f"elmo_cli is imported from the checkout: {folder}")
+    expect(
+        ROOT not in folder.parents, f"elmo_cli is imported from the checkout: {folder}"
+    )
     compilers = [name for name in ("cc", "gcc", "clang", "c++") if shutil.which(name)]
     expect(not compilers, f"compilers in PATH: {compilers}")
-    has_kernels = find_kernel("product_float32", *(int,) * 3, *(torch.float32,) * 4) is not None
-    expect(has_kernels != ("--without-kernels" in sys.argv), f"has kernels: {has_kernels}")
+    has_kernels = (
+        find_kernel("product_float32", *(int,) * 3, *(torch.float32,) * 4) is not None
+    )
+    expect(
+        has_kernels != ("--without-kernels" in sys.argv), f"has kernels: {has_kernels}"
+    )
     difference = golden_difference()
     expect(difference <= TOLERANCE, f"difference from AllenNLP: {difference}")
     processor = torch.backends.cpu.get_cpu_capability()
@@ -49,8 +55,12 @@ def main() -> None:
     )
     if has_kernels:
         between = alice_difference()
-        expect(between <= BETWEEN_PROCESSORS, f"difference between processors: {between}")
-        print(f"examples/alice.txt: largest difference from a plain processor {between:.1e}.")
+        expect(
+            between <= BETWEEN_PROCESSORS, f"difference between processors: {between}"
+        )
+        print(
+            f"examples/alice.txt: largest difference from a plain processor {between:.1e}."
+        )
 
 
 def expect(condition: bool, problem: str) -> None:
@@ -84,9 +94,14 @@ def alice_difference() -> float:
                 str(output),
             ]
             subprocess.run(command, check=True, env=os.environ | capability)
-        with open_activations(outputs[0]) as here, open_activations(outputs[1]) as plain:
+        with (
+            open_activations(outputs[0]) as here,
+            open_activations(outputs[1]) as plain,
+        ):
             expect(len(here) == 640, f"sentences: {len(here)}")
-            return max(largest_difference([here[i]], [plain[i]]) for i in range(len(here)))
+            return max(
+                largest_difference([here[i]], [plain[i]]) for i in range(len(here))
+            )
 
 
 def largest_difference(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:

@@ -33,6 +33,8 @@ class CustomMetadataHook(MetadataHookInterface):
 
 def absolute_links(text: str, address: str) -> str:
     """Return Markdown whose links and pictures start with `address` instead of being relative."""
-    links = re.sub(r"(?<!!)(\[[^\]]*\])\((?!https?:|#)([^)]+)\)", rf"\1({address}/\2)", text)
+    links = re.sub(
+        r"(?<!!)(\[[^\]]*\])\((?!https?:|#)([^)]+)\)", rf"\1({address}/\2)", text
+    )
     raw = address.replace("/blob/", "/raw/")
     return re.sub(r"(!\[[^\]]*\])\((?!https?:)([^)]+)\)", rf"\1({raw}/\2)", links)

@@ -12,7 +12,11 @@ from elmo_cli.compiled.kernels import find_kernel
 
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (
-    () if not find_kernel("step_float32") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
+    ()
+    if not find_kernel("step_float32")
+    else ("AVX2", "AVX512")
+    if _HERE == "AVX512"
+    else (_HERE,)
 )
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")

@@ -36,7 +36,9 @@ class Terminal(io.StringIO):
 
 def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Run `elmo ARGUMENTS` in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+    return CliRunner().invoke(
+        main, [str(argument) for argument in arguments], input=stdin
+    )
 
 
 def run_r(code: str) -> str:
@@ -74,7 +76,10 @@ def python() -> tuple[str, ...]:
             [sys.executable, TESTS / "fork_server.py", str(listener.fileno())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # Idle threads of many processes spin.
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+            },  # Idle threads of many processes spin.
             pass_fds=[listener.fileno()],
         )
 
@@ -104,9 +109,17 @@ class Forked(subprocess.Popen[bytes]):
         os.kill(int(file.read_text()), sig)
 
 
-def run_python(*arguments: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+def run_python(
+    *arguments: str | Path, **settings: Any
+) -> subprocess.CompletedProcess[str]:
     """Run `python ARGUMENTS`, forked, with its output as text."""
-    settings = {"capture_output": True, "text": True, "check": False, "timeout": 300, **settings}
+    settings = {
+        "capture_output": True,
+        "text": True,
+        "check": False,
+        "timeout": 300,
+        **settings,
+    }
     return subprocess.run([*python(), *map(str, arguments)], **settings)
 
 

@@ -51,7 +51,9 @@ torch.set_num_threads(1)
 
 GOLDEN = Path(__file__).parent / "golden"
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
-needs_int8 = pytest.mark.skipif(not has_int8(), reason="needs a processor with AVX-512 VNNI")
+needs_int8 = pytest.mark.skipif(
+    not has_int8(), reason="needs a processor with AVX-512 VNNI"
+)
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,16 @@ def forks() -> Any:
     """Return a context whose processes are forked from one that has imported the commands."""
     context = multiprocessing.get_context("forkserver")
     # It imports and computes nothing else, so that its children can.
-    commands = ("distributed.workers", "cli.distribute_command", "embedder", "outputs.writer")
+    commands = (
+        "distributed.workers",
+        "cli.distribute_command",
+        "embedder",
+        "outputs.writer",
+    )
     others = ("h5py", "numpy", "pyarrow.parquet", "torch", "tqdm")
-    context.set_forkserver_preload([*(f"elmo_cli.{name}" for name in commands), *others])
+    context.set_forkserver_preload(
+        [*(f"elmo_cli.{name}" for name in commands), *others]
+    )
     return context
 
 
@@ -125,7 +134,11 @@ cluster.shutdown()
 def cluster() -> Iterator["subprocess.Popen[str]"]:
     """Start a cluster, and yield its process."""
     pytest.importorskip("ray", reason='needs Ray; pip install "elmo-cli[ray]"')
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, "-c", CLUSTER]
     with subprocess.Popen(command, text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
@@ -148,7 +161,9 @@ def word_model(folder: Path) -> None:
     """
     bias = -np.array([4, 2, 3, 2, 3, 4, 4, 4]) * np.log(2)
     (folder / "model").mkdir()
-    make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
+    make_language_model(
+        small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias
+    )
 
 
 @pytest.fixture(scope="session")
@@ -170,15 +185,21 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         h5py.File(folder / "expected.hdf5", "r") as expected,
         h5py.File(folder / "empty.hdf5", "r") as with_empty,
     ):
-        yield Golden(folder, files, load_bilm(files), options, sentences, expected, with_empty)
+        yield Golden(
+            folder, files, load_bilm(files), options, sentences, expected, with_empty
+        )
 
 
-REAL = [pytest.param(kind, marks=getattr(pytest.mark, kind)) for kind in ("cuda", "mps")]
+REAL = [
+    pytest.param(kind, marks=getattr(pytest.mark, kind)) for kind in ("cuda", "mps")
+]
 GPUS = ["fake cuda", "fake mps", *REAL]
 """GPUs that are emulated, and real ones."""
 
 
-def _use_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def _use_device(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """Yield the name of each device in turn."""
     *is_fake, kind = request.param.split()
     with fake_device(kind, monkeypatch.setattr) if is_fake else nullcontext():
@@ -285,7 +306,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         files = list(dict.fromkeys(item.path for item in items))
         random.Random(SEED).shuffle(files)
         items.sort(key=lambda item: files.index(item.path))
-    are_available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    are_available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
     for item in items:
         for kind, is_available in are_available.items():
             if item.get_closest_marker(kind) and not is_available:

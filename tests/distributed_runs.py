@@ -17,7 +17,17 @@ from elmo_cli.distributed.workers import run_parts
 from elmo_cli.outputs.parts import Folder
 from elmo_cli.settings import ModelSettings
 
-RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
+RUN = (
+    "distribute",
+    "text.txt",
+    "out",
+    "--engine",
+    "none",
+    "--part-size",
+    "0.002",
+    "--model",
+    TINY,
+)
 ZERO = CorpusSettings(ModelSettings(str(TINY)))
 WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 
@@ -30,7 +40,9 @@ def distribute(
 ) -> None:
     """Run `elmo distribute` in this process, with something else before each part."""
 
-    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+    def engine(
+        parts: Sequence[Part], embed: Callable[..., PartResult]
+    ) -> Iterator[PartResult]:
         for part in parts:
             before_part(part)
             yield embed(part)
@@ -42,7 +54,10 @@ def distribute(
 
 def parts_there() -> dict[str, int]:
     """Return the time at which each part in `out` was written."""
-    return {path.name: path.stat().st_mtime_ns for path in sorted(Path("out").glob("part-*"))}
+    return {
+        path.name: path.stat().st_mtime_ns
+        for path in sorted(Path("out").glob("part-*"))
+    }
 
 
 def wait_until(condition: Callable[[], object], process: "Popen[bytes]") -> None:
@@ -56,15 +71,24 @@ def end_of(process: Any) -> tuple[int, list[str]]:
     """Return the exit status of a process, and its log lines without Ray's own."""
     lines = process.stderr.read().decode().splitlines()
     process.stderr.close()
-    return process.wait(timeout=120), [line for line in lines if not line.startswith("[20")]
+    return process.wait(timeout=120), [
+        line for line in lines if not line.startswith("[20")
+    ]
 
 
-def assert_equal_to_embed(*options: str, source: str = "text.txt", location: str = "out") -> None:
+def assert_equal_to_embed(
+    *options: str, source: str = "text.txt", location: str = "out"
+) -> None:
     """Assert that a folder holds what `elmo embed` gives for a text."""
-    result = elmo("embed", source, "plain.hdf5", "--model", TINY, "--overwrite", *options)
+    result = elmo(
+        "embed", source, "plain.hdf5", "--model", TINY, "--overwrite", *options
+    )
     assert result.exit_code == 0, result.output
     tolerance = 1e-3 if "float16" in options else 2e-6
-    with open_activations(location) as activations, open_activations("plain.hdf5") as plain:
+    with (
+        open_activations(location) as activations,
+        open_activations("plain.hdf5") as plain,
+    ):
         assert len(activations) == len(plain)
         for number, values in enumerate(activations):
             expected = plain[activations.key(number) or number]

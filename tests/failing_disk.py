@@ -42,13 +42,19 @@ class Disk:
     def used(self) -> Iterator[None]:
         """Use this disk in a block."""
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # It takes most of the time.
+            monkeypatch.setattr(
+                os, "fsync", lambda descriptor: None
+            )  # It takes most of the time.
             for owner, name in CALLS:
-                monkeypatch.setattr(owner, name, guarded(getattr(owner, name), self.before_call))
+                monkeypatch.setattr(
+                    owner, name, guarded(getattr(owner, name), self.before_call)
+                )
             yield
 
 
-def guarded(function: Callable[..., Any], before: Callable[[], None]) -> Callable[..., Any]:
+def guarded(
+    function: Callable[..., Any], before: Callable[[], None]
+) -> Callable[..., Any]:
     """Return a function that does something before each call that may change the disk."""
 
     def call(*arguments: Any, **settings: Any) -> Any:

@@ -68,7 +68,9 @@ class FakeTensor(Tensor):
     def is_meta(self) -> bool:  # type: ignore[override]
         return False
 
-    def __reduce_ex__(self, protocol: Any) -> Any:  # as it is loaded with map_location="cpu"
+    def __reduce_ex__(
+        self, protocol: Any
+    ) -> Any:  # as it is loaded with map_location="cpu"
         return self.detach().cpu().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
 
     def tolist(self) -> Any:
@@ -90,14 +92,22 @@ class _WithIndex(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.to or func is Tensor.cuda:
             args = tuple(_with_index(value) for value in args)
-            kwargs = {name: _with_index(value) for name, value in (kwargs or {}).items()}
+            kwargs = {
+                name: _with_index(value) for name, value in (kwargs or {}).items()
+            }
         return func(*args, **(kwargs or {}))
 
 
 def _with_index(value: Any) -> Any:
-    if value in ("cuda", "mps") if isinstance(value, str) else isinstance(value, torch.device):
+    if (
+        value in ("cuda", "mps")
+        if isinstance(value, str)
+        else isinstance(value, torch.device)
+    ):
         device = torch.device(value)
-        return torch.device(device.type, 0) if device.type in ("cuda", "mps") else device
+        return (
+            torch.device(device.type, 0) if device.type in ("cuda", "mps") else device
+        )
     return value
 
 
@@ -113,7 +123,9 @@ def _to_tf32(value: Any) -> Any:
     """Round float32 to the ten bits of TF32."""
     if not isinstance(value, Tensor) or value.dtype != torch.float32:
         return value
-    return ((value.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(torch.float32)
+    return ((value.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(
+        torch.float32
+    )
 
 
 class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -139,14 +151,20 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in ("to", "cpu", "cuda"):  # In inference mode they are not decomposed.
             with self:
                 return func.decompose(*args, **kwargs)
-        fakes = [value for value in tree_leaves((args, kwargs)) if isinstance(value, FakeTensor)]
+        fakes = [
+            value
+            for value in tree_leaves((args, kwargs))
+            if isinstance(value, FakeTensor)
+        ]
         is_here = bool(fakes)
         if kwargs.get("device") is not None:
             is_here = self._is_own(kwargs["device"])
         if not fakes and not is_here:
             return func(*args, **kwargs)
         self._check(name, args, kwargs)
-        real_args, real_kwargs = tree_map_only(FakeTensor, lambda fake: fake.stored, (args, kwargs))
+        real_args, real_kwargs = tree_map_only(
+            FakeTensor, lambda fake: fake.stored, (args, kwargs)
+        )
         if is_here and "device" in kwargs:
             real_kwargs["device"] = torch.device("cpu")
         if name in _PRODUCTS and allows_tf32():
@@ -158,7 +176,9 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = result.clone()  # Devices share no memory.
         if not is_here or name in _READS:
             return result
-        if torch.Tag.inplace_view in func.tags:  # Change the shape of the outer tensor too.
+        if (
+            torch.Tag.inplace_view in func.tags
+        ):  # Change the shape of the outer tensor too.
             with no_dispatch():
                 func(*args, **kwargs)
         known = {id(fake.stored): fake for fake in fakes}
@@ -180,23 +200,35 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _check(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise the errors of a GPU, and note if the CPU has to wait for it."""
         if name in _MISSING[self.device.type]:
-            raise NotImplementedError(f"aten::{name} is not implemented for {self.device}")
+            raise NotImplementedError(
+                f"aten::{name} is not implemented for {self.device}"
+            )
         out = kwargs.get("out")
         if self.device.type == "mps" and out is not None:
             n_stored = out.stored.untyped_storage().nbytes() // out.element_size()
-            assert (out.storage_offset(), out.numel()) == (0, n_stored), f"{name} writes to a view"
+            assert (out.storage_offset(), out.numel()) == (0, n_stored), (
+                f"{name} writes to a view"
+            )
         if name.startswith("index") and name != "index_select":
             checked: Any = (args[0], *args[2:])  # Indices may be on the CPU.
         else:
             checked = (args, kwargs)
         tensors = [value for value in tree_leaves(checked) if isinstance(value, Tensor)]
-        are_here = {isinstance(value, FakeTensor) for value in tensors if value.dim() > 0}
+        are_here = {
+            isinstance(value, FakeTensor) for value in tensors if value.dim() > 0
+        }
         if len(are_here) > 1 and name not in _MAY_MIX:
-            raise RuntimeError(f"Expected all tensors to be on the same device ({name})")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device ({name})"
+            )
         if self.device.type == "mps":
-            assert not kwargs.get("non_blocking"), "memory may be freed before MPS reads it"
+            assert not kwargs.get("non_blocking"), (
+                "memory may be freed before MPS reads it"
+            )
         is_transfer = name in ("copy_", "_to_copy")
-        target = isinstance(args[0], FakeTensor) if name == "copy_" else kwargs.get("device")
+        target = (
+            isinstance(args[0], FakeTensor) if name == "copy_" else kwargs.get("device")
+        )
         if is_transfer and target is not None:
             source = args[1] if name == "copy_" else args[0]
             to_gpu = target is True or (target and self._is_own(target))
@@ -207,7 +239,9 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def fake_device(kind: str, patch: Callable[[object, str, object], None]) -> Iterator[FakeDevice]:
+def fake_device(
+    kind: str, patch: Callable[[object, str, object], None]
+) -> Iterator[FakeDevice]:
     """Let torch have one GPU, "cuda" or "mps". `patch` sets an attribute for the time of a test."""
     for name, value in {
         "is_available": kind == "cuda",
@@ -227,7 +261,9 @@ def fake_device(kind: str, patch: Callable[[object, str, object], None]) -> Iter
         values = as_tensor(data, dtype=dtype)
         return values if device is None else values.to(device)
 
-    patch(torch, "as_tensor", as_tensor_in_steps)  # In C++, the transfer would not be noticed.
+    patch(
+        torch, "as_tensor", as_tensor_in_steps
+    )  # In C++, the transfer would not be noticed.
     lifts_cpu_tensors = torch._C._only_lift_cpu_tensors()
     torch._C._set_only_lift_cpu_tensors(True)
     device = FakeDevice(kind)

@@ -18,7 +18,9 @@ LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE)
 
 def main() -> None:
     """Ask for the process, and wait for its end."""
-    streams = [number for number in range(3) if os.path.lexists(f"/proc/self/fd/{number}")]
+    streams = [
+        number for number in range(3) if os.path.lexists(f"/proc/self/fd/{number}")
+    ]
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     os.umask(umask := os.umask(0))
     asked = {

@@ -38,7 +38,9 @@ WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def preload() -> None:
     """Import what commands use, without a thread, and keep it out of garbage collection."""
-    names = [module.name for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli.")]
+    names = [
+        module.name for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli.")
+    ]
     for name in (*PRELOADED, *names, *DRAWING, "pyarrow.parquet"):
         if not name.endswith("__main__"):
             with suppress(ImportError):
@@ -91,7 +93,13 @@ class Server:
         if not pid:
             signal.set_wakeup_fd(-1)
             self.selector.close()
-            for each in (*self.running.values(), self.listener, self.ended, self.wakes, client):
+            for each in (
+                *self.running.values(),
+                self.listener,
+                self.ended,
+                self.wakes,
+                client,
+            ):
                 each.close()
             return asked
         for stream in asked["streams"].values():
@@ -152,7 +160,9 @@ def open_stream(number: int) -> io.TextIOWrapper:
     """Return a standard stream as Python opens it."""
     encoding, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
     is_raw = bool(number and os.environ.get("PYTHONUNBUFFERED"))
-    file: Any = open(number, "wb" if number else "rb", 0 if is_raw else -1, closefd=False)  # noqa: SIM115
+    file: Any = open(
+        number, "wb" if number else "rb", 0 if is_raw else -1, closefd=False
+    )  # noqa: SIM115
     return io.TextIOWrapper(
         file,
         encoding or "utf-8",
@@ -164,7 +174,11 @@ def open_stream(number: int) -> io.TextIOWrapper:
 
 def run(arguments: list[str]) -> None:
     """Do what `python ARGUMENTS` does: `-c CODE`, `-m MODULE`, or a file."""
-    kind, name, sys.argv = arguments[0], arguments[1] if len(arguments) > 1 else "", arguments
+    kind, name, sys.argv = (
+        arguments[0],
+        arguments[1] if len(arguments) > 1 else "",
+        arguments,
+    )
     if kind == "-c":
         sys.argv, sys.path[0] = ["-c", *arguments[2:]], ""
         main = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -187,7 +201,9 @@ def finish(arguments: list[str]) -> int:
     try:
         run(arguments)
     except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+        status = (
+            error.code if isinstance(error.code, int) else int(error.code is not None)
+        )
         if status and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)  # noqa: T201
     except BaseException as error:
@@ -210,7 +226,9 @@ def finish(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored in the background of a shell
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITING)
     preload()
     request = Server(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -20,7 +20,12 @@ from training_runs import assert_same_weights, train
 from trials import trials
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "zero": {"eval_steps": 3, "steps": 9, "validation_share": 0.1, "validation_file": None},
+    "zero": {
+        "eval_steps": 3,
+        "steps": 9,
+        "validation_share": 0.1,
+        "validation_file": None,
+    },
     "carry": {"eval_steps": 4, "epochs": 1, "state": "carry", "optimizer": "adagrad"},
 }
 
@@ -37,7 +42,9 @@ def main() -> None:
     for chosen in trials("kills of training", 3):
         name = chosen.choice(list(CONFIGURATIONS))
         while True:
-            process = start(name, "parts", checkpoint_seconds=chosen.choice([0.0, 0.05, 1000.0]))
+            process = start(
+                name, "parts", checkpoint_seconds=chosen.choice([0.0, 0.05, 1000.0])
+            )
             time.sleep(chosen.uniform(0, 1.5 * seconds[name]))
             os.kill(process, signal.SIGKILL)
             if not wait(process):

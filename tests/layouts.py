@@ -35,7 +35,9 @@ class Corpus(NamedTuple):
 
 
 _LINES = st.one_of(
-    st.sampled_from(["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]),
+    st.sampled_from(
+        ["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]
+    ),
     st.text(max_size=12).map(str.strip),
 )
 
@@ -53,7 +55,9 @@ def corpora(draw: st.DrawFn) -> Corpus:
     for number, line in enumerate(lines):
         key = f"id.{number}" if keyed else None
         record_attributes = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
-        records.append(Record("" if keyed else line, line.split(), key, record_attributes))
+        records.append(
+            Record("" if keyed else line, line.split(), key, record_attributes)
+        )
         n_tokens = () if pooled else (len(line.split()),)
         shape = (*n_layers, *n_tokens, width)
         values.append(random.normal(size=shape).astype(np.float32))
@@ -62,7 +66,10 @@ def corpora(draw: st.DrawFn) -> Corpus:
 
 def lines(*texts: str) -> Corpus:
     """Return a corpus of lines, whose values are their numbers."""
-    values = [np.full((2, len(text.split()), 3), i, np.float32) for i, text in enumerate(texts)]
+    values = [
+        np.full((2, len(text.split()), 3), i, np.float32)
+        for i, text in enumerate(texts)
+    ]
     return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 
@@ -75,7 +82,9 @@ def open_writer(
 ) -> ActivationsWriter:
     """Open a writer. See `OutputSettings` for the options."""
     options.setdefault("forget_sentences", attributes.get("format") == "fasta")
-    output_format = OutputSettings(**options).for_path(path, pooled="pooling" in attributes)
+    output_format = OutputSettings(**options).for_path(
+        path, pooled="pooling" in attributes
+    )
     return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
 
 
@@ -124,7 +133,11 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
         arrays = list(activations)
         for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
             index = number if in_order else activations.number_of(record.id or "")
-            for read in (activations[index], arrays[index], activations[index - len(arrays)]):
+            for read in (
+                activations[index],
+                arrays[index],
+                activations[index - len(arrays)],
+            ):
                 assert read.dtype == values.dtype
                 assert_array_equal(read, values)
             assert activations.key(index) == record.id
@@ -133,7 +146,11 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
             if record.id:
                 assert_array_equal(activations[record.id], values)
             elif record.text:
-                last = max(i for i, each in enumerate(corpus.records) if each.text == record.text)
+                last = max(
+                    i
+                    for i, each in enumerate(corpus.records)
+                    if each.text == record.text
+                )
                 assert activations.number_of(record.text) == last
                 assert (number != last) or activations.sentence(number) == record.text
         for name in ("no such record", ""):

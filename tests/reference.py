@@ -39,7 +39,9 @@ def read_arrays(path: str | Path) -> Arrays:
     items: dict[str, Any] = {}
     with h5py.File(path, "r") as file:
         file.visititems(items.__setitem__)
-        datasets = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
+        datasets = {
+            name: item for name, item in items.items() if isinstance(item, h5py.Dataset)
+        }
         return {name: item[()].astype(np.float64) for name, item in datasets.items()}
 
 
@@ -57,7 +59,11 @@ def clipped(x: Array, bound: float | None) -> Array:
 def character_row(token: str, n_characters: int = 50) -> list[int]:
     """Return the ids of one token, 0 to 260, before 1 is added."""
     bounds = {"<S>": [256], "</S>": [257]}
-    row = [258, *bounds.get(token, token.encode("utf-8", "ignore")[: n_characters - 2]), 259]
+    row = [
+        258,
+        *bounds.get(token, token.encode("utf-8", "ignore")[: n_characters - 2]),
+        259,
+    ]
     return row + [260] * (n_characters - len(row))
 
 
@@ -89,7 +95,10 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
     characters = arrays["char_embed"][ids]
     features = []
     for i, (width, _) in enumerate(char_cnn["filters"]):
-        weights, bias = arrays[f"CNN/W_cnn_{i}"][0], arrays[f"CNN/b_cnn_{i}"]  # (width, C, count)
+        weights, bias = (
+            arrays[f"CNN/W_cnn_{i}"][0],
+            arrays[f"CNN/b_cnn_{i}"],
+        )  # (width, C, count)
         responses = [
             np.tensordot(characters[start : start + width], weights, 2) + bias
             for start in range(len(characters) - width + 1)
@@ -102,7 +111,9 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
 
 def highway(x: Array, k: int, arrays: Arrays) -> Array:
     carry = x @ arrays[f"CNN_high_{k}/W_carry"] + arrays[f"CNN_high_{k}/b_carry"]
-    transform = x @ arrays[f"CNN_high_{k}/W_transform"] + arrays[f"CNN_high_{k}/b_transform"]
+    transform = (
+        x @ arrays[f"CNN_high_{k}/W_transform"] + arrays[f"CNN_high_{k}/b_transform"]
+    )
     gate = sigmoid(carry)
     return gate * np.maximum(transform, 0) + (1 - gate) * x
 
@@ -117,12 +128,19 @@ def zero_state(options: Options) -> State:
 
 
 def lstm_step(
-    x: Array, state: CellState, direction: int, layer: int, options: Options, arrays: Arrays
+    x: Array,
+    state: CellState,
+    direction: int,
+    layer: int,
+    options: Options,
+    arrays: Arrays,
 ) -> CellState:
     """Run one step of one LSTM. The new hidden state is its output."""
     lstm = options["lstm"]
     name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-    gates = np.concatenate([x, state.hidden]) @ arrays[f"{name}/W_0"] + arrays[f"{name}/B"]
+    gates = (
+        np.concatenate([x, state.hidden]) @ arrays[f"{name}/W_0"] + arrays[f"{name}/B"]
+    )
     entered, new, forgotten, shown = np.split(gates, 4)
     memory = sigmoid(entered) * np.tanh(new) + sigmoid(forgotten + 1) * state.cell
     cell = clipped(memory, lstm.get("cell_clip"))
@@ -133,7 +151,11 @@ def lstm_step(
 
 
 def run_direction(
-    vectors: Sequence[Array], direction: int, state: State, options: Options, arrays: Arrays
+    vectors: Sequence[Array],
+    direction: int,
+    state: State,
+    options: Options,
+    arrays: Arrays,
 ) -> tuple[list[list[Array]], list[CellState]]:
     """Return the outputs of each layer of one stack, in the order of the sentence."""
     inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
@@ -163,12 +185,17 @@ def bilm(
     The layers have the shape (1 + n_layers, T + 2, 2 P).
     """
     start = zero_state(options) if state is None else state
-    vectors = [token_vector(token, options, arrays, words) for token in ["<S>", *sentence, "</S>"]]
+    vectors = [
+        token_vector(token, options, arrays, words)
+        for token in ["<S>", *sentence, "</S>"]
+    ]
     ahead, ahead_ended = run_direction(vectors, FORWARD, start, options, arrays)
     behind, behind_ended = run_direction(vectors, BACKWARD, start, options, arrays)
     layers = [[np.concatenate([vector, vector]) for vector in vectors]]
     for forward, backward in zip(ahead, behind, strict=True):
-        layers.append([np.concatenate(pair) for pair in zip(forward, backward, strict=True)])
+        layers.append(
+            [np.concatenate(pair) for pair in zip(forward, backward, strict=True)]
+        )
     return np.array(layers), list(zip(ahead_ended, behind_ended, strict=True))
 
 
@@ -183,7 +210,10 @@ def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
 
 
 def model_predictions(
-    folder: Path, sentence: Sequence[str], words: Sequence[str], state: State | None = None
+    folder: Path,
+    sentence: Sequence[str],
+    words: Sequence[str],
+    state: State | None = None,
 ) -> tuple[Array, State]:
     """Return the log probability of every word at each step, and the states at the end.
 
@@ -193,15 +223,22 @@ def model_predictions(
     options = json.loads((folder / "options.json").read_text())
     softmax = read_arrays(folder / "softmax.hdf5")
     weight, bias = softmax["softmax/W"], softmax["softmax/b"]
-    layers, ended = bilm(sentence, options, read_arrays(folder / "weights.hdf5"), words, state)
+    layers, ended = bilm(
+        sentence, options, read_arrays(folder / "weights.hdf5"), words, state
+    )
     forward, backward = np.split(layers[-1], 2, axis=1)
     contexts = [forward[:-1], backward[1:]]
-    log_p = [[log_probabilities(row, weight, bias) for row in rows] for rows in contexts]
+    log_p = [
+        [log_probabilities(row, weight, bias) for row in rows] for rows in contexts
+    ]
     return np.array(log_p), ended
 
 
 def model_scores(
-    folder: Path, sentence: Sequence[str], words: Sequence[str], state: State | None = None
+    folder: Path,
+    sentence: Sequence[str],
+    words: Sequence[str],
+    state: State | None = None,
 ) -> tuple[Array, State]:
     """Return the log probabilities of a sentence, (2, T + 1), and the states at its end.
 
@@ -218,7 +255,10 @@ def model_scores(
 
 
 def scalar_mix(
-    layers: Array, weights: Sequence[float], gamma: float, mask: NDArray[Any] | None = None
+    layers: Array,
+    weights: Sequence[float],
+    gamma: float,
+    mask: NDArray[Any] | None = None,
 ) -> Array:
     """Return gamma * sum of softmax(weights)[k] * layers[k].
 

@@ -46,7 +46,9 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
 
     def run(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
         if sum(map(len, sentences)) > n_tokens:
-            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+            raise RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"
+            )
         return original(self, sentences, *arguments)
 
     monkeypatch.setattr(SentenceEncoder, "run_from", run)
@@ -57,7 +59,11 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
     with h5py.File(path) as file:
         items: dict[str, Any] = {}
         file.visititems(items.__setitem__)  # Names with slashes are in groups.
-        data = {name: item[()] for name, item in items.items() if isinstance(item, h5py.Dataset)}
+        data = {
+            name: item[()]
+            for name, item in items.items()
+            if isinstance(item, h5py.Dataset)
+        }
         index = data.pop("sentence_to_index", None)
         return dict(file.attrs), None if index is None else json.loads(index[0]), data
 

@@ -21,17 +21,26 @@ def random_state(bilm: BiLm, n_sentences: int, seed: int = 0) -> BiLmState:
     )
 
 
-def carried_layers(bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]) -> list[Tensor]:
+def carried_layers(
+    bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]
+) -> list[Tensor]:
     """Return the layers of each batch, (L, B, T + 2, W), with state carried per slot."""
     slots = bilm.initial_state(max(map(len, batches)))
     layers = []
     for batch in batches:
-        output = bilm(bilm.sentence_ids(batch), select_state(slots, torch.arange(len(batch))))
+        output = bilm(
+            bilm.sentence_ids(batch), select_state(slots, torch.arange(len(batch)))
+        )
         layers.append(output.layers)
         if not any(batch):  # AllenNLP does not run a batch without tokens.
             continue
         slots = [
-            LayerState(*(LstmState(*map(_join, new, old)) for new, old in zip(a, b, strict=True)))
+            LayerState(
+                *(
+                    LstmState(*map(_join, new, old))
+                    for new, old in zip(a, b, strict=True)
+                )
+            )
             for a, b in zip(output.state, slots, strict=True)
         ]
     return layers

@@ -41,7 +41,9 @@ def architectures(draw: st.DrawFn) -> dict[str, Any]:
         "activation": draw(st.sampled_from(["relu", "tanh"])),
         "embedding": {"dim": draw(st.integers(1, 4))},
         "filters": draw(
-            st.lists(st.tuples(widths, st.integers(1, 4)).map(list), min_size=1, max_size=3)
+            st.lists(
+                st.tuples(widths, st.integers(1, 4)).map(list), min_size=1, max_size=3
+            )
         ),
         "n_highway": draw(st.integers(0, 2)),
         "max_characters_per_token": longest,
@@ -58,7 +60,9 @@ def word_architectures() -> st.SearchStrategy[dict[str, Any]]:
 odd_tokens = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
     st.text("xé東🙂", min_size=10, max_size=60),
-    st.sampled_from([".", "a", "<S>", "</S>", "<UNK>", "the", "cat", "naïve", "東京", "x" * 48]),
+    st.sampled_from(
+        [".", "a", "<S>", "</S>", "<UNK>", "the", "cat", "naïve", "東京", "x" * 48]
+    ),
 )
 """Tokens of all scripts, some longer than a row of characters, some special."""
 
@@ -76,7 +80,13 @@ def batches(max_size: int = 4) -> st.SearchStrategy[list[list[str]]]:
 def small_architecture(**lstm: Any) -> dict[str, Any]:
     """Return a small character model for any test, with keys of `lstm` replaced."""
     return {
-        "lstm": {"dim": 5, "projection_dim": 3, "n_layers": 2, "use_skip_connections": True} | lstm,
+        "lstm": {
+            "dim": 5,
+            "projection_dim": 3,
+            "n_layers": 2,
+            "use_skip_connections": True,
+        }
+        | lstm,
         "char_cnn": {
             "activation": "relu",
             "embedding": {"dim": 2},
@@ -106,7 +116,9 @@ def make_model(
     (folder / "options.json").write_text(json.dumps(content), encoding="utf-8")
     word_level = "char_cnn" not in content
     if word_level:
-        (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+        (folder / "vocab.txt").write_text(
+            "".join(f"{word}\n" for word in words), encoding="utf-8"
+        )
     with h5py.File(folder / "weights.hdf5", "w") as file:
         for name, shape in _shapes(content, len(words), projects=projects).items():
             if projects_features or not name.startswith("CNN_proj"):
@@ -134,12 +146,20 @@ def make_language_model(
     """
     files = make_model(content, seed, folder)
     random = np.random.default_rng(seed + 1)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    (folder / "vocab.txt").write_text(
+        "".join(f"{word}\n" for word in words), encoding="utf-8"
+    )
     shape = (len(words), content["lstm"]["projection_dim"])
     with h5py.File(folder / "softmax.hdf5", "w") as file:
-        file["softmax/W"] = np.float32(random.normal(size=shape) * 3 if weight is None else weight)
-        file["softmax/b"] = np.float32(random.normal(size=shape[0]) if bias is None else bias)
-    return replace(files, vocabulary=folder / "vocab.txt", softmax=folder / "softmax.hdf5")
+        file["softmax/W"] = np.float32(
+            random.normal(size=shape) * 3 if weight is None else weight
+        )
+        file["softmax/b"] = np.float32(
+            random.normal(size=shape[0]) if bias is None else bias
+        )
+    return replace(
+        files, vocabulary=folder / "vocab.txt", softmax=folder / "softmax.hdf5"
+    )
 
 
 class RandomModel(NamedTuple):
@@ -158,11 +178,19 @@ def models(draw: st.DrawFn) -> RandomModel:
     content = draw(architectures() | word_architectures())
     projects_features = "char_cnn" not in content or draw(st.booleans())
     if not projects_features:
-        content["lstm"]["projection_dim"] = sum(n for _, n in content["char_cnn"]["filters"])
-    projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(st.booleans())
+        content["lstm"]["projection_dim"] = sum(
+            n for _, n in content["char_cnn"]["filters"]
+        )
+    projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(
+        st.booleans()
+    )
     folder = Path(mkdtemp(dir=_FOLDER.name))
     files = make_model(
-        content, draw(seeds), folder, projects=projects, projects_features=projects_features
+        content,
+        draw(seeds),
+        folder,
+        projects=projects,
+        projects_features=projects_features,
     )
     return RandomModel(files, content)
 
@@ -181,7 +209,9 @@ def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.f
     return random.normal(scale=1.5 / np.sqrt(inputs), size=shape)
 
 
-def _shapes(content: dict[str, Any], n_words: int, *, projects: bool) -> dict[str, tuple[int, ...]]:
+def _shapes(
+    content: dict[str, Any], n_words: int, *, projects: bool
+) -> dict[str, tuple[int, ...]]:
     lstm = content["lstm"]
     size, dim = lstm["projection_dim"], lstm["dim"]
     shapes: dict[str, tuple[int, ...]] = {"embedding": (n_words, size)}
@@ -199,7 +229,9 @@ def _shapes(content: dict[str, Any], n_words: int, *, projects: bool) -> dict[st
 
 def _encoder_shapes(char_cnn: dict[str, Any], size: int) -> dict[str, tuple[int, ...]]:
     n_filters = sum(count for _, count in char_cnn["filters"])
-    shapes: dict[str, tuple[int, ...]] = {"char_embed": (261, char_cnn["embedding"]["dim"])}
+    shapes: dict[str, tuple[int, ...]] = {
+        "char_embed": (261, char_cnn["embedding"]["dim"])
+    }
     for i, (width, count) in enumerate(char_cnn["filters"]):
         shapes[f"CNN/W_cnn_{i}"] = (1, width, char_cnn["embedding"]["dim"], count)
         shapes[f"CNN/b_cnn_{i}"] = (count,)

@@ -17,16 +17,22 @@ def write_table(path: str | Path, rows: list[dict[str, Any]]) -> str:
     if path.suffix == ".parquet":
         pyarrow = pytest.importorskip("pyarrow")
         table = pyarrow.Table.from_pylist(rows)
-        pytest.importorskip("pyarrow.parquet").write_table(table, path, row_group_size=3)
+        pytest.importorskip("pyarrow.parquet").write_table(
+            table, path, row_group_size=3
+        )
     elif path.suffix == ".json":
         path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     elif path.suffix == ".jsonl":
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+        )
     elif path.suffix == ".conllu":
         path.write_text("".join(map(_conllu_sentence, rows)), encoding="utf-8")
     else:
         with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0], delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer = csv.DictWriter(
+                file, rows[0], delimiter="\t" if path.suffix == ".tsv" else ","
+            )
             writer.writeheader()
             writer.writerows(rows)
     return str(path)
@@ -46,7 +52,11 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
         )
         return rows
     text = path.read_text(encoding="utf-8")
-    return [*map(json.loads, io.StringIO(text))] if path.suffix == ".jsonl" else csv_rows(text)
+    return (
+        [*map(json.loads, io.StringIO(text))]
+        if path.suffix == ".jsonl"
+        else csv_rows(text)
+    )
 
 
 def csv_rows(text: str, delimiter: str = ",") -> list[dict[str, Any]]:

@@ -32,7 +32,9 @@ def test_rows_are_measured_in_tokens_per_second(
     assert "`elmo train --preset mini`, bfloat16" in {row.what for row in rows}
     speed = next(row for row in rows if row.what.startswith("CPU, float32"))
     (turn,) = speed.figures["ours"]
-    n_tokens = sum(len(line.split()) for line in setting.ALICE.read_text().splitlines()[:5])
+    n_tokens = sum(
+        len(line.split()) for line in setting.ALICE.read_text().splitlines()[:5]
+    )
     assert turn["tokens"] == n_tokens
     assert turn["tokens_per_second"] == pytest.approx(n_tokens / turn["embed_seconds"])
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
@@ -65,7 +67,9 @@ def test_rows_of_probabilities_have_small_errors(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_host_is_measured_without_a_bilm(tmp_path: Path) -> None:
     tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
-    rows = host.host_rows(setting.Setting(tmp_path, tiny, tiny, ["a b c", "d"], repeats=1))
+    rows = host.host_rows(
+        setting.Setting(tmp_path, tiny, tiny, ["a b c", "d"], repeats=1)
+    )
     assert [row.what for row in rows] == [f"host, {what}" for what in host.KINDS]
     assert all(time > 0 for row in rows for time in row.figures["microseconds"])
     with h5py.File(tmp_path / "host.h5") as file:

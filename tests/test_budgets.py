@@ -61,7 +61,9 @@ def test_folders_and_package_stay_within_their_budgets() -> None:
     lines = Counter[str]()
     for path in sources():
         folder = path.relative_to(PACKAGE).parent.as_posix()
-        lines["" if folder == "." else folder] += len(path.read_text("utf-8").splitlines())
+        lines["" if folder == "." else folder] += len(
+            path.read_text("utf-8").splitlines()
+        )
     assert lines.keys() == BUDGETS.keys()
     assert {folder: n for folder, n in lines.items() if n > BUDGETS[folder]} == {}
     assert lines.total() <= MAX_LINES

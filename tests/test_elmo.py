@@ -44,18 +44,29 @@ def small_elmo(files: ModelFiles, **arguments: Any) -> Elmo:
 
 def variant(layer_norm: int, boundaries: int) -> tuple[dict[str, Any], str]:
     """Return arguments, and the name of their group in the golden files."""
-    arguments = {"do_layer_norm": bool(layer_norm), "keep_sentence_boundaries": bool(boundaries)}
-    return arguments, f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"
+    arguments = {
+        "do_layer_norm": bool(layer_norm),
+        "keep_sentence_boundaries": bool(boundaries),
+    }
+    return (
+        arguments,
+        f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}",
+    )
 
 
 def first(output: ElmoOutput) -> Any:
     return output["elmo_representations"][0]
 
 
-def word_inputs(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Tensor:
+def word_inputs(
+    sentences: Sequence[Sequence[str]], vocabulary: Sequence[str]
+) -> Tensor:
     """Return indices as AllenNLP's vocabulary does: 1 for unknown words, 0 for padding."""
     index = {word: number for number, word in reversed([*enumerate(vocabulary)])}
-    ids = [torch.tensor([index.get(token, 1) for token in sentence]) for sentence in sentences]
+    ids = [
+        torch.tensor([index.get(token, 1) for token in sentence])
+        for sentence in sentences
+    ]
     return nn.utils.rnn.pad_sequence(ids, batch_first=True).long()
 
 
@@ -74,11 +85,15 @@ def randomise(elmo: Elmo) -> None:
 
 
 @pytest.mark.parametrize("layer_norm", [0, 1])
-def test_representations_are_allennlps(golden: Golden, layer_norm: int, device: str) -> None:
+def test_representations_are_allennlps(
+    golden: Golden, layer_norm: int, device: str
+) -> None:
     arguments, name = variant(layer_norm, boundaries=layer_norm)
     group = golden.expected[name]
     weights = group.attrs["scalar_mix_parameters"].tolist()
-    elmo = small_elmo(golden.files, scalar_mix_parameters=weights, **arguments).to(device)
+    elmo = small_elmo(golden.files, scalar_mix_parameters=weights, **arguments).to(
+        device
+    )
     output = elmo(batch_to_ids(golden.sentences).to(device))
     assert output["mask"].dtype == torch.int64
     assert output["mask"].tolist() == group["mask"][()].tolist()
@@ -97,7 +112,9 @@ def test_representations_are_allennlps(golden: Golden, layer_norm: int, device: 
 def test_in_double_precision_the_reference_is_met_exactly(
     files: ModelFiles, layer_norm: bool
 ) -> None:
-    elmo = small_elmo(files, do_layer_norm=layer_norm, keep_sentence_boundaries=True).double()
+    elmo = small_elmo(
+        files, do_layer_norm=layer_norm, keep_sentence_boundaries=True
+    ).double()
     randomise(elmo)
     output = elmo(IDS)
     mask = output["mask"].numpy()
@@ -109,7 +126,9 @@ def test_in_double_precision_the_reference_is_met_exactly(
     state = elmo.state_dict()
     weights = [state[f"scalar_mix_0.scalar_parameters.{k}"].item() for k in range(3)]
     gamma = state["scalar_mix_0.gamma"].item()
-    expected = reference.scalar_mix(layers, weights, gamma, mask if layer_norm else None)
+    expected = reference.scalar_mix(
+        layers, weights, gamma, mask if layer_norm else None
+    )
     assert_allclose(first(output).detach().numpy(), expected, atol=1e-12)
 
 
@@ -151,7 +170,9 @@ def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
     for inputs in (ids, torch.zeros_like(ids)):
         output = cached(inputs, torch.tensor([[3, 4]]))
         assert_allclose(first(output).detach(), expected, atol=1e-6)
-    with pytest.raises(ElmoError, match=r"expected shape \(B, T, 1\), found \(3, 4, 50\)"):
+    with pytest.raises(
+        ElmoError, match=r"expected shape \(B, T, 1\), found \(3, 4, 50\)"
+    ):
         elmo(IDS)
 
 
@@ -172,7 +193,9 @@ def test_more_dimensions_before_the_tokens_change_no_value(files: ModelFiles) ->
 
 @pytest.mark.parametrize("layer_norm", [0, 1])
 @pytest.mark.parametrize("boundaries", [0, 1])
-def test_empty_sentences_equal_allennlps(golden: Golden, layer_norm: int, boundaries: int) -> None:
+def test_empty_sentences_equal_allennlps(
+    golden: Golden, layer_norm: int, boundaries: int
+) -> None:
     arguments, name = variant(layer_norm, boundaries)
     elmo = small_elmo(golden.files, **arguments)
     output = elmo(batch_to_ids(json.loads(golden.with_empty.attrs["sentences"])))
@@ -208,12 +231,17 @@ def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
 def test_a_call_waits_twice_for_a_gpu(
     files: ModelFiles, fake_cuda: FakeDevice, is_trained: bool
 ) -> None:
-    elmo = small_elmo(files, vocab_to_cache=None if is_trained else VOCABULARY).to("cuda")
+    elmo = small_elmo(files, vocab_to_cache=None if is_trained else VOCABULARY).to(
+        "cuda"
+    )
     elmo.bilm.requires_grad_(is_trained)
     many = IDS.repeat(200, 1, 1).to("cuda"), WORD_INPUTS.repeat(200, 1).to("cuda")
     # For the lengths, with all that is checked, and for the lengths of the longest tokens.
     twice = ["_to_copy", "_to_copy"]
-    for inputs, waits in ((many[:1], twice), (many, twice if is_trained else [*twice, "nonzero"])):
+    for inputs, waits in (
+        (many[:1], twice),
+        (many, twice if is_trained else [*twice, "nonzero"]),
+    ):
         fake_cuda.waits.clear()
         elmo(*inputs)
         assert sorted(fake_cuda.waits) == waits
@@ -223,7 +251,9 @@ def test_a_call_waits_twice_for_a_gpu(
 
 
 @pytest.mark.parametrize("cache", [None, VOCABULARY])
-def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[str] | None) -> None:
+def test_autocast_to_bfloat16_runs_and_is_close(
+    files: ModelFiles, cache: list[str] | None
+) -> None:
     elmo = small_elmo(files, vocab_to_cache=cache, do_layer_norm=True)
     with torch.autocast("cpu", torch.bfloat16):
         output = elmo(IDS, WORD_INPUTS)
@@ -241,14 +271,18 @@ def test_a_frozen_bilm_gets_no_gradient_and_the_mixes_do(files: ModelFiles) -> N
     one, two = elmo(IDS)["elmo_representations"]
     assert not torch.allclose(one, two)
     one.pow(2).sum().backward()
-    with_gradient = {name for name, value in elmo.named_parameters() if value.grad is not None}
+    with_gradient = {
+        name for name, value in elmo.named_parameters() if value.grad is not None
+    }
     layers = {f"scalar_mix_0.scalar_parameters.{layer}" for layer in range(3)}
     assert with_gradient == {"scalar_mix_0.gamma", *layers}
     assert not any(parameter.requires_grad for parameter in elmo.bilm.parameters())
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
-def test_a_bilm_that_trains_gets_gradients_everywhere(files: ModelFiles, layer_norm: bool) -> None:
+def test_a_bilm_that_trains_gets_gradients_everywhere(
+    files: ModelFiles, layer_norm: bool
+) -> None:
     elmo = small_elmo(files, requires_grad=True, do_layer_norm=layer_norm)
     first(elmo(IDS)).pow(2).sum().backward()
     for name, parameter in elmo.named_parameters():
@@ -298,9 +332,13 @@ print(private_bytes() - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells private memory apart")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells private memory apart"
+)
 def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) -> None:
-    large = make_model(small_architecture(dim=1024, projection_dim=256), 1, tmp_path)  # 38 MB
+    large = make_model(
+        small_architecture(dim=1024, projection_dim=256), 1, tmp_path
+    )  # 38 MB
     done = run_python("-c", PRIVATE_BYTES, files.options.parent, tmp_path, check=True)
     assert int(done.stdout) < 1.5 * large.weights.stat().st_size
 
@@ -353,10 +391,14 @@ def test_the_cache_changes_no_value(
     boundaries: bool,
 ) -> None:
     vocabulary = ["@@PADDING@@", "@@UNKNOWN@@", *words, "cat"]
-    elmo = small_elmo(files, vocab_to_cache=vocabulary, keep_sentence_boundaries=boundaries)
+    elmo = small_elmo(
+        files, vocab_to_cache=vocabulary, keep_sentence_boundaries=boundaries
+    )
     ids, words_of_ids = batch_to_ids(sentences), word_inputs(sentences, vocabulary)
     words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
-    if absent == 100:  # Padding stays 0: an index outside the list would count as a word.
+    if (
+        absent == 100
+    ):  # Padding stays 0: an index outside the list would count as a word.
         words_of_ids[~ids.any(dim=2)] = 0
     cached, expected = elmo(ids, words_of_ids), elmo(ids)
     assert_allclose(first(cached).detach(), first(expected).detach(), atol=1e-5)
@@ -364,7 +406,9 @@ def test_the_cache_changes_no_value(
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 50), (4, 3, 50), (4, 3, 1, 50)])
-def test_words_without_characters_equal_allennlps(golden: Golden, shape: tuple[int, ...]) -> None:
+def test_words_without_characters_equal_allennlps(
+    golden: Golden, shape: tuple[int, ...]
+) -> None:
     attributes = golden.with_empty.attrs
     vocabulary = json.loads(attributes["vocabulary"])
     elmo = small_elmo(golden.files, vocab_to_cache=vocabulary)

@@ -58,14 +58,18 @@ def test_sentences_from_the_zero_state_get_allennlps_activations(
     embeddings, mask = embedder.batch_to_embeddings(golden.sentences[:2])
     assert embeddings.device.type == mask.device.type == device
     assert_close(
-        embeddings[0, :, : mask[0].sum()].cpu().numpy(), golden.expected["stateless/0"][()]
+        embeddings[0, :, : mask[0].sum()].cpu().numpy(),
+        golden.expected["stateless/0"][()],
     )
 
 
 def carrying(golden: Golden, device: str) -> list[ElmoEmbedder]:
     """Return embedders, on the CPU, which is fast, also with batches that split the golden ones."""
     sizes = [None, 9, 1] if device == "cpu" else [None]
-    return [load(golden.files, state="carry", batch_tokens=size, device=device) for size in sizes]
+    return [
+        load(golden.files, state="carry", batch_tokens=size, device=device)
+        for size in sizes
+    ]
 
 
 def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) -> None:
@@ -74,23 +78,34 @@ def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) 
             actual = embedder.embed_batch([golden.sentences[i] for i in batch])
             for i, activations in zip(batch, actual, strict=True):
                 expected = golden.expected[f"stateful/{number}/{i}"][()]
-                assert_allclose(activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE)
+                assert_allclose(
+                    activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE
+                )
 
 
-def test_carried_state_of_empty_sentences_is_allennlps(golden: Golden, device: str) -> None:
+def test_carried_state_of_empty_sentences_is_allennlps(
+    golden: Golden, device: str
+) -> None:
     for embedder in carrying(golden, device):
         for number, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
             for slot, activations in enumerate(embedder.embed_batch(batch)):
                 if not batch[slot]:
                     assert activations.shape[1] == 0
                 else:
-                    assert_close(activations, golden.with_empty[f"stateful/{number}/{slot}"][()])
+                    assert_close(
+                        activations, golden.with_empty[f"stateful/{number}/{slot}"][()]
+                    )
 
 
-def test_carried_state_of_blank_lines_is_allennlps(golden: Golden, tmp_path: Path) -> None:
+def test_carried_state_of_blank_lines_is_allennlps(
+    golden: Golden, tmp_path: Path
+) -> None:
     text = "the cat sat\na\nb c\nx\n\ny z\n"
     batch, last = [line.split() for line in text.splitlines()], [["q"], ["q"]]
-    by_file, by_batch = load(golden.files, state="carry"), load(golden.files, state="carry")
+    by_file, by_batch = (
+        load(golden.files, state="carry"),
+        load(golden.files, state="carry"),
+    )
     by_file.embed_file(io.StringIO(text), tmp_path / "out", batch_size=3)
     assert content(tmp_path / "out")[2]["4"].shape[1] == 0
     by_batch.embed_batch(batch[:3])
@@ -116,8 +131,14 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
     with pytest.MonkeyPatch.context() as patch:
         cached = data.draw(st.integers(1, 12), "tokens cached")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
-        patch.setattr("elmo_cli.engine.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
-        other = load(model.files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
+        patch.setattr(
+            "elmo_cli.engine.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
+        )
+        other = load(
+            model.files,
+            state=state,
+            batch_tokens=data.draw(st.integers(1, 20), "tokens"),
+        )
         again = other.embed_sentences([batch[i] for i in order])
         for i, activations in zip(order, again, strict=True):
             assert_close(activations, together[i])
@@ -144,8 +165,13 @@ def test_a_batch_becomes_one_padded_tensor_and_its_mask(tiny: ElmoEmbedder) -> N
     batch = [["a", "b", "c"], [], ["d"]]
     activations, mask = tiny.batch_to_embeddings(batch)
     assert (activations.shape, activations.dtype) == ((3, 3, 3, 32), torch.float32)
-    assert (mask.tolist(), mask.dtype) == ([[1, 1, 1], [0, 0, 0], [1, 0, 0]], torch.int64)
-    for row, sentence, alone in zip(activations, batch, tiny.embed_batch(batch), strict=True):
+    assert (mask.tolist(), mask.dtype) == (
+        [[1, 1, 1], [0, 0, 0], [1, 0, 0]],
+        torch.int64,
+    )
+    for row, sentence, alone in zip(
+        activations, batch, tiny.embed_batch(batch), strict=True
+    ):
         assert_allclose(row[:, : len(sentence)], alone)
         assert not row[:, len(sentence) :].any()
     assert not activations.requires_grad
@@ -156,7 +182,10 @@ def test_a_batch_without_tokens_becomes_empty_tensors(
     tiny: ElmoEmbedder, batch: list[list[str]]
 ) -> None:
     activations, mask = tiny.batch_to_embeddings(batch)
-    assert (activations.shape, activations.dtype) == ((len(batch), 3, 0, 32), torch.float32)
+    assert (activations.shape, activations.dtype) == (
+        (len(batch), 3, 0, 32),
+        torch.float32,
+    )
     assert (mask.shape, mask.dtype) == ((len(batch), 0), torch.int64)
 
 
@@ -198,9 +227,15 @@ def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> 
     beside = ElmoEmbedder(files.options, files.weights)
     assert files.vocabulary is not None
     elsewhere = files.vocabulary.rename(tmp_path / "other" / "words.txt")
-    with_file = ElmoEmbedder(files.options, files.weights, vocabulary_file=str(elsewhere))
-    assert np.array_equal(beside.embed_sentence(["cat"]), with_file.embed_sentence(["cat"]))
-    assert not np.array_equal(with_file.embed_sentence(["cat"]), with_file.embed_sentence(["dog"]))
+    with_file = ElmoEmbedder(
+        files.options, files.weights, vocabulary_file=str(elsewhere)
+    )
+    assert np.array_equal(
+        beside.embed_sentence(["cat"]), with_file.embed_sentence(["cat"])
+    )
+    assert not np.array_equal(
+        with_file.embed_sentence(["cat"]), with_file.embed_sentence(["dog"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +255,10 @@ def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
 TEXT = "The cat sat\n\nbank\nThe cat sat\n"
 SOURCES: dict[str, Callable[[Path], Any]] = {
     **{"str": str, "path": Path, "standard input": lambda _: "-"},
-    **{"open": lambda _: io.StringIO(TEXT), "gzip": lambda path: path.with_suffix(".gz")},
+    **{
+        "open": lambda _: io.StringIO(TEXT),
+        "gzip": lambda path: path.with_suffix(".gz"),
+    },
 }
 
 
@@ -232,7 +270,9 @@ def test_a_text_file_may_be_given_in_many_ways(
     (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     output = tmp_path / "out.hdf5"
-    tiny.embed_file(SOURCES[kind](tmp_path / "text"), str(output) if kind == "str" else output)
+    tiny.embed_file(
+        SOURCES[kind](tmp_path / "text"), str(output) if kind == "str" else output
+    )
     _, index, datasets = content(output)
     assert index == {"The cat sat": "3", "bank": "2"}
     expected = tiny.embed_batch([line.split() for line in TEXT.splitlines()])
@@ -252,11 +292,23 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
     assert attributes == {
         "model": str(TINY),
-        "model_sha256": hashlib.sha256((TINY / "weights.hdf5").read_bytes()).hexdigest(),
+        "model_sha256": hashlib.sha256(
+            (TINY / "weights.hdf5").read_bytes()
+        ).hexdigest(),
         "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
         "elmo_cli_version": elmo_cli.__version__,
-        **{"layers": "top", "state": "warm", "precision": "bfloat16", "dtype": "float32"},
-        **{"format": "text", "layout": "allennlp", "records": "1", "input_records": "1"},
+        **{
+            "layers": "top",
+            "state": "warm",
+            "precision": "bfloat16",
+            "dtype": "float32",
+        },
+        **{
+            "format": "text",
+            "layout": "allennlp",
+            "records": "1",
+            "input_records": "1",
+        },
         **{"forget_sentences": "False", "sentence_keys": "False"},
     }
 
@@ -297,14 +349,18 @@ def test_a_text_is_the_mean_of_the_average_of_its_layers(tiny: ElmoEmbedder) -> 
         assert_allclose(vector, expected, atol=1e-6)
 
 
-def test_one_text_is_one_vector_and_tokens_are_taken_as_they_are(tiny: ElmoEmbedder) -> None:
+def test_one_text_is_one_vector_and_tokens_are_taken_as_they_are(
+    tiny: ElmoEmbedder,
+) -> None:
     expected = tiny.encode(TEXTS)
     assert_same_values(tiny.encode(TEXTS[0]), expected[0])
     assert_same_values(tiny.encode(TOKENS), expected)
     assert_same_values(tiny.encode(["A bank ."], tokenizer="whitespace"), expected[2:])
 
 
-@pytest.mark.parametrize(("choice", "shape"), [("all", (3, 32)), ("top", (32,)), ("0,2", (2, 32))])
+@pytest.mark.parametrize(
+    ("choice", "shape"), [("all", (3, 32)), ("top", (32,)), ("0,2", (2, 32))]
+)
 def test_layers_are_an_axis_of_their_own(
     tiny: ElmoEmbedder, choice: str, shape: tuple[int, ...]
 ) -> None:
@@ -324,7 +380,10 @@ def test_without_pooling_a_text_has_a_vector_a_token(tiny: ElmoEmbedder) -> None
 
 
 def test_vectors_may_have_length_one(tiny: ElmoEmbedder) -> None:
-    plain, normalized = tiny.encode(TEXTS), tiny.encode(TEXTS, normalize_embeddings=True)
+    plain, normalized = (
+        tiny.encode(TEXTS),
+        tiny.encode(TEXTS, normalize_embeddings=True),
+    )
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
     assert_allclose(normalized, plain / np.maximum(lengths, 1e-12), atol=1e-6)
     assert_array_equal(normalized[1], np.zeros(32))
@@ -335,7 +394,9 @@ def test_tensors_and_a_bar_may_be_had(
 ) -> None:
     expected = tiny.encode(TEXTS)
     assert capsys.readouterr().err == ""
-    vectors = tiny.encode(TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu")
+    vectors = tiny.encode(
+        TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu"
+    )
     assert isinstance(vectors, torch.Tensor)
     assert_array_equal(vectors.numpy(), expected)
     assert "3/3" in capsys.readouterr().err
@@ -348,7 +409,9 @@ def test_another_device_has_the_same_settings(
     embedder = ElmoEmbedder(
         model=TINY, state="warm", precision="bfloat16", batch_tokens=batch_tokens
     )
-    monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0))
+    monkeypatch.setattr(
+        "elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0)
+    )
     monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # default of the other device
     other = embedder.engine.on_device("another")
     assert other is not embedder.engine
@@ -357,7 +420,11 @@ def test_another_device_has_the_same_settings(
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
-def test_another_device_gives_equal_vectors(tiny: ElmoEmbedder, gpu: str, pooling: str) -> None:
-    vectors: Any = tiny.encode(TEXTS, device=gpu, pooling=pooling, convert_to_tensor=True)
+def test_another_device_gives_equal_vectors(
+    tiny: ElmoEmbedder, gpu: str, pooling: str
+) -> None:
+    vectors: Any = tiny.encode(
+        TEXTS, device=gpu, pooling=pooling, convert_to_tensor=True
+    )
     assert vectors.device.type == gpu
     assert_allclose(vectors.cpu(), tiny.encode(TEXTS, pooling=pooling), atol=1e-5)

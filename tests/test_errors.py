@@ -42,11 +42,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a small model in each class, a text, and the file of its activations."""
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), 1, folder)
-    text, vectors, embedder = folder / "in.txt", folder / "out.hdf5", ElmoEmbedder(folder)
+    text, vectors, embedder = (
+        folder / "in.txt",
+        folder / "out.hdf5",
+        ElmoEmbedder(folder),
+    )
     text.write_text("a cat\nthe cat\nsome cat\n", encoding="utf-8")
     embedder.embed_file(text, vectors)
     files = {"options": folder / "options.json", "weights": folder / "weights.hdf5"}
-    objects = {"model": LanguageModel(folder), "elmo": Elmo(folder), "hub": HubElmo(folder)}
+    objects = {
+        "model": LanguageModel(folder),
+        "elmo": Elmo(folder),
+        "hub": HubElmo(folder),
+    }
     objects["cached"] = Elmo(folder, vocab_to_cache=["", "?", "the", "cat"])
     return SimpleNamespace(
         folder=folder, text=text, vectors=vectors, embedder=embedder, **files, **objects
@@ -67,9 +75,17 @@ def fail(message: str) -> None:
 def names(models: Any, folder: Path) -> dict[str, Any]:
     """Return the names that calls use. The current folder has an empty folder."""
     Path("empty").mkdir()
-    public = {name: getattr(elmo_cli, name) for name in (*elmo_cli.__all__, "ElmoVectorizer")}
+    public = {
+        name: getattr(elmo_cli, name) for name in (*elmo_cli.__all__, "ElmoVectorizer")
+    }
     others = {
-        **{"TINY": TINY, "Table": Table, "StringIO": StringIO, "BytesIO": BytesIO, "fail": fail},
+        **{
+            "TINY": TINY,
+            "Table": Table,
+            "StringIO": StringIO,
+            "BytesIO": BytesIO,
+            "fail": fail,
+        },
         "embed_file": models.embedder.embed_file,
         "convert_weights": convert_weights,
         "write_token_vectors": write_token_vectors,
@@ -87,10 +103,14 @@ def test_an_error_has_a_kind_and_one_line(row: str, names: dict[str, Any]) -> No
     with pytest.raises(ElmoError) as caught:
         eval(call, names)
     error = caught.value
-    shown = str(error).replace(f"{TINY}", "TINY").replace(f"{names['folder']}", "FOLDER")
+    shown = (
+        str(error).replace(f"{TINY}", "TINY").replace(f"{names['folder']}", "FOLDER")
+    )
     assert shown == message
     assert isinstance(error, eval(kind, names))
-    assert getattr(error, "errno", None) == (ENOENT if kind == "FileNotFoundError" else None)
+    assert getattr(error, "errno", None) == (
+        ENOENT if kind == "FileNotFoundError" else None
+    )
     copied = pickle.loads(pickle.dumps(error))
     assert (type(copied), str(copied)) == (type(error), str(error))
     assert os.listdir() == ["empty"]
@@ -101,7 +121,15 @@ TABLE = COLUMN.to_frame()
 NOT_A_STRING = [None, ["a"], COLUMN, b"a", 3]
 NO_SENTENCE_OR_TEXT = [None, 3, TABLE, {"a": "b"}, np.zeros(2), [["a"]], ["a", None]]
 NO_WORDS = ["the cat", *NO_SENTENCE_OR_TEXT[1:]]
-NO_BATCH_OR_TEXT = [None, 3, TABLE, {"a"}, {"a": ["b"]}, np.zeros((2, 2)), [["a"], None]]
+NO_BATCH_OR_TEXT = [
+    None,
+    3,
+    TABLE,
+    {"a"},
+    {"a": ["b"]},
+    np.zeros((2, 2)),
+    [["a"], None],
+]
 NO_BATCH = ["the cat", *NO_BATCH_OR_TEXT]
 NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
 NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
@@ -116,7 +144,9 @@ def test_wrong_arguments_are_named(row: str, names: dict[str, Any]) -> None:
         with pytest.raises(InputError) as caught:
             eval(call, {**names, "x": value})
         message = str(caught.value)
-        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} ")), value
+        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} ")), (
+            value
+        )
         assert "expected" in message
         assert "\n" not in message
 
@@ -162,17 +192,24 @@ def test_repr_names_the_model_or_file(models: Any) -> None:
     for model in (models.embedder, models.model, models.elmo, models.hub):
         assert repr(model).startswith(type(model).__name__)
     embedder = ElmoEmbedder(model="mini", state="warm", precision="bfloat16")
-    expected = "ElmoEmbedder(model='mini', state='warm', precision='bfloat16', device='cpu')"
+    expected = (
+        "ElmoEmbedder(model='mini', state='warm', precision='bfloat16', device='cpu')"
+    )
     assert repr(embedder) == expected
 
 
 @pytest.mark.parametrize(
-    ("layers", "name"), [([0, 2], "0,2"), (2, "2"), (-1, "2"), ((-1, 0), "2,0"), ("-2, -1", "1,2")]
+    ("layers", "name"),
+    [([0, 2], "0,2"), (2, "2"), (-1, "2"), ((-1, 0), "2,0"), ("-2, -1", "1,2")],
 )
-def test_layers_are_named_by_numbers(layers: Any, name: str, models: Any, tmp_path: Path) -> None:
+def test_layers_are_named_by_numbers(
+    layers: Any, name: str, models: Any, tmp_path: Path
+) -> None:
     sentence = [["the", "cat"]]
     (chosen,) = models.embedder.embed_sentences(sentence, layers=layers)
-    assert np.array_equal(chosen, next(models.embedder.embed_sentences(sentence, layers=name)))
+    assert np.array_equal(
+        chosen, next(models.embedder.embed_sentences(sentence, layers=name))
+    )
     encoded = models.embedder.encode(sentence, layers=layers)
     assert np.array_equal(encoded, models.embedder.encode(sentence, layers=name))
     with elmo_cli.open_occurrences(models.vectors) as files:
@@ -192,7 +229,9 @@ def test_one_argument_is_a_model(kind: Any, models: Any) -> None:
         model = kind(name)
         if isinstance(model, (ElmoEmbedder, LanguageModel)):
             assert model.files.name == str(name)
-            assert repr(model).startswith(f"{kind.__name__}(model={str(name)!r}, state='zero', ")
+            assert repr(model).startswith(
+                f"{kind.__name__}(model={str(name)!r}, state='zero', "
+            )
 
 
 def test_two_arguments_are_the_files_of_a_model(models: Any) -> None:

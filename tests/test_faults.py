@@ -34,7 +34,9 @@ def _often(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def start_often(*arguments: str | Path) -> Forked:
     """Start `OFTEN` with arguments, its standard input and error in pipes."""
-    return Forked("-c", OFTEN, *arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    return Forked(
+        "-c", OFTEN, *arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def n_lines_computed(stderr: str) -> int:
@@ -45,7 +47,9 @@ def n_lines_computed(stderr: str) -> int:
 def n_lines_kept() -> int:
     """Return the number of lines in the last checkpoint, by its log."""
     log = Path("out.hdf5.partial.log")
-    state = json.loads(log.read_bytes().split(b"\n")[1])["state"] if log.exists() else None
+    state = (
+        json.loads(log.read_bytes().split(b"\n")[1])["state"] if log.exists() else None
+    )
     return state["n_records"] if state else 0
 
 
@@ -77,7 +81,9 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("source", ["-", "pipe"])
-def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, source: str) -> None:
+def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(
+    number: int, source: str
+) -> None:
     os.mkfifo("pipe")
     process = start_often("embed", source, *COMMAND[2:])
     with process, open("pipe", "wb") if source == "pipe" else process.stdin as writing:
@@ -105,17 +111,33 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 
 def test_a_line_is_answered_before_the_next_one_is_read() -> None:
-    command = ("embed", "-", "-", "--format", "jsonl", "--pooling", "mean", "-q", "--model", TINY)
+    command = (
+        "embed",
+        "-",
+        "-",
+        "--format",
+        "jsonl",
+        "--pooling",
+        "mean",
+        "-q",
+        "--model",
+        TINY,
+    )
     with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         for line in (b"The cat\n", b"sat\n"):
             process.stdin.write(line)
             process.stdin.flush()
-            assert json.loads(process.stdout.readline())["sentence"] == line.decode().strip()
+            assert (
+                json.loads(process.stdout.readline())["sentence"]
+                == line.decode().strip()
+            )
         assert process.communicate(timeout=60)[0] == b""
 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))"
+    limit = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))"
+    )
     full = run_python("-c", f"{limit}\n{OFTEN}", *COMMAND, input=LINES.decode())
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [

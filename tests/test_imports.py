@@ -17,18 +17,43 @@ PACKAGE = Path(elmo_cli.__file__).parent
 
 HEAVY = ("torch", "torch._dynamo", "h5py", "click", "numpy", "tqdm", "sacremoses")
 TORCH_FREE = (
-    *("errors", "text.sources", "text.parsers", "text.input_formats", "outputs.output_formats"),
+    *(
+        "errors",
+        "text.sources",
+        "text.parsers",
+        "text.input_formats",
+        "outputs.output_formats",
+    ),
     *("model.vocabulary", "model.model_options", "pretrained.find", "settings"),
 )
 H5PY = {"atomic", "outputs.hdf5", "outputs.reader", "model.weights", "pretrained.files"}
 """Modules that read or write HDF5."""
 ROOMS = (
-    *("version", "errors", "json_form", "atomic", "text", "outputs", "compiled", "model"),
-    *("pretrained", "settings", "inference", "engine", "elmo", "language_model", "embed_file"),
+    *(
+        "version",
+        "errors",
+        "json_form",
+        "atomic",
+        "text",
+        "outputs",
+        "compiled",
+        "model",
+    ),
+    *(
+        "pretrained",
+        "settings",
+        "inference",
+        "engine",
+        "elmo",
+        "language_model",
+        "embed_file",
+    ),
     *("embedder", "analysis", "integrations", "training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""
-NEVER = {(room, "outputs") for room in ("model", "pretrained", "inference", "language_model")}
+NEVER = {
+    (room, "outputs") for room in ("model", "pretrained", "inference", "language_model")
+}
 """Pairs of folders. The first one never imports the second one, although it could."""
 
 
@@ -74,7 +99,11 @@ def loaded_by(statement: str) -> set[str]:
     """Return the heavy packages that a fresh interpreter has loaded after a statement."""
     code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     return set(result.stdout.split())
 
@@ -112,7 +141,11 @@ def test_no_module_imports_the_package_itself() -> None:
 
 
 def test_metadata_has_the_version_of_the_module() -> None:
-    assert importlib.metadata.version("elmo-cli") == elmo_cli.__version__ == version.__version__
+    assert (
+        importlib.metadata.version("elmo-cli")
+        == elmo_cli.__version__
+        == version.__version__
+    )
 
 
 def test_arrows_between_rooms_go_one_way() -> None:
@@ -129,7 +162,9 @@ def test_arrows_between_rooms_go_one_way() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     rest = graph()
-    while free := {name for name, imported in rest.items() if not imported & rest.keys()}:
+    while free := {
+        name for name, imported in rest.items() if not imported & rest.keys()
+    }:
         rest = {name: imported for name, imported in rest.items() if name not in free}
     assert rest == {}
 
@@ -141,7 +176,9 @@ def test_every_public_name_is_there_when_it_is_used() -> None:
 
 
 def test_help_lists_names_that_users_call() -> None:
-    listed = str(elmo_cli.__doc__).partition("Main names")[2].partition("`ElmoError`")[0]
+    listed = (
+        str(elmo_cli.__doc__).partition("Main names")[2].partition("`ElmoError`")[0]
+    )
     names = re.findall(r"^ {4}(\w+(?:, \w+)*)", listed, re.MULTILINE)
     main_names = {name for line in names for name in line.split(", ")}
     assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= main_names
@@ -156,5 +193,7 @@ def test_older_names_are_kept() -> None:
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:
-    with pytest.raises(AttributeError, match=r"^module 'elmo_cli' has no attribute 'Embedder'$"):
+    with pytest.raises(
+        AttributeError, match=r"^module 'elmo_cli' has no attribute 'Embedder'$"
+    ):
         getattr(elmo_cli, "Embedder")  # noqa: B009 (mypy knows that it is not there)

@@ -56,13 +56,29 @@ def test_parse_json_says_in_one_line_what_differs(row: str) -> None:
 # Damage anywhere
 
 ODD: list[Any] = [
-    *(None, True, 0, -1, 3, 10**400, 1e300, float("nan"), float("inf"), "", "x", "7", "a\nb"),
+    *(
+        None,
+        True,
+        0,
+        -1,
+        3,
+        10**400,
+        1e300,
+        float("nan"),
+        float("inf"),
+        "",
+        "x",
+        "7",
+        "a\nb",
+    ),
     *([], {}, [[]], [None], {"a": 1}, ["x"] * 3),
 ]
 HALF = (*RUN, "--shard", "1/2")
 """Command whose folder is not complete."""
 often = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -113,9 +129,13 @@ def assert_commands_say_one_line() -> None:
     status = ("distribute", "--status", "out")
     for arguments in (status, (*status, "--json"), HALF):
         result = elmo(*arguments)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit), (
+            result.output
+        )
         assert result.exit_code in (0, 1), result.output
-        assert sum(line.startswith("Error: ") for line in result.stderr.splitlines()) <= 1
+        assert (
+            sum(line.startswith("Error: ") for line in result.stderr.splitlines()) <= 1
+        )
 
 
 @contextmanager
@@ -140,13 +160,17 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @often
 @given(damage=damages())
-def test_damaged_options_are_one_line(tmp_path: Path, damage: Callable[[str], bytes]) -> None:
+def test_damaged_options_are_one_line(
+    tmp_path: Path, damage: Callable[[str], bytes]
+) -> None:
     content = json.loads((TINY / "options.json").read_text())
     content["training"] = {"state": "carry", "tokenizer": "moses:en"}
     model = tmp_path / "model"
     shutil.copytree(TINY, model, dirs_exist_ok=True)
     (model / "options.json").write_bytes(damage(json.dumps(content)))
-    assert_reads_or_says_one_line(lambda: ElmoEmbedder(model=model).embed_sentence(["a"]))
+    assert_reads_or_says_one_line(
+        lambda: ElmoEmbedder(model=model).embed_sentence(["a"])
+    )
 
 
 @often
@@ -195,7 +219,13 @@ def test_a_cut_file_of_a_folder_is_one_line(plan: Path, name: str) -> None:
     path = Path("out", name)
     content = path.read_bytes()
     half = len(content) // 2
-    for damaged in (b"", b"PAR1", content[:half], bytes(half) + content[half:], content + b"x"):
+    for damaged in (
+        b"",
+        b"PAR1",
+        content[:half],
+        bytes(half) + content[half:],
+        content + b"x",
+    ):
         with restored(path):
             path.write_bytes(damaged)
             assert_commands_say_one_line()

@@ -16,7 +16,9 @@ NO_VERB = re.compile(
     r"For|At|By|Its|Shape|None|Nothing|Each|Every|Same|About|So|Not|With|Float|Int64)\b"
 )
 """First words that no function's docstring has: it begins with an imperative verb."""
-NOUN_CLAUSE = re.compile(r"(What|How|Where|Whether|Which|Why|The same|Of|Those|Its|That of)\b")
+NOUN_CLAUSE = re.compile(
+    r"(What|How|Where|Whether|Which|Why|The same|Of|Those|Its|That of)\b"
+)
 """First words that no docstring of a class, module, property or attribute has."""
 TORN_OFF = re.compile(r"# *(which|whose|of|that)\b")
 """Beginnings of comments that are no sentences."""
@@ -35,7 +37,9 @@ MAX_TEST_NAME = 60
 
 
 def sources() -> list[Path]:
-    files = [path for name in FOLDERS for path in sorted((TESTS.parent / name).rglob("*.py"))]
+    files = [
+        path for name in FOLDERS for path in sorted((TESTS.parent / name).rglob("*.py"))
+    ]
     return [path for path in files if path != Path(__file__)]
 
 
@@ -47,12 +51,18 @@ def docstrings() -> list[tuple[bool, str]]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
                 decorators = getattr(node, "decorator_list", [])
-                is_property = any("property" in ast.unparse(each) for each in decorators)
+                is_property = any(
+                    "property" in ast.unparse(each) for each in decorators
+                )
                 if text := ast.get_docstring(node):
-                    found.append((isinstance(node, ast.FunctionDef) and not is_property, text))
+                    found.append(
+                        (isinstance(node, ast.FunctionDef) and not is_property, text)
+                    )
             body = getattr(node, "body", None)
             for first, second in pairwise(body) if isinstance(body, list) else ():
-                is_text = isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
+                is_text = isinstance(second, ast.Expr) and isinstance(
+                    second.value, ast.Constant
+                )
                 if isinstance(first, (ast.Assign, ast.AnnAssign)) and is_text:
                     found.append((False, str(second.value.value)))
     return found

@@ -25,25 +25,34 @@ print(ElmoEmbedder(model="tests/golden/relu").embed_sentence(["a"]).shape)
 
 
 @pytest.mark.skipif(
-    not [*ROOT.glob(f"elmo_cli/compiled/*.{torch.backends.cpu.get_cpu_capability()}.so")],
+    not [
+        *ROOT.glob(f"elmo_cli/compiled/*.{torch.backends.cpu.get_cpu_capability()}.so")
+    ],
     reason="needs compiled kernels",
 )
 def test_compiled_kernels_are_loaded() -> None:
-    assert find_kernel("step_float32") is not None, "kernels.c has changed: install again"
+    assert find_kernel("step_float32") is not None, (
+        "kernels.c has changed: install again"
+    )
 
 
 @pytest.mark.skipif(
-    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="needs an x86-64"
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"),
+    reason="needs an x86-64",
 )
 def test_processor_without_avx2_uses_no_kernels() -> None:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
     command = [sys.executable, "-c", HAS_KERNEL]
-    assert subprocess.check_output(command, env=environment, cwd=ROOT) == b"(3, 1, 32)\n"
+    assert (
+        subprocess.check_output(command, env=environment, cwd=ROOT) == b"(3, 1, 32)\n"
+    )
 
 
 def test_links_of_the_readme_become_absolute() -> None:
     pytest.importorskip("hatchling")
-    absolute_links = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))["absolute_links"]
+    absolute_links = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))[
+        "absolute_links"
+    ]
     text = "[a](docs/a.md#b) ![p](docs/p.svg) [w](https://example.org) [h](#here) [L](LICENSE)"
     assert absolute_links(text, "https://example.org/x/blob/v1") == (
         "[a](https://example.org/x/blob/v1/docs/a.md#b) "
@@ -55,12 +64,19 @@ def test_links_of_the_readme_become_absolute() -> None:
 @pytest.mark.parametrize("documentation", ["", "https://example.org/docs/"])
 def test_addresses_are_set_in_one_place(documentation: str) -> None:
     pytest.importorskip("hatchling")
-    hook = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))["CustomMetadataHook"]
+    hook = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))[
+        "CustomMetadataHook"
+    ]
     addresses = {"repository": "https://example.org/x/", "documentation": documentation}
     metadata: dict[str, Any] = {"version": "1"}
-    hook(str(ROOT), {"paper": "https://example.org/paper", **addresses}).update(metadata)
+    hook(str(ROOT), {"paper": "https://example.org/paper", **addresses}).update(
+        metadata
+    )
     assert metadata["urls"] == {
-        **{"Repository": "https://example.org/x", "Issues": "https://example.org/x/issues"},
+        **{
+            "Repository": "https://example.org/x",
+            "Issues": "https://example.org/x/issues",
+        },
         "Changelog": "https://example.org/x/blob/main/CHANGELOG.md",
         "Paper": "https://example.org/paper",
         **({"Documentation": documentation} if documentation else {}),
@@ -70,7 +86,9 @@ def test_addresses_are_set_in_one_place(documentation: str) -> None:
 def test_release_is_refused_until_it_is_ready() -> None:
     find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
     problems = find("v0.0.1")
-    assert re.fullmatch(r"elmo_cli/version.py: version \S+, but the tag is v0.0.1", problems[0])
+    assert re.fullmatch(
+        r"elmo_cli/version.py: version \S+, but the tag is v0.0.1", problems[0]
+    )
 
 
 def test_recipe_has_the_requirements_of_the_package() -> None:

@@ -103,7 +103,10 @@ def test_replace_file_waits_for_another_program(
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (SharingError(), "another program has it open. Close it, and run the command again"),
+        (
+            SharingError(),
+            "another program has it open. Close it, and run the command again",
+        ),
         (PermissionError(1, "Operation not permitted"), "Operation not permitted"),
     ],
 )
@@ -122,7 +125,9 @@ def test_embed_finishes_after_the_output_was_closed(refusals: list[Exception]) -
     refusals.append(SharingError())
     failed = elmo(*command, stdin="a b\nc\n")
     assert failed.exit_code == 1
-    assert "Close the program that has it open and run the command again" in failed.stderr
+    assert (
+        "Close the program that has it open and run the command again" in failed.stderr
+    )
     assert not Path("out.hdf5").exists()
     assert elmo(*command, stdin="a b\nc\n").exit_code == 0
     assert Path("out.hdf5").exists()
@@ -131,7 +136,9 @@ def test_embed_finishes_after_the_output_was_closed(refusals: list[Exception]) -
 def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.find.os.sep", "\\")
     monkeypatch.setattr("elmo_cli.pretrained.find.os.altsep", "/")
-    monkeypatch.setattr("elmo_cli.pretrained.find.os.path.splitdrive", ntpath.splitdrive)
+    monkeypatch.setattr(
+        "elmo_cli.pretrained.find.os.path.splitdrive", ntpath.splitdrive
+    )
     for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
         with pytest.raises(ModelError, match="no such model folder or zip file"):
             find_model(path)
@@ -147,12 +154,16 @@ class Lockless(h5py.File):  # type: ignore[misc] # h5py has no types
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         if settings.get("locking") is not False:
-            reason = f"Unable to open file (unable to lock file, errno = {errno.ENOLCK})"
+            reason = (
+                f"Unable to open file (unable to lock file, errno = {errno.ENOLCK})"
+            )
             raise OSError(errno.ENOLCK, reason)
         super().__init__(*args, **settings)
 
 
-def test_files_are_read_where_there_are_no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_read_where_there_are_no_locks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     write(lines("a", "b"), "out.hdf5", "allennlp")
     monkeypatch.setattr(h5py, "File", Lockless)
     with open_activations("out.hdf5") as activations:
@@ -182,4 +193,6 @@ def test_writing_without_locks_is_warned_of(
     no_locks = Mock(side_effect=OSError(errno.ENOLCK, "No locks"))
     monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", no_locks)
     write(lines("a"), "out.hdf5", "allennlp")
-    assert "the file system has no locks. Let only one process write there." in caplog.text
+    assert (
+        "the file system has no locks. Let only one process write there." in caplog.text
+    )

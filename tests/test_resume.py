@@ -66,7 +66,10 @@ def test_a_stopped_run_resumes_and_writes_an_equal_file(text: Path, name: str) -
     if name == "skipped":
         lines[1] = lines[20] = b"caf\xe9"
     if name in ("FASTA", "keys"):
-        lines = [b">id%d of many\n%s" % (number, line[:9]) for number, line in enumerate(lines)]
+        lines = [
+            b">id%d of many\n%s" % (number, line[:9])
+            for number, line in enumerate(lines)
+        ]
     text.write_bytes(b"\n".join(lines))
     for n_windows in (1, 3, 1):
         with pytest.raises(StoppedError) as caught:
@@ -108,7 +111,9 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
     text: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    with pytest.raises(StoppedError, match=r"after line 9\. .* resumes after line 6\.$"):
+    with pytest.raises(
+        StoppedError, match=r"after line 9\. .* resumes after line 6\.$"
+    ):
         embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
     shown: list[Summary] = []
     summary = embed(text, "out.hdf5", "carry", on_progress=shown.append)
@@ -124,7 +129,9 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     Path("other.txt").write_text("x" + text.read_text())
     with pytest.raises(InputError, match="different input: its first 6 lines"):
         embed("other.txt", "out.hdf5", "carry")
-    with pytest.raises(StoppedError, match=r"after line 9\."):  # The refusal lost nothing.
+    with pytest.raises(
+        StoppedError, match=r"after line 9\."
+    ):  # The refusal lost nothing.
         embed(text, "out.hdf5", "carry", should_stop=stop_after(1))
     embed(text, "out.hdf5", "carry", overwrite=True)
     assert_whole(text, "out.hdf5", "carry")
@@ -135,7 +142,11 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     ("line", "has_names", "message"),
     [
         (b"caf\xe9", False, "line 5, column 4: not valid UTF-8"),
-        (b"a b", True, "line 5: the sentence 'a b' cannot name"),  # It is the first line too.
+        (
+            b"a b",
+            True,
+            "line 5: the sentence 'a b' cannot name",
+        ),  # It is the first line too.
     ],
 )
 def test_a_faulty_line_keeps_the_last_checkpoint(
@@ -184,7 +195,9 @@ def test_a_line_too_long_for_memory_keeps_the_last_checkpoint(
         file.write("word " * 50 + "\nafter it\n")
     with monkeypatch.context() as patch:
         limit_memory(patch, 40)
-        with pytest.raises(ComputationError, match=r"^line 41: out of memory: .*\. Shorten it, or"):
+        with pytest.raises(
+            ComputationError, match=r"^line 41: out of memory: .*\. Shorten it, or"
+        ):
             embed(text, "out.hdf5")
     summary = embed(text, "out.hdf5")
     assert (summary.resumed_from, summary.n_tokens) == (36, 60)
@@ -218,11 +231,15 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
     with open_activations("out") as activations:
         assert [values.shape[1] for values in activations] == [2, 0, 0, 1, 0]
         assert json.loads(activations.attributes["skipped"]) == faults
-    logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    logged = [
+        record.message for record in caplog.records if record.levelno == logging.WARNING
+    ]
     assert logged == [f"Skipped: {fault}" for fault in faults.values()]
 
 
-def test_a_line_too_long_for_memory_is_skipped(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_too_long_for_memory_is_skipped(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit_memory(monkeypatch, 40)
     text.write_text("a\n" + "b " * 50 + "\nc\n")
     embed(text, "out", skip_errors=True)
@@ -246,7 +263,9 @@ def test_skipped_sequences_with_a_valid_id_get_a_dataset(folder: Path) -> None:
         "sequence 4": "line 7: the id 'x/y' cannot name",
     }
     assert skipped.keys() == starts.keys()
-    assert all(skipped[name].startswith(f"a.fasta, {start}") for name, start in starts.items())
+    assert all(
+        skipped[name].startswith(f"a.fasta, {start}") for name, start in starts.items()
+    )
 
 
 def test_only_the_first_skipped_records_are_shown(
@@ -280,7 +299,9 @@ def test_kills_at_random_moments_lose_nothing(
 ) -> None:
     def embed_in_child(output: Path, seconds: float) -> bool:
         """Return whether the child was killed."""
-        child = forks.Process(target=_embed_in_child, args=(text, output, settings, seconds))
+        child = forks.Process(
+            target=_embed_in_child, args=(text, output, settings, seconds)
+        )
         child.start()
         child.join()
         assert child.exitcode in (0, -signal.SIGPROF)

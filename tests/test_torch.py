@@ -53,7 +53,9 @@ def test_compiled_model_with_elmo_gives_equal_values(compiler: Any) -> None:
         scores = compiled(ids)
         assert_allclose(scores.detach(), tagger(ids).detach(), atol=1e-6)
         scores.sum().backward()
-    assert all(parameter.grad is not None for parameter in tagger.elmo.bilm.parameters())
+    assert all(
+        parameter.grad is not None for parameter in tagger.elmo.bilm.parameters()
+    )
 
 
 @compiles
@@ -116,7 +118,9 @@ def test_modules_are_on_the_device_of_their_bilm() -> None:
             (Elmo(model=TINY, requires_grad=True), ids),
             (HubElmo(TINY, trainable=True), ["a b", "c"]),
         ]
-        tensors = [tree_leaves((module(x), [*module.parameters()])) for module, x in calls]
+        tensors = [
+            tree_leaves((module(x), [*module.parameters()])) for module, x in calls
+        ]
     assert {tensor.device.type for tensor in tree_leaves(tensors)} == {"cpu"}
 
 

@@ -37,7 +37,10 @@ SETTINGS: dict[str, Any] = {
 def write_run_files() -> None:
     """Write two texts and the options of a small model into the current folder."""
     words = random.Random(0)
-    lines = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15)) for n in range(60)]
+    lines = [
+        " ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15))
+        for n in range(60)
+    ]
     Path("text.txt").write_text("\n".join(lines))
     Path("validation.txt").write_text("a b c d\ne f ?\n")
     Path("options.json").write_text(json.dumps(small_architecture()))
@@ -70,7 +73,11 @@ def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> 
 
 def _take(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Remove the entries that have the name of a field from a dictionary, and return them."""
-    return {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
+    return {
+        field.name: values.pop(field.name)
+        for field in fields(kind)
+        if field.name in values
+    }
 
 
 def tune(output: str, model: str | Path, **settings: Any) -> Any:
@@ -81,7 +88,9 @@ def tune(output: str, model: str | Path, **settings: Any) -> Any:
 
 def log_entries(output: str) -> list[dict[str, Any]]:
     """Return the entries of a folder's log."""
-    return [json.loads(line) for line in Path(output, "log.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line) for line in Path(output, "log.jsonl").read_text().splitlines()
+    ]
 
 
 def content(output: str) -> dict[str, bytes]:

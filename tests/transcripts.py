@@ -33,7 +33,9 @@ class Transcript:
         write_inputs(self.inputs)
         before = sorted(os.listdir())
         command, _, stdin = self.command.partition(" < ")
-        result = elmo(*shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None)
+        result = elmo(
+            *shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None
+        )
         *first, last = without_size(result.stderr).splitlines(keepends=True)
         assert (last, result.stdout) == (f"Error: {self.message}\n", ""), result.stderr
         starts = ["Model: "] * self.loads + ["Usage: "] * (self.status == 2)
@@ -71,7 +73,9 @@ def read_transcripts(path: Path) -> list[Transcript]:
         elif kind not in ("", "#"):
             status, loads = int(kind[0]), kind.endswith("+")
             for command in commands or [f"embed {name} o.h5"]:
-                transcripts.append(Transcript(command, dict(inputs), loads, status, rest))
+                transcripts.append(
+                    Transcript(command, dict(inputs), loads, status, rest)
+                )
             commands = []
     return transcripts
 
@@ -80,4 +84,6 @@ def write_inputs(inputs: dict[str, str | bytes]) -> None:
     """Write inputs to the current folder."""
     for name, content in inputs.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+        Path(name).write_bytes(
+            content.encode() if isinstance(content, str) else content
+        )

@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 
 # Workers of pytest-xdist inherit it.
-SEED = int(os.environ.setdefault("ELMO_TEST_SEED", str(time.time_ns() // 1000 % 1_000_000)))
+SEED = int(
+    os.environ.setdefault("ELMO_TEST_SEED", str(time.time_ns() // 1000 % 1_000_000))
+)
 SECONDS = float(os.environ.get("ELMO_TEST_SECONDS", "10"))
 BUDGET = float(os.environ.get("ELMO_TEST_BUDGET", "inf"))
 STARTED = time.monotonic()

@@ -22,7 +22,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.site.requests.append((self.path, dict(self.headers)))
-        path = self.path if self.path in self.site.files else self.path.partition("?")[0]
+        path = (
+            self.path if self.path in self.site.files else self.path.partition("?")[0]
+        )
         answers = self.site.answers.get(path, [])
         answer = answers.pop(0) if answers else whole
         if path not in self.site.files:

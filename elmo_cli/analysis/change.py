@@ -19,10 +19,21 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import VectorFiles, find_occurrences, open_occurrences
+from elmo_cli.analysis.occurrences import (
+    VectorFiles,
+    find_occurrences,
+    open_occurrences,
+)
 from elmo_cli.analysis.targets import MATCHES, check_words
 from elmo_cli.analysis.vector_sources import VectorSource
-from elmo_cli.errors import InputError, SettingsError, check_choice, check_type, ignore, load_extra
+from elmo_cli.errors import (
+    InputError,
+    SettingsError,
+    check_choice,
+    check_type,
+    ignore,
+    load_extra,
+)
 from elmo_cli.outputs.reader import check_same
 from elmo_cli.settings import Layers
 
@@ -34,7 +45,9 @@ CORRECTIONS: Final = ("bh", "bonferroni")
 Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
-_MAX_CLUSTERED: Final = 2000  # maximum number of occurrences that are clustered; more are sampled
+_MAX_CLUSTERED: Final = (
+    2000  # maximum number of occurrences that are clustered; more are sampled
+)
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 
@@ -59,7 +72,9 @@ class Change(NamedTuple):
 def change_columns(changes: Sequence[Change]) -> list[str]:
     """Return the fields of a table of changes: all, but p only where it was computed."""
     first = changes[0] if changes else None
-    optional = [name for name in ("p", "adjusted_p") if getattr(first, name, None) is not None]
+    optional = [
+        name for name in ("p", "adjusted_p") if getattr(first, name, None) is not None
+    ]
     return ["word", "change", "n_old", "n_new", *optional]
 
 
@@ -100,8 +115,12 @@ def read_occurrences(
         _check_match([*old_files.sources, *new_files.sources], match)
         for one, other in product(old_files.sources, new_files.sources):
             if one.attributes and other.attributes:
-                check_same([(one.path, one.attributes), (other.path, other.attributes)], _SAME)
-        read = partial(_read_matrices, words=words, layers=layers, ignore_case=ignore_case)
+                check_same(
+                    [(one.path, one.attributes), (other.path, other.attributes)], _SAME
+                )
+        read = partial(
+            _read_matrices, words=words, layers=layers, ignore_case=ignore_case
+        )
         first, second = read(old_files), read(new_files)
     named = [*first.items(), *second.items()]
     for word, matrix in named:
@@ -111,7 +130,9 @@ def read_occurrences(
     widths = sorted({matrix.shape[1] for _, matrix in named if len(matrix)})
     if len(widths) > 1:
         numbers = " and ".join(map(str, widths))
-        raise InputError(f"{old} and {new}: the vectors have the widths {numbers}. Use one model.")
+        raise InputError(
+            f"{old} and {new}: the vectors have the widths {numbers}. Use one model."
+        )
     return first, second
 
 
@@ -120,24 +141,35 @@ def _check_match(sources: Iterable[VectorSource], match: str | None) -> None:
     others = [
         str(each.path)
         for each in sources
-        if match and str(each.attributes.get("match", "form")).partition(",")[0] != match
+        if match
+        and str(each.attributes.get("match", "form")).partition(",")[0] != match
     ]
     if others:
         command = f"elmo usages TEXT OUT --words FILE --match {match}"
         problem = f"not made with --match {match}, or without a record of it"
-        remedy = f"Make each of the files with `{command}`, where OUT is HDF5 or Parquet."
+        remedy = (
+            f"Make each of the files with `{command}`, where OUT is HDF5 or Parquet."
+        )
         raise SettingsError(f"{' and '.join(others)}: {problem}. {remedy}")
 
 
 def _read_matrices(
-    files: VectorFiles, words: Mapping[str, str] | None, layers: Layers | None, *, ignore_case: bool
+    files: VectorFiles,
+    words: Mapping[str, str] | None,
+    layers: Layers | None,
+    *,
+    ignore_case: bool,
 ) -> Occurrences:
     if words is None and not all(source.has_targets for source in files.sources):
         remedy = "Name the words to compare with --words."
-        raise SettingsError(f"{files.paths[0]} contains the vectors of all tokens. {remedy}")
+        raise SettingsError(
+            f"{files.paths[0]} contains the vectors of all tokens. {remedy}"
+        )
     return {
         word: np.stack([each.vector for each in found]) if found else np.empty((0, 0))
-        for word, found in find_occurrences(files, words, layers, ignore_case=ignore_case).items()
+        for word, found in find_occurrences(
+            files, words, layers, ignore_case=ignore_case
+        ).items()
     }
 
 
@@ -182,9 +214,12 @@ def measure_change(
         changes.append(_measure_word(word, before, after, measure, permutations))
         (on_progress or ignore)(1)
     if correction is not None:
-        adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
+        adjusted = iter(
+            adjust_p([each.p for each in changes if each.p is not None], correction)
+        )
         changes = [
-            each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
+            each if each.p is None else each._replace(adjusted_p=next(adjusted))
+            for each in changes
         ]
     return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
 
@@ -199,7 +234,9 @@ def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
     return list(map(float, np.minimum(1, adjusted)))
 
 
-def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
+def _measure_word(
+    word: str, old: Matrix, new: Matrix, measure: str, permutations: int
+) -> Change:
     n_old, n_new = len(old), len(new)
     if min(n_old, n_new) < MIN_OCCURRENCES:
         return Change(word, None, n_old, n_new)
@@ -215,7 +252,9 @@ def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutation
         for chosen in _divisions(is_old, permutations)
     )
     # Rounding must not make the change of an equal division smaller.
-    n_as_much = sum(int((changes >= true_change - 1e-12).sum()) for changes in random_changes)
+    n_as_much = sum(
+        int((changes >= true_change - 1e-12).sum()) for changes in random_changes
+    )
     p = (1 + n_as_much) / (1 + permutations) if permutations else None
     return Change(word, float(true_change[0]), n_old, n_new, p)
 
@@ -229,7 +268,9 @@ def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]
         yield random.permuted(rows, axis=1)
 
 
-def _statistic(measure: str, old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
+def _statistic(
+    measure: str, old: Matrix, new: Matrix, n_old: int, n_new: int
+) -> Matrix:
     """Return the change in each of P divisions, from the sums of old and new features, (P, F)."""
     changes: Matrix
     if measure == "apd":
@@ -247,7 +288,9 @@ def _statistic(measure: str, old: Matrix, new: Matrix, n_old: int, n_new: int) -
     return changes
 
 
-def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
+def _clusters(
+    vectors: Matrix, is_old: NDArray[np.bool_]
+) -> tuple[Matrix, NDArray[np.bool_]]:
     """Return the clusters as rows with a single 1, shape (n, K), and which rows are old."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
@@ -257,9 +300,13 @@ def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArr
         drawn = np.sort(random.choice(len(vectors), _MAX_CLUSTERED, replace=False))
         vectors, is_old = vectors[drawn], is_old[drawn]
     best, labels = -1.0, np.zeros(len(vectors), np.intp)
-    n_distinct = len(np.unique(vectors, axis=0))  # k-means warns if it has more clusters.
+    n_distinct = len(
+        np.unique(vectors, axis=0)
+    )  # k-means warns if it has more clusters.
     for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct)):
-        candidate = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)
+        candidate = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(
+            vectors
+        )
         score = silhouette_score(vectors, candidate)
         if score > best:
             best, labels = score, candidate

@@ -49,10 +49,16 @@ def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similari
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, pair in enumerate(check_batch(pairs, "pairs")):
         for each in check_batch(pair, f"pairs[{index}]"):
-            check_type(f"pairs[{index}]", each, Occurrence, "two results of find_occurrence")
-    embedded = list(embedder.embed_sentences(each.sentence for pair in pairs for each in pair))
+            check_type(
+                f"pairs[{index}]", each, Occurrence, "two results of find_occurrence"
+            )
+    embedded = list(
+        embedder.embed_sentences(each.sentence for pair in pairs for each in pair)
+    )
     results = []
-    for (first, second), one, other in zip(pairs, embedded[::2], embedded[1::2], strict=True):
+    for (first, second), one, other in zip(
+        pairs, embedded[::2], embedded[1::2], strict=True
+    ):
         one, other = one[:, first.index], other[:, second.index]  # (L, W)
         layers = [cosine(*layer) for layer in zip(one, other, strict=True)]
         average = cosine(one.mean(axis=0), other.mean(axis=0))
@@ -103,7 +109,16 @@ def neighbour_rows(
         path, line, identifier = neighbour.location
         token = [] if pooled else [neighbour.index, neighbour.token]
         sentence = " ".join(neighbour.sentence)
-        yield [query_number, rank, neighbour.cosine, str(path), line, identifier, *token, sentence]
+        yield [
+            query_number,
+            rank,
+            neighbour.cosine,
+            str(path),
+            line,
+            identifier,
+            *token,
+            sentence,
+        ]
 
 
 def neighbours(
@@ -132,10 +147,14 @@ def neighbours(
         InputError: `vectors` has another shape, `top` is below 1, or a file lacks tokens or one
             of the layers, or has vectors of another width than `vectors`.
     """
-    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=choose_device(device))
+    queries = torch.as_tensor(
+        np.asarray(vectors, np.float32), device=choose_device(device)
+    )
     if queries.ndim != 2 or top < 1:
         found = f"the shape {tuple(queries.shape)} and top {top}"
-        raise InputError(f"expected vectors of the shape (Q, W) and top 1 or more, found {found}")
+        raise InputError(
+            f"expected vectors of the shape (Q, W) and top 1 or more, found {found}"
+        )
     excludes = is_excluded or ignore
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
@@ -160,10 +179,14 @@ def neighbours(
     if n_tokens < 2:
         return Neighbours(nearest, None)
     # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.
-    return Neighbours(nearest, float((total @ total - n_tokens) / (n_tokens * (n_tokens - 1))))
+    return Neighbours(
+        nearest, float((total @ total - n_tokens) / (n_tokens * (n_tokens - 1)))
+    )
 
 
-def _blocks(files: VectorFiles, layers: Layers | None, width: int) -> Iterator[list[Vectors]]:
+def _blocks(
+    files: VectorFiles, layers: Layers | None, width: int
+) -> Iterator[list[Vectors]]:
     """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of a width."""
     block: list[Vectors] = []
     n_vectors = 0
@@ -195,7 +218,9 @@ def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neig
         index = row - int(ends[number]) + len(item.vectors)
         position, word = item.positions[index], item.words[index]
         tokens, location = item.record.tokens, item.location
-        yield Neighbour(tokens, position, float(cosines[row]), item.record_number, location, word)
+        yield Neighbour(
+            tokens, position, float(cosines[row]), item.record_number, location, word
+        )
 
 
 def word_neighbours(
@@ -223,7 +248,9 @@ def word_neighbours(
     files = as_files(files)
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, query in enumerate(check_batch(queries, "queries")):
-        check_type(f"queries[{index}]", query, Occurrence, "the result of find_occurrence")
+        check_type(
+            f"queries[{index}]", query, Occurrence, "the result of find_occurrence"
+        )
     for source in files.sources:
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:
@@ -237,26 +264,41 @@ def word_neighbours(
         # Some files fill the forms while they are read.
         words = (source.forms.get(token) for source in files.sources)
         is_same = is_same or neighbour.word == next(filter(None, words), token)
-        return (other_words and is_same) or neighbour.sentence == queries[number].sentence
+        return (other_words and is_same) or neighbour.sentence == queries[
+            number
+        ].sentence
 
     vectors, device = _embed(embedder, files, queries, layers), embedder.device
-    return neighbours(files, vectors, top, layers=layers, device=device, is_excluded=is_excluded)
+    return neighbours(
+        files, vectors, top, layers=layers, device=device, is_excluded=is_excluded
+    )
 
 
 def _embed(
-    embedder: ElmoEmbedder, files: VectorFiles, queries: Sequence[Occurrence], layers: Layers | None
+    embedder: ElmoEmbedder,
+    files: VectorFiles,
+    queries: Sequence[Occurrence],
+    layers: Layers | None,
 ) -> NDArray[np.floating]:
     """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
-    source = next((each for each in files.sources if each.stored_layers is not None), None)
+    source = next(
+        (each for each in files.sources if each.stored_layers is not None), None
+    )
     if source is not None:
-        selection = Selection.from_attributes(source.attributes | {"layers": source.stored_layers})
+        selection = Selection.from_attributes(
+            source.attributes | {"layers": source.stored_layers}
+        )
         rows = source.layer_rows(layers)
     elif layers is not None:
         selection, rows = Selection(layers_text(layers)), None
     else:
-        raise SettingsError(f"{files.paths[0]}: unknown layer. Name it with --mean-layers.")
+        raise SettingsError(
+            f"{files.paths[0]}: unknown layer. Name it with --mean-layers."
+        )
     options: dict[str, Any] = asdict(selection)
-    embedded = embedder.embed_sentences((query.sentence for query in queries), **options)
+    embedded = embedder.embed_sentences(
+        (query.sentence for query in queries), **options
+    )
     means = [mean_of(values, rows) for values in embedded]
     if selection.pooling is None:
         means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]

@@ -18,7 +18,12 @@ from elmo_cli.analysis.vector_sources import (
     usages_type,
 )
 from elmo_cli.errors import InputError, SettingsError, check_type, did_you_mean, ignore
-from elmo_cli.outputs.reader import SHARED_ATTRIBUTES, Activations, check_same, matching_paths
+from elmo_cli.outputs.reader import (
+    SHARED_ATTRIBUTES,
+    Activations,
+    check_same,
+    matching_paths,
+)
 from elmo_cli.settings import Layers
 from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import normalize, tokenize
@@ -59,7 +64,9 @@ class EmbeddedOccurrence(Occurrence):
     vector: Array = field(compare=False)  # float, shape (W,)
 
 
-def find_occurrence(sentence: Sentence | str, word: str, number: int | None = None) -> Occurrence:
+def find_occurrence(
+    sentence: Sentence | str, word: str, number: int | None = None
+) -> Occurrence:
     """Return the occurrence of a word in a sentence.
 
     Args:
@@ -70,19 +77,25 @@ def find_occurrence(sentence: Sentence | str, word: str, number: int | None = No
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    sentence = tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
+    sentence = (
+        tokenize(sentence) if isinstance(sentence, str) else check_sentence(sentence)
+    )
     check_type("word", word, str, "a string")
     return occurrence_of(word, sentence, number, "a number")
 
 
-def occurrence_of(word: str, sentence: Sentence, number: int | None, option: str) -> Occurrence:
+def occurrence_of(
+    word: str, sentence: Sentence, number: int | None, option: str
+) -> Occurrence:
     """Return the occurrence of a word; `option` is the name of its number in messages."""
     forms = (word, normalize(word))
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
         question = did_you_mean(word, reversed(sentence))
-        raise InputError(f"{word!r} is not a token of {text}{'.' if question else ''}{question}")
+        raise InputError(
+            f"{word!r} is not a token of {text}{'.' if question else ''}{question}"
+        )
     if number is None and len(positions) > 1:
         remedy = f"Choose one with {option}, 1 to {len(positions)}."
         raise InputError(f"{word!r} occurs {len(positions)} times in {text}. {remedy}")
@@ -110,12 +123,16 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the first file that has any."""
-        return next((source.attributes for source in self.sources if source.attributes), {})
+        return next(
+            (source.attributes for source in self.sources if source.attributes), {}
+        )
 
     @property
     def words(self) -> list[str]:
         """Target words that the files name before they are read."""
-        return list(dict.fromkeys(word for source in self.sources for word in source.words))
+        return list(
+            dict.fromkeys(word for source in self.sources for word in source.words)
+        )
 
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records of all files; see `VectorSource.read`."""
@@ -151,7 +168,9 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         self.close()
 
 
-def open_occurrences(*paths: str | Path, on_progress: OnProgress | None = None) -> VectorFiles:
+def open_occurrences(
+    *paths: str | Path, on_progress: OnProgress | None = None
+) -> VectorFiles:
     """Open files with vectors of tokens. The result is a context manager.
 
         with open_occurrences("old.parquet", "new.hdf5") as files:
@@ -169,8 +188,12 @@ def open_occurrences(*paths: str | Path, on_progress: OnProgress | None = None) 
         files = opened.enter_context(VectorFiles([], on_progress or ignore))
         for kind, group in groupby(matching_paths(paths), usages_type):
             found = list(group)
-            files.sources += _open_activations(*found) if kind is None else map(kind, found)
-        described = [(each.path, each.attributes) for each in files.sources if each.attributes]
+            files.sources += (
+                _open_activations(*found) if kind is None else map(kind, found)
+            )
+        described = [
+            (each.path, each.attributes) for each in files.sources if each.attributes
+        ]
         if described:
             check_same(described, SHARED_ATTRIBUTES)
         opened.pop_all()
@@ -181,7 +204,11 @@ def as_files(files: VectorFiles | Activations) -> VectorFiles:
     """Return open activations as `VectorFiles`."""
     opened = "the result of open_occurrences or open_activations"
     check_type("files", files, (VectorFiles, Activations), opened)
-    return files if isinstance(files, VectorFiles) else VectorFiles([ActivationsSource(files)])
+    return (
+        files
+        if isinstance(files, VectorFiles)
+        else VectorFiles([ActivationsSource(files)])
+    )
 
 
 def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
@@ -215,7 +242,9 @@ def find_occurrences(
     for vectors in files.read(layers):
         source, found = vectors.source, dict(enumerate(vectors.words))
         if words is not None and source.has_forms and "match" not in source.attributes:
-            found = finder.find([vectors.record.tokens[each] for each in vectors.positions])
+            found = finder.find(
+                [vectors.record.tokens[each] for each in vectors.positions]
+            )
         for index, name in found.items():
             if words is None or name in occurrences:
                 occurrences.setdefault(name, []).append(_embedded(vectors, index))
@@ -252,4 +281,6 @@ def find_word(
 
 def _embedded(vectors: Vectors, index: int) -> EmbeddedOccurrence:
     tokens, position = vectors.record.tokens, vectors.positions[index]
-    return EmbeddedOccurrence(tokens, position, vectors.location, vectors.vectors[index].copy())
+    return EmbeddedOccurrence(
+        tokens, position, vectors.location, vectors.vectors[index].copy()
+    )

@@ -66,7 +66,9 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
     if Path(path).suffix.lower() not in SUFFIXES:
         known = listed(SUFFIXES, "or")
-        raise OutputNameError(f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}.")
+        raise OutputNameError(
+            f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}."
+        )
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
@@ -91,7 +93,12 @@ class Drawing:
         self._tooltips += tooltips
 
     def add_bars(
-        self, axes: Any, places: Any, heights: Any, tooltips: Iterable[str], **style: Any
+        self,
+        axes: Any,
+        places: Any,
+        heights: Any,
+        tooltips: Iterable[str],
+        **style: Any,
     ) -> Any:
         """Draw bars in one style, and return them."""
         bars = axes.bar(places, heights, **style)
@@ -115,42 +122,62 @@ class Drawing:
             elif name.startswith(_BARS):
                 drawn.append(group)
         for element, tooltip in zip(drawn, self._tooltips, strict=True):
-            ElementTree.SubElement(element, f"{{{_SVG}}}title").text = printable(tooltip)
+            ElementTree.SubElement(element, f"{{{_SVG}}}title").text = printable(
+                tooltip
+            )
         text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
         return text
 
 
 @contextmanager
-def open_drawing(path: str | Path, title: str, width: float, height: float) -> Iterator[Drawing]:
+def open_drawing(
+    path: str | Path, title: str, width: float, height: float
+) -> Iterator[Drawing]:
     """Open a drawing of a size in inches, and write it at the end. An HTML page has the title."""
     import matplotlib
 
     suffix = Path(path).suffix.lower()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # The font may lack characters.
+        warnings.filterwarnings(
+            "ignore", "Glyph", UserWarning
+        )  # The font may lack characters.
         drawing = Drawing(width, height)
         yield drawing
         with replaced(path) as partial, open(partial, "xb") as file:
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=150)
             elif suffix == ".pdf":
-                drawing.figure.savefig(file, format="pdf", metadata={"CreationDate": None})
+                drawing.figure.savefig(
+                    file, format="pdf", metadata={"CreationDate": None}
+                )
             else:
                 svg = drawing.svg()
                 if suffix == ".html":
                     inline = svg[svg.index(b"<svg") :].decode()
-                    page = Path(__file__).with_name("figure.html").read_text(encoding="utf-8")
-                    svg = page.format(title=html.escape(printable(title)), svg=inline).encode()
+                    page = (
+                        Path(__file__)
+                        .with_name("figure.html")
+                        .read_text(encoding="utf-8")
+                    )
+                    svg = page.format(
+                        title=html.escape(printable(title)), svg=inline
+                    ).encode()
                 file.write(svg)
 
 
 def printable(text: str) -> str:
     """Return a text in which U+FFFD replaces characters that cannot be printed."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
 
 
 def plot_changes(
-    changes: Sequence[Change], output: str | Path, measure: str = "apd", *, overwrite: bool = False
+    changes: Sequence[Change],
+    output: str | Path,
+    measure: str = "apd",
+    *,
+    overwrite: bool = False,
 ) -> int:
     """Draw the changes of words as points on lines.
 
@@ -196,7 +223,9 @@ def plot_changes(
 def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
     values, rows = [change.change or 0 for change in changes], range(len(changes))
     axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
-    p_values = [each.p if each.adjusted_p is None else each.adjusted_p for each in changes]
+    p_values = [
+        each.p if each.adjusted_p is None else each.adjusted_p for each in changes
+    ]
     name = "adjusted p" if any(each.adjusted_p is not None for each in changes) else "p"
     is_low = [p is None or p < _LEVEL for p in p_values]
     for number, low in enumerate((True, False)):
@@ -204,8 +233,14 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
             points = [(values[row], row) for row in members]
             tooltips = [_change_tooltip(changes[row]) for row in members]
             label = f"{name} {'<' if low else '≥'} {_LEVEL}"
-            style = {"color": "C0", "markerfacecolor": "C0" if low else "white", "markersize": 5}
-            drawing.add_points(axes, number, points, tooltips, label=label, zorder=2, **style)
+            style = {
+                "color": "C0",
+                "markerfacecolor": "C0" if low else "white",
+                "markersize": 5,
+            }
+            drawing.add_points(
+                axes, number, points, tooltips, label=label, zorder=2, **style
+            )
     axes.set_yticks(rows, [printable(change.word) for change in changes])
     axes.set_ylim(len(changes) - 0.5, -0.5)
     axes.margins(x=0.05)
@@ -216,7 +251,9 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
 def _change_tooltip(change: Change) -> str:
     text = f"{change.word}: {change.change:.4f}, {change.n_old:,} old and {change.n_new:,} new"
     p_values = {"p": change.p, "adjusted p": change.adjusted_p}
-    return text + "".join(f", {name} {p:.4f}" for name, p in p_values.items() if p is not None)
+    return text + "".join(
+        f", {name} {p:.4f}" for name, p in p_values.items() if p is not None
+    )
 
 
 def plot_surprisals(
@@ -233,7 +270,10 @@ def plot_surprisals(
         raise InputError(f"{output}: no sentence has tokens to draw")
     directions = ["forward", "backward"] if direction == "both" else [direction]
     n_words = max(len(sentence.result) for sentence in drawn)
-    title, width = f"Surprisal of {counted(len(drawn), 'sentence')}", max(6.0, 1 + 0.75 * n_words)
+    title, width = (
+        f"Surprisal of {counted(len(drawn), 'sentence')}",
+        max(6.0, 1 + 0.75 * n_words),
+    )
     with open_drawing(output, title, width, 1.7 * len(drawn)) as drawing:
         rows = drawing.figure.subplots(len(drawn), 1, sharey=True, squeeze=False)[:, 0]
         for axes, sentence in zip(rows, drawn, strict=True):
@@ -265,7 +305,10 @@ def _draw_sentence(
             if not unit.known:
                 bar.set(hatch="////", facecolor="white", edgecolor=_COLOURS[name])
     texts = [unit.text for unit in units]
-    labels = [text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…" for text in texts]
+    labels = [
+        text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…"
+        for text in texts
+    ]
     axes.set_xticks(range(len(units)), list(map(printable, labels)))
     axes.set_ylabel("surprisal (bits)")
     title = str(sentence.record.id or sentence.names[-1])

@@ -6,10 +6,22 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from elmo_cli.analysis.occurrences import EmbeddedOccurrence, VectorFiles, as_files, find_word
+from elmo_cli.analysis.occurrences import (
+    EmbeddedOccurrence,
+    VectorFiles,
+    as_files,
+    find_word,
+)
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.errors import InputError, check_choice, check_type, counted, ignore, load_extra
+from elmo_cli.errors import (
+    InputError,
+    check_choice,
+    check_type,
+    counted,
+    ignore,
+    load_extra,
+)
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers
 
@@ -75,7 +87,9 @@ def plot_occurrences(
     _check_number(paths, word, len(found), method, clusters)
     occurrences = found
     if len(found) > MAX_POINTS:
-        chosen = np.random.default_rng(_SEED).choice(len(found), MAX_POINTS, replace=False)
+        chosen = np.random.default_rng(_SEED).choice(
+            len(found), MAX_POINTS, replace=False
+        )
         occurrences = [found[index] for index in sorted(chosen)]
     vectors = _stack(occurrences, word)
     on_step("projecting")
@@ -83,7 +97,9 @@ def plot_occurrences(
     groups = [str(each.location.path) for each in occurrences]
     tooltips = [f"{each.location.name}: {each.marked}" for each in occurrences]
     if len(paths) > 1:
-        tooltips = [f"{path}:{text}" for path, text in zip(groups, tooltips, strict=True)]
+        tooltips = [
+            f"{path}:{text}" for path, text in zip(groups, tooltips, strict=True)
+        ]
     names = [path for path in dict.fromkeys(paths) if path in groups]
     if clusters is not None:
         groups = _cluster(vectors, clusters)
@@ -96,7 +112,9 @@ def plot_occurrences(
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
-        members = {name: [i for i, each in enumerate(groups) if each == name] for name in names}
+        members = {
+            name: [i for i, each in enumerate(groups) if each == name] for name in names
+        }
         _add_groups(drawing, axes, members, points, tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
         _label(axes, points, occurrences)
@@ -104,7 +122,11 @@ def plot_occurrences(
 
 
 def _check_number(
-    paths: Sequence[str], word: str, n_occurrences: int, method: str, clusters: int | None
+    paths: Sequence[str],
+    word: str,
+    n_occurrences: int,
+    method: str,
+    clusters: int | None,
 ) -> None:
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences < minimum:
@@ -112,7 +134,9 @@ def _check_number(
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
-        raise InputError(f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}")
+        raise InputError(
+            f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}"
+        )
 
 
 def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
@@ -120,14 +144,19 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     expected = len(occurrences[0].vector)
     for each in occurrences:
         if len(each.vector) != expected:
-            example, found = f"as in {occurrences[0].location.path}", f"found {len(each.vector):,}"
+            example, found = (
+                f"as in {occurrences[0].location.path}",
+                f"found {len(each.vector):,}",
+            )
             problem = f"expected vectors of width {expected:,}, {example}, {found}"
             raise InputError(f"{each.location.path}: {problem}")
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
         raise InputError(f"{word!r}: some vectors are not finite (NaN or infinity)")
     if (vectors == vectors[0]).all():
-        raise InputError(f"{word!r}: all occurrences have the same vector, as in layer 0")
+        raise InputError(
+            f"{word!r}: all occurrences have the same vector, as in layer 0"
+        )
     return vectors
 
 
@@ -164,13 +193,19 @@ def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
 
 
 def _add_groups(
-    drawing: Drawing, axes: Any, groups: dict[str, list[int]], points: Array, tooltips: list[str]
+    drawing: Drawing,
+    axes: Any,
+    groups: dict[str, list[int]],
+    points: Array,
+    tooltips: list[str],
 ) -> None:
     """Draw the points of each group in a colour. `groups` has the indices of their points."""
     from matplotlib import colormaps
 
     n_groups = len(groups)
-    colours = colormaps["tab10" if n_groups <= 10 else "turbo"].resampled(max(10, n_groups))
+    colours = colormaps["tab10" if n_groups <= 10 else "turbo"].resampled(
+        max(10, n_groups)
+    )
     for number, (name, members) in enumerate(groups.items()):
         texts = [tooltips[index] for index in members]
         style = {"color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
@@ -188,7 +223,11 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
     boxes = [] if legend is None else [legend.get_window_extent(renderer)]
     frame, n_before = axes.get_window_extent(renderer), len(boxes)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    style: Any = {"textcoords": "offset points", "va": "center_baseline", "fontsize": 7.5}
+    style: Any = {
+        "textcoords": "offset points",
+        "va": "center_baseline",
+        "fontsize": 7.5,
+    }
     for index in np.argsort(-distances, kind="stable"):
         tokens, place = occurrences[index].sentence, occurrences[index].index
         if len(boxes) - n_before == MAX_LABELS:
@@ -197,10 +236,14 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
         label = printable(" ".join(context))
         # A single token is of npz, which has no sentences.
         for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
-            text = axes.annotate(label, points[index], xytext=(offset, 0), ha=side, **style)
+            text = axes.annotate(
+                label, points[index], xytext=(offset, 0), ha=side, **style
+            )
             text.set_in_layout(False)
             box = text.get_window_extent(renderer).padded(6)
-            fits = frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
+            fits = (
+                frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
+            )
             is_free = not ((pixels > box.min) & (pixels < box.max)).all(axis=1).any()
             if fits and is_free and not any(box.overlaps(other) for other in boxes):
                 boxes.append(box)

@@ -8,7 +8,13 @@ from typing import Final
 from elmo_cli.errors import InputError, SettingsError, check_type, counted, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
-from elmo_cli.text.input_formats import PARQUET, InputFormat, find_format, open_input, open_records
+from elmo_cli.text.input_formats import (
+    PARQUET,
+    InputFormat,
+    find_format,
+    open_input,
+    open_records,
+)
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_names, column_types
@@ -43,10 +49,17 @@ def read_targets(
     Returns:
         The word of each form. A word is a form of itself.
     """
-    source = Source(path, "Give the name of a file with one word per line, or - to pipe them.")
+    source = Source(
+        path, "Give the name of a file with one word per line, or - to pipe them."
+    )
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
-    if is_table and input_format is None and column is None and file_format.delimiter is not None:
+    if (
+        is_table
+        and input_format is None
+        and column is None
+        and file_format.delimiter is not None
+    ):
         lines, _ = source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
         settings = TextSettings(text_column=_WORD)
         is_table = _WORD in column_names(lines, settings, file_format.delimiter)
@@ -54,16 +67,24 @@ def read_targets(
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
         raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
-    rows = _read_rows(source, file_format, column or _WORD) if is_table else _read_lines(source)
+    rows = (
+        _read_rows(source, file_format, column or _WORD)
+        if is_table
+        else _read_lines(source)
+    )
     targets: dict[str, str] = {}
     for location, forms in rows:
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
-                problem = f"{form!r} is a form of {word!r} already. Name each form once."
+                problem = (
+                    f"{form!r} is a form of {word!r} already. Name each form once."
+                )
                 raise InputError(f"{path}, {location}: {problem}")
     if not targets:
-        raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
+        raise InputError(
+            f"{path}: no words. Write one word per line, or lemma,form,form."
+        )
     # Tokens may have plain marks where the file has typographic ones.
     return {normalize(form): word for form, word in targets.items()} | targets
 
@@ -74,19 +95,29 @@ def _read_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
         lines, _ = source.lines()
         for number, line in enumerate(lines, start=1):
             # The target word of the line "," is a comma.
-            forms = [line] if line == "," else [form.strip() for form in line.split(",")]
+            forms = (
+                [line] if line == "," else [form.strip() for form in line.split(",")]
+            )
             yield f"line {number}", forms
 
 
-def _read_rows(source: Source, table: InputFormat, column: str) -> Iterator[tuple[str, list[str]]]:
+def _read_rows(
+    source: Source, table: InputFormat, column: str
+) -> Iterator[tuple[str, list[str]]]:
     columns: tuple[str, ...] = ALL_COLUMNS
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
         columns = (_FORM,) if _FORM in column_types(source) else ()
     settings = TextSettings(table.name, text_column=column, keep_columns=columns)
-    with open_records(open_input(source, settings), ids="none", is_quiet=True) as (records, *_):
+    with open_records(open_input(source, settings), ids="none", is_quiet=True) as (
+        records,
+        *_,
+    ):
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)
-            yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
+            yield (
+                f"row {number}",
+                [record.text, *([form] if isinstance(form, str) else [])],
+            )
 
 
 def check_words(words: object) -> None:
@@ -105,11 +136,15 @@ def target_positions(record: Record) -> list[int]:
     positions = [int(part) if part.isdecimal() else -1 for part in str(text).split(",")]
     if not all(0 <= position < len(record.tokens) for position in positions):
         expected = f"positions of {counted(len(record.tokens), 'token')}"
-        raise InputError(f"the file is damaged: expected {expected}, found {shown(text)!r}")
+        raise InputError(
+            f"the file is damaged: expected {expected}, found {shown(text)!r}"
+        )
     return positions
 
 
-def target_words(record: Record, positions: Sequence[int], forms: Mapping[str, str]) -> list[str]:
+def target_words(
+    record: Record, positions: Sequence[int], forms: Mapping[str, str]
+) -> list[str]:
     """Return the target word at each position of a record. A token that is no form is its own."""
     tokens = [record.tokens[position] for position in positions]
     stored = record.attributes.get(WORDS)
@@ -118,7 +153,9 @@ def target_words(record: Record, positions: Sequence[int], forms: Mapping[str, s
     words = parse_json(str(stored), list[str], WORDS)
     if len(words) != len(tokens):
         number = counted(len(words), "target word")
-        raise InputError(f"the file is damaged: it has {number} for {len(tokens):,} positions")
+        raise InputError(
+            f"the file is damaged: it has {number} for {len(tokens):,} positions"
+        )
     return words
 
 
@@ -128,7 +165,10 @@ class TargetFinder:
     def __init__(self, words: Mapping[str, str], *, ignore_case: bool = False) -> None:
         """Find the words of these forms."""
         self._folded = {form.casefold(): word for form, word in words.items()}
-        self._words, self._ignore_case = self._folded if ignore_case else words, ignore_case
+        self._words, self._ignore_case = (
+            self._folded if ignore_case else words,
+            ignore_case,
+        )
         self.other_case: Counter[str] = Counter()
         for form, word in words.items():
             other = self._words[form.casefold()] if ignore_case else word
@@ -142,7 +182,9 @@ class TargetFinder:
         if self._folded.keys().isdisjoint(folded):
             return {}
         compared = enumerate(folded if self._ignore_case else texts)
-        found = {index: self._words[text] for index, text in compared if text in self._words}
+        found = {
+            index: self._words[text] for index, text in compared if text in self._words
+        }
         others = (index for index, text in enumerate(folded) if text in self._folded)
         self.other_case.update(texts[index] for index in others if index not in found)
         return found
@@ -151,6 +193,13 @@ class TargetFinder:
         """Return a warning about the texts in another case, or an empty text without any."""
         if not self.other_case:
             return ""
-        n_found, [(example, _)] = self.other_case.total(), self.other_case.most_common(1)
-        found = f"{counted(n_found, 'occurrence')} in another case, such as {example!r},"
-        return f"{found} {'is' if n_found == 1 else 'are'} not counted. Use --ignore-case."
+        n_found, [(example, _)] = (
+            self.other_case.total(),
+            self.other_case.most_common(1),
+        )
+        found = (
+            f"{counted(n_found, 'occurrence')} in another case, such as {example!r},"
+        )
+        return (
+            f"{found} {'is' if n_found == 1 else 'are'} not counted. Use --ignore-case."
+        )

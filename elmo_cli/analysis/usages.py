@@ -21,8 +21,19 @@ from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors import InputError, SettingsError, check_choice, check_type
-from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, RecordFilter
-from elmo_cli.outputs.vector_rows import Columns, JsonlWriter, ParquetWriter, TokenRows, write_array
+from elmo_cli.outputs.output_formats import (
+    Attributes,
+    FormatWriter,
+    OutputSettings,
+    RecordFilter,
+)
+from elmo_cli.outputs.vector_rows import (
+    Columns,
+    JsonlWriter,
+    ParquetWriter,
+    TokenRows,
+    write_array,
+)
 from elmo_cli.settings import (
     FilePlan,
     InitialState,
@@ -45,7 +56,9 @@ DEFAULT_LAYERS: Final = "top"
 class _NpzUsagesWriter(FormatWriter):
     """Writer for one array per word, (n, W) or (n, L, W), in memory until the end."""
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
         self._rows: dict[str, list[Array]] = {word: [] for word in self._words.values()}
@@ -67,7 +80,9 @@ class _NpzUsagesWriter(FormatWriter):
 
 class _UsageRows(TokenRows):
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        others = {name: value for name, value in attributes.items() if name != targets.WORDS}
+        others = {
+            name: value for name, value in attributes.items() if name != targets.WORDS
+        }
         super().__init__(output_format, others)
         self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
@@ -133,7 +148,9 @@ class _TargetFilter(RecordFilter):
         self.counts.update(found.values())
         attributes = {**record.attributes, targets.POSITIONS: ",".join(map(str, found))}
         if "match" in self.attributes:
-            attributes[targets.WORDS] = json.dumps([*found.values()], ensure_ascii=False)
+            attributes[targets.WORDS] = json.dumps(
+                [*found.values()], ensure_ascii=False
+            )
         return record._replace(attributes=attributes)
 
     def select(self, record: Record, activations: Array) -> Array:
@@ -168,10 +185,14 @@ def plan_usages(
         raise SettingsError(f"--state carry: {reason}. Choose --state zero or warm.")
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.name == FASTA.name:
-        raise SettingsError(f"{text.source.name}: FASTA has no words. Choose another input.")
+        raise SettingsError(
+            f"{text.source.name}: FASTA has no words. Choose another input."
+        )
     check_choice("match", match, targets.MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
-        raise SettingsError(f"--match lemma requires CoNLL-U, found {text.format.name}.")
+        raise SettingsError(
+            f"--match lemma requires CoNLL-U, found {text.format.name}."
+        )
     return plan
 
 
@@ -188,7 +209,11 @@ def embed_usages(
     """Embed the occurrences of target words, each given by form, into the output of a plan."""
     target_filter = _TargetFilter(words, plan, match, ignore_case=ignore_case)
     summary = embed_file(
-        engine, plan, on_progress=on_progress, should_stop=should_stop, record_filter=target_filter
+        engine,
+        plan,
+        on_progress=on_progress,
+        should_stop=should_stop,
+        record_filter=target_filter,
     )
     return Usages(dict(target_filter.counts), summary)
 
@@ -228,9 +253,18 @@ def write_occurrences(
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     targets.check_words(words)
     settings, files = TextSettings(tokenizer=tokenizer), embedder.files
-    text = open_input(corpus, settings, trained=files.tokenizer, language=files.language)
+    text = open_input(
+        corpus, settings, trained=files.tokenizer, language=files.language
+    )
     written = OutputSettings(overwrite=overwrite)
     plan = plan_usages(
-        text, output, Selection(layers_text(layers)), written, state=embedder.state, match=match
+        text,
+        output,
+        Selection(layers_text(layers)),
+        written,
+        state=embedder.state,
+        match=match,
     )
-    return embed_usages(embedder.engine, plan, words, match=match, ignore_case=ignore_case)
+    return embed_usages(
+        embedder.engine, plan, words, match=match, ignore_case=ignore_case
+    )

@@ -45,7 +45,14 @@ COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo usages`, without the vectors."""
 _BATCH_ROWS: Final = 1024
 _ADVICE: Final = "`elmo usages` writes such a file"
-_DAMAGE: Final = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+_DAMAGE: Final = (
+    OSError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    RuntimeError,
+)
 """Errors of numpy, zipfile and pyarrow for a damaged file; RuntimeError for an encrypted one."""
 
 
@@ -126,7 +133,9 @@ class VectorSource:
         if not stored:
             if layers is not None and layers_text(layers) != name:
                 has = "one vector per occurrence" if name is None else f"only {name}"
-                raise SettingsError(f"--mean-layers {shown(layers)!r}: {self.path} has {has}.")
+                raise SettingsError(
+                    f"--mean-layers {shown(layers)!r}: {self.path} has {has}."
+                )
             return None
         if layers is None:
             return [index for index, number in enumerate(stored) if number] or [0]
@@ -144,7 +153,9 @@ class VectorSource:
             return False
         if layers is not None and self.layer_numbers:
             return 0 in (parse_layers(layers, self.layer_numbers) or ())
-        names = layers_text(layers if layers is not None else self.stored_layers or "").split(",")
+        names = layers_text(
+            layers if layers is not None else self.stored_layers or ""
+        ).split(",")
         return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
 
 
@@ -170,7 +181,9 @@ class ActivationsSource(VectorSource):
         first = activations[0] if len(activations) and name == "all" else None
         if first is not None and first.ndim < 3 and "layers" not in self.attributes:
             problem = "the file does not record which layer it has"
-            raise InputError(f"{self.path}: {problem}. Only files with all layers may omit it.")
+            raise InputError(
+                f"{self.path}: {problem}. Only files with all layers may omit it."
+            )
         self.layer_numbers = [] if first is None else list(range(len(first)))
         if "," in name:
             self.layer_numbers = [int(part) for part in name.split(",")]
@@ -189,12 +202,19 @@ class ActivationsSource(VectorSource):
         is_pooled = "pooling" in self.attributes
         for index, (record, values) in enumerate(self._activations.records()):
             line = f"{self.path}, line {index + 1:,}"
-            if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
+            if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (
+                0,
+                len(values),
+            ):
                 expected = f"{n_layers or 1} layers, as in the attributes"
-                raise InputError(f"{line}: expected {expected}, found the shape {values.shape}")
+                raise InputError(
+                    f"{line}: expected {expected}, found the shape {values.shape}"
+                )
             vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
             try:
-                positions = [0] if is_pooled and record.tokens else target_positions(record)
+                positions = (
+                    [0] if is_pooled and record.tokens else target_positions(record)
+                )
                 words = target_words(record, positions, self.forms)
             except InputError as error:
                 raise InputError(f"{line}: {error}") from None
@@ -208,7 +228,9 @@ class ActivationsSource(VectorSource):
                 raise InputError(f"{line}: the sentence has {numbers}")
             elif len(vectors) and not self._activations.has_sentences:
                 reason = "as for FASTA or after --forget-sentences"
-                raise InputError(f"{self.path}: the file does not contain the tokens, {reason}")
+                raise InputError(
+                    f"{self.path}: the file does not contain the tokens, {reason}"
+                )
 
 
 _Row = tuple[int, Record, int, str, Array]
@@ -265,21 +287,33 @@ class _Table(_UsagesFile):
         layers = [name for name in names if name.startswith(LAYER_PREFIX)]
         numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
         is_named = all(number.isdecimal() and number.isascii() for number in numbers)
-        if not ({*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)):
-            expected = f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
+        if not (
+            {*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)
+        ):
+            expected = (
+                f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
+            )
             found = shown(", ".join(names)) or "none"
-            raise InputError(f"{self.path}: expected {expected}, found {found}. {_ADVICE}.")
+            raise InputError(
+                f"{self.path}: expected {expected}, found {found}. {_ADVICE}."
+            )
         self.layer_numbers = list(map(int, numbers))
         self._vector_columns = layers or [VECTOR]
 
     def _row(self, number: int, columns: Mapping[str, Any], vectors: Array) -> _Row:
         """Return the occurrence in a row with a number from 1 and vectors of shape (L, W)."""
-        tokens, position, form = columns.get("tokens"), columns["position"], columns["form"]
+        tokens, position, form = (
+            columns.get("tokens"),
+            columns["position"],
+            columns["form"],
+        )
         sentence = str(columns["sentence"]).split() if tokens is None else tokens
         is_valid = isinstance(position, int) and 0 <= position < len(sentence)
         if not is_valid or sentence[position] != form:
             problem = f"is not the token at position {position} of its sentence"
-            raise InputError(f"{self.path}, row {number:,}: the form {shown(form)!r} {problem}")
+            raise InputError(
+                f"{self.path}, row {number:,}: the form {shown(form)!r} {problem}"
+            )
         word, line = columns["word"], columns["line"]
         record_id = None if columns["id"] is None else str(columns["id"])
         if not isinstance(word, str) or not isinstance(line, int):
@@ -301,12 +335,16 @@ class _JsonlUsages(_Table):
     def _read_rows(self) -> Iterator[_Row]:
         for number, columns in self._objects():
             try:
-                vectors = [np.array(columns[name], np.float32) for name in self._vector_columns]
+                vectors = [
+                    np.array(columns[name], np.float32) for name in self._vector_columns
+                ]
                 row = self._row(number, columns, np.stack(vectors))
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, InputError):
                     raise
-                raise InputError(f"{self.path}, line {number:,}: invalid row: {error}") from None
+                raise InputError(
+                    f"{self.path}, line {number:,}: invalid row: {error}"
+                ) from None
             yield row
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -314,10 +352,14 @@ class _JsonlUsages(_Table):
             lines, _ = source.lines()
             for number, line in enumerate(lines, start=1):
                 content = None
-                with suppress(ValueError, RecursionError):  # The latter is of deeply nested JSON.
+                with suppress(
+                    ValueError, RecursionError
+                ):  # The latter is of deeply nested JSON.
                     content = json.loads(line)
                 if not isinstance(content, dict):
-                    problem = f"expected a JSON object, found {line[:60] or 'a blank line'}"
+                    problem = (
+                        f"expected a JSON object, found {line[:60] or 'a blank line'}"
+                    )
                     raise InputError(f"{self.path}, line {number:,}: {problem}")
                 yield number, content
 
@@ -331,7 +373,9 @@ class _ParquetUsages(_Table):
             self._check_columns(schema.names)
             for name in self._vector_columns:
                 kind = schema.field(name).type
-                if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(kind):
+                if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(
+                    kind
+                ):
                     problem = f"column {name}: expected lists of floats, found {kind}"
                     raise InputError(f"{self.path}: {problem}. {_ADVICE}.")
             metadata = file.metadata.metadata or {}
@@ -345,7 +389,9 @@ class _ParquetUsages(_Table):
         numbers = count(1)
         with self._open() as file:
             for batch in file.iter_batches(_BATCH_ROWS):
-                names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
+                names = [
+                    name for name in batch.schema.names if name in (*COLUMNS, "tokens")
+                ]
                 texts = batch.select(names).to_pylist()
                 # Lists of any size are accepted, because other programs may have rewritten a file.
                 flat = [batch.column(name).flatten() for name in self._vector_columns]
@@ -381,7 +427,9 @@ class _NpzUsages(_UsagesFile):
                     expected = "one matrix per word with one row per occurrence"
                     found = f"{word!r} with {matrix.dtype} values of the shape {matrix.shape}"
                     remedy = "`elmo usages --layers top` writes matrices."
-                    raise InputError(f"{self.path}: expected {expected}, found {found}. {remedy}")
+                    raise InputError(
+                        f"{self.path}: expected {expected}, found {found}. {remedy}"
+                    )
                 for number, row in enumerate(matrix):
                     yield number, Record("", [word]), 0, word, row
 
@@ -397,4 +445,6 @@ _USAGES: Final[dict[str, type[_UsagesFile]]] = {
 def usages_type(path: str | Path) -> type[_UsagesFile] | None:
     """Return the reader for a file of `elmo usages` by its suffix, or None for HDF5."""
     name = str(path).lower()
-    return next((kind for suffix, kind in _USAGES.items() if name.endswith(suffix)), None)
+    return next(
+        (kind for suffix, kind in _USAGES.items() if name.endswith(suffix)), None
+    )

@@ -20,9 +20,21 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputNameError, SettingsError, check_type, counted, ignore
+from elmo_cli.errors import (
+    InputError,
+    OutputNameError,
+    SettingsError,
+    check_type,
+    counted,
+    ignore,
+)
 from elmo_cli.inference.encoder import prepare_token_encoder
-from elmo_cli.inference.precision import Device, choose_device, compute_types, result_or_raise
+from elmo_cli.inference.precision import (
+    Device,
+    choose_device,
+    compute_types,
+    result_or_raise,
+)
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
@@ -39,7 +51,9 @@ logger = logging.getLogger(__name__)
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 _METADATA: Final = ".metadata.tsv"
 # White space, and empty words, that a format cannot store.
-_WHITE_SPACE: Final = dict.fromkeys((*TEXT_SUFFIXES, ".bin"), r"\s|^$") | {".tsv": r"[^\S ]"}
+_WHITE_SPACE: Final = dict.fromkeys((*TEXT_SUFFIXES, ".bin"), r"\s|^$") | {
+    ".tsv": r"[^\S ]"
+}
 
 Array = NDArray[np.float32]
 Counts = Sequence[int] | None
@@ -103,11 +117,15 @@ def write_token_vectors(
         assert files.vocabulary is not None
         assert files.softmax is not None
         vocabulary = read_vocabulary(files.vocabulary)
-        check_softmax(files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim)
+        check_softmax(
+            files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim
+        )
         vectors = read_word_vectors(files.softmax, vocabulary.indices(words))
         (on_progress or ignore)(len(words))
     else:
-        vectors = _encoder_vectors(words, files, choose_device(device), on_progress or ignore)
+        vectors = _encoder_vectors(
+            words, files, choose_device(device), on_progress or ignore
+        )
     _write(output, words, vectors, None)
     return len(words)
 
@@ -119,7 +137,9 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
     takes_white_space = _suffix(output) in (*HDF5_SUFFIXES, ".npz")
     for number, word in enumerate(words, start=1):
         if word.split() != [word] and not takes_white_space:
-            problem = f"{word[:60]!r} has white space, which {output.suffix} cannot store"
+            problem = (
+                f"{word[:60]!r} has white space, which {output.suffix} cannot store"
+            )
             raise InputError(f"{path}, line {number}: {problem}. Choose HDF5 or npz.")
     return words
 
@@ -174,11 +194,15 @@ def write_average_vectors(
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     output = Path(output)
     path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
-    _check_output(output, *[words_file, path, *embedder.files.paths], overwrite=overwrite)
+    _check_output(
+        output, *[words_file, path, *embedder.files.paths], overwrite=overwrite
+    )
     words = None if words_file is None else _read_words(words_file, output)
     text = corpus
     if not isinstance(text, TextInput):
-        text = open_input(text, settings or TextSettings(), language=embedder.files.language)
+        text = open_input(
+            text, settings or TextSettings(), language=embedder.files.language
+        )
     expected = expected_input(embedder.files.name, embedder.options.token_limit)
 
     def sentences() -> Iterator[Sentence]:
@@ -234,18 +258,28 @@ def average_vectors(
         InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    Averaging(layers, min_count, at_most)  # Raise an error for numbers that contradict each other.
+    Averaging(
+        layers, min_count, at_most
+    )  # Raise an error for numbers that contradict each other.
     engine, n_layers = embedder.engine, embedder.options.n_layers
     lstm_layers = ",".join(map(str, range(1, n_layers)))
-    selection = Selection(lstm_layers if layers is None else layers_text(layers)).for_model(
-        n_layers
-    )
+    selection = Selection(
+        lstm_layers if layers is None else layers_text(layers)
+    ).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
-    wanted = None if words is None else set(check_sentence(words, "words", "a list of words"))
-    occurrences = _count_occurrences(check_sentences(sentences), wanted, counts, at_most)
+    wanted = (
+        None
+        if words is None
+        else set(check_sentence(words, "words", "a list of words"))
+    )
+    occurrences = _count_occurrences(
+        check_sentences(sentences), wanted, counts, at_most
+    )
     embed = partial(engine.embed_window, selection=selection)
-    for window, embedded in engine.run(occurrences, embed, sentence_of=lambda item: item[0]):
+    for window, embedded in engine.run(
+        occurrences, embed, sentence_of=lambda item: item[0]
+    ):
         for (sentence, positions), result in zip(window, embedded, strict=True):
             values = result_or_raise(result)
             vectors = values if values.ndim == 2 else values.mean(axis=0)  # (T, W)
@@ -257,14 +291,19 @@ def average_vectors(
                     sums[word] = vectors[position].astype(np.float64)
     ordered = (word for word, _ in counts.most_common()) if words is None else words
     frequent = [word for word in ordered if counts[word] >= max(1, min_count)]
-    means = np.empty((len(frequent), len(sums[frequent[0]]) if frequent else 0), np.float32)
+    means = np.empty(
+        (len(frequent), len(sums[frequent[0]]) if frequent else 0), np.float32
+    )
     for row, word in zip(means, frequent, strict=True):
         row[:] = sums[word] / min(counts[word], at_most or counts[word])
     return AverageVectors(frequent, [counts[word] for word in frequent], means)
 
 
 def _count_occurrences(
-    sentences: Iterable[Sentence], words: set[str] | None, counts: Counter[str], at_most: int | None
+    sentences: Iterable[Sentence],
+    words: set[str] | None,
+    counts: Counter[str],
+    at_most: int | None,
 ) -> Iterator[tuple[Sentence, list[int]]]:
     """Count words, and yield sentences with the positions of occurrences that are averaged."""
     for sentence in sentences:
@@ -281,7 +320,9 @@ def _count_occurrences(
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
     if _suffix(path) not in _WRITERS:
         known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
-        raise OutputNameError(f"{path}: unknown suffix {path.suffix!r}. Choose {known}.")
+        raise OutputNameError(
+            f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
+        )
     metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
     for file in (path, *metadata):
         check_output(file, *sources, overwrite=overwrite)
@@ -297,7 +338,10 @@ def _write(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> 
     """Write vectors in the format of a path. Log a warning if some are not finite."""
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
-        number, first = counted(int((~finite).sum()), "word"), words[int(finite.argmin())]
+        number, first = (
+            counted(int((~finite).sum()), "word"),
+            words[int(finite.argmin())],
+        )
         problem = f"{number} are not finite (NaN or infinity), the first of {first!r}"
         remedy = "Check the weights of the model."
         logger.warning("Warning: %s: the vectors of %s. %s", path, problem, remedy)
@@ -309,8 +353,12 @@ def _as_lines(path: Path, words: Sequence[str]) -> Sequence[str]:
     pattern = _WHITE_SPACE.get(_suffix(path), "(?!)")
     changed = [word[:60] for word in words if re.search(pattern, word)]
     if changed:
-        shown = f"{counted(len(changed), 'word')} becomes _, for example in {changed[0]!r}"
-        logger.warning("Warning: %s: white space in %s. npz and HDF5 keep it.", path, shown)
+        shown = (
+            f"{counted(len(changed), 'word')} becomes _, for example in {changed[0]!r}"
+        )
+        logger.warning(
+            "Warning: %s: white space in %s. npz and HDF5 keep it.", path, shown
+        )
     return [re.sub(pattern, "_", word) for word in words] if changed else words
 
 
@@ -318,7 +366,9 @@ def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> 
     write_tensors(path, [("embedding", vectors)], "float32")
 
 
-def _write_text(path: Path, words: Sequence[str], vectors: Array, _counts: object) -> None:
+def _write_text(
+    path: Path, words: Sequence[str], vectors: Array, _counts: object
+) -> None:
     with replaced(path) as partial, open(partial, "wb") as plain:
         raw: Any = plain
         if path.suffix == ".gz":
@@ -327,30 +377,44 @@ def _write_text(path: Path, words: Sequence[str], vectors: Array, _counts: objec
         with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
             file.write(f"{len(words)} {vectors.shape[1]}\n")
             for word, row in zip(words, vectors, strict=True):
-                file.write(f"{word} {' '.join(f'{value:.6g}' for value in row.tolist())}\n")
+                file.write(
+                    f"{word} {' '.join(f'{value:.6g}' for value in row.tolist())}\n"
+                )
 
 
-def _write_binary(path: Path, words: Sequence[str], vectors: Array, _counts: object) -> None:
+def _write_binary(
+    path: Path, words: Sequence[str], vectors: Array, _counts: object
+) -> None:
     with replaced(path) as partial, open(partial, "wb") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
 
 
-def _write_npz(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
+def _write_npz(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+) -> None:
     optional: dict[str, Any] = {} if counts is None else {"counts": counts}
     with replaced(path) as partial, open(partial, "wb") as file:
         np.savez(file, words=words, vectors=vectors, **optional)
 
 
-def _write_tsv(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
+def _write_tsv(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+) -> None:
     # The Projector expects a header only if there is more than one column.
-    rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
+    rows = (
+        [*words]
+        if counts is None
+        else ["word\tcount", *map("{}\t{}".format, words, counts)]
+    )
     names = path.with_suffix(_METADATA)
     with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
         metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-        names.unlink(missing_ok=True)  # Even a kill never leaves words next to other vectors.
+        names.unlink(
+            missing_ok=True
+        )  # Even a kill never leaves words next to other vectors.
 
 
 _WRITERS: Final[dict[str, Callable[..., None]]] = {

@@ -28,8 +28,14 @@ COMMAND_GROUPS = {
         "distribute": ("distribute_command", "Embed a large corpus with many workers."),
     },
     "Analysis": {
-        "cosine": ("similarity_commands", "Compare the vectors of a word in two sentences."),
-        "usages": ("embed_commands", "Write the occurrences of target words in a text."),
+        "cosine": (
+            "similarity_commands",
+            "Compare the vectors of a word in two sentences.",
+        ),
+        "usages": (
+            "embed_commands",
+            "Write the occurrences of target words in a text.",
+        ),
         "neighbours": ("similarity_commands", "Find similar occurrences of words."),
         "plot": ("word_commands", "Draw the occurrences of a word as points."),
         "word-vectors": ("word_commands", "Write one vector per word."),
@@ -38,7 +44,10 @@ COMMAND_GROUPS = {
     "Language models": {
         "perplexity": ("score_commands", "Measure the perplexity of a text."),
         "surprisal": ("score_commands", "Print the surprisal of each token of a text."),
-        "predict": ("predict_command", "Predict words after a text, before it or in it."),
+        "predict": (
+            "predict_command",
+            "Predict words after a text, before it or in it.",
+        ),
         "train": ("train_command", "Train a model on text, or fine-tune one."),
     },
     "Models": {
@@ -56,10 +65,14 @@ COMMAND_GROUPS = {
 
 A module is imported when its command runs, which halves the time of `--help`.
 """
-_COMMANDS = {name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()}
+_COMMANDS = {
+    name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()
+}
 COMMANDS = [*_COMMANDS]
 INSTALLED = Path(__file__).parents[2]  # folder with the metadata of installed packages
-_ADDRESS = re.compile(r"^Project-URL: (?:Documentation|Repository), (.+)$", re.MULTILINE)
+_ADDRESS = re.compile(
+    r"^Project-URL: (?:Documentation|Repository), (.+)$", re.MULTILINE
+)
 
 
 class ElmoGroup(click.Group):
@@ -84,12 +97,16 @@ class ElmoGroup(click.Group):
         name = "neighbours" if cmd_name == "neighbors" else cmd_name
         return find_command(name) if name in COMMANDS else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """Write the description of each command, group by group."""
         width = max(map(len, COMMANDS))
         for heading, commands in COMMAND_GROUPS.items():
             with formatter.section(heading):
-                rows = [(f"{name:<{width}}", text) for name, (_, text) in commands.items()]
+                rows = [
+                    (f"{name:<{width}}", text) for name, (_, text) in commands.items()
+                ]
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -98,11 +115,16 @@ class ElmoGroup(click.Group):
         self.epilog = text.replace("\\b", "\b") + _documentation()
         super().format_epilog(ctx, formatter)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the commands with their descriptions, which click would shorten, and options."""
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=_COMMANDS[name][1]) for name in names), *options]
+        return [
+            *(CompletionItem(name, help=_COMMANDS[name][1]) for name in names),
+            *options,
+        ]
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
@@ -158,7 +180,9 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, (MemoryError, RuntimeError)):
         from elmo_cli.inference.precision import is_out_of_memory
 
-        return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
+        return (
+            f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
+        )
     return None
 
 

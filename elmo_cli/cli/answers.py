@@ -37,7 +37,17 @@ ROW_FORMATS: Final = ("tsv", "csv", "jsonl")
 MAX_CHUNK: Final = 64  # queries that are answered together
 LIKE_MISSING: Final = frozenset(
     [
-        *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *(
+            "#N/A",
+            "#N/A N/A",
+            "#NA",
+            "-1.#IND",
+            "-1.#QNAN",
+            "-NaN",
+            "-nan",
+            "1.#IND",
+            "1.#QNAN",
+        ),
         *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     ]
 )
@@ -98,30 +108,44 @@ class RowWriter:
         full_rows = ([*names, *row] for row in rows)
         if self._delimiter is None:
             values = (dict(zip(self._columns, row, strict=True)) for row in full_rows)
-            lines = [json_text(with_columns(each, input_columns)) + "\n" for each in values]
+            lines = [
+                json_text(with_columns(each, input_columns)) + "\n" for each in values
+            ]
         else:
             lines = list(self._table_lines(full_rows, input_columns, self._delimiter))
         if lines:
             self._write("".join(lines))
 
     def _table_lines(
-        self, rows: Iterable[Sequence[object]], input_columns: Mapping[str, object], delimiter: str
+        self,
+        rows: Iterable[Sequence[object]],
+        input_columns: Mapping[str, object],
+        delimiter: str,
     ) -> Iterator[str]:
         if self.input_names is None:
             self.input_names = list(input_columns)
-            names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
+            names = [
+                *self._columns,
+                *renamed_columns(input_columns, self._columns).values(),
+            ]
             yield delimiter.join(map(_quoted, names)) + "\n"
         if other := input_columns.keys() - set(self.input_names):
             remedy = "Use --format jsonl, or name the columns with --keep-columns."
-            raise InputError(f"column {min(other)!r}: the first record does not have it. {remedy}")
+            raise InputError(
+                f"column {min(other)!r}: the first record does not have it. {remedy}"
+            )
         last = [_exact(input_columns.get(name)) for name in self.input_names]
         for row in rows:
-            if texts := [each for each in row if isinstance(each, str) and each in LIKE_MISSING]:
+            if texts := [
+                each for each in row if isinstance(each, str) and each in LIKE_MISSING
+            ]:
                 self.like_missing.update(texts)
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 
 
-def with_columns(values: dict[str, object], others: Mapping[str, object]) -> dict[str, object]:
+def with_columns(
+    values: dict[str, object], others: Mapping[str, object]
+) -> dict[str, object]:
     """Return computed values with columns of the input behind them; see `renamed_columns`."""
     names = renamed_columns(others, values)
     return values | {names[name]: value for name, value in others.items()}
@@ -161,7 +185,10 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
 
 
 def in_chunks(
-    rows: Iterable[_Row], parse: Callable[[_Row], _Query], is_ready: Callable[[], bool], name: str
+    rows: Iterable[_Row],
+    parse: Callable[[_Row], _Query],
+    is_ready: Callable[[], bool],
+    name: str,
 ) -> Iterator[list[_Query]]:
     """Yield parsed rows in lists of rows that can be read without waiting.
 
@@ -201,8 +228,13 @@ def read_query_table(
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        word, number = _column(record.columns, "word"), _number(record.columns, "occurrence", 1)
-        return occurrence_of(str(word or ""), record.tokens, number, "a column `occurrence`")
+        word, number = (
+            _column(record.columns, "word"),
+            _number(record.columns, "occurrence", 1),
+        )
+        return occurrence_of(
+            str(word or ""), record.tokens, number, "a column `occurrence`"
+        )
 
     settings = replace(settings, keep_columns=() if pooled else ALL_COLUMNS)
     yield from _parsed_rows(path, settings, tokenizer, parse)
@@ -222,7 +254,9 @@ def read_pair_table(
 
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
-        raise SettingsError(f"--text-column {names[0]}: name two, such as sentence1,sentence2.")
+        raise SettingsError(
+            f"--text-column {names[0]}: name two, such as sentence1,sentence2."
+        )
 
     def find(columns: Mapping[str, object], side: int, tokens: Sentence) -> Occurrence:
         word = str(columns.get(f"word{side}", columns.get("word")) or "")
@@ -239,19 +273,26 @@ def read_pair_table(
         other = _column(columns, names[1])
         if columns.keys().isdisjoint(("word1", "start1")):
             _column(columns, "word")
-        tokens = other if isinstance(other, list) else tokenizer.tokenize(str(other or ""))
+        tokens = (
+            other if isinstance(other, list) else tokenizer.tokenize(str(other or ""))
+        )
         try:
             return columns, (find(columns, 1, record.tokens), find(columns, 2, tokens))
         except InputError as error:
             return columns, error
 
     option = "--text-column NAME1,NAME2"
-    settings = replace(settings, text_column=names[0], text_option=option, keep_columns=ALL_COLUMNS)
+    settings = replace(
+        settings, text_column=names[0], text_option=option, keep_columns=ALL_COLUMNS
+    )
     yield from _parsed_rows(path, settings, tokenizer, parse)
 
 
 def _parsed_rows(
-    path: str, settings: TextSettings, tokenizer: Tokenizer, parse: Callable[[Record], _Query]
+    path: str,
+    settings: TextSettings,
+    tokenizer: Tokenizer,
+    parse: Callable[[Record], _Query],
 ) -> Iterator[list[_Query]]:
     from elmo_cli.text.input_formats import open_input, open_records
 
@@ -282,4 +323,6 @@ def _number(columns: Mapping[str, object], name: str, least: int) -> int | None:
         number = float(str(value))  # pandas writes 2.0 if there are empty cells.
         if number.is_integer() and number >= least:
             return int(number)
-    raise InputError(f"{name}: expected a number from {least}, found {str(value)[:60]!r}")
+    raise InputError(
+        f"{name}: expected a number from {least}, found {str(value)[:60]!r}"
+    )

@@ -97,13 +97,17 @@ class Option(click.Option):
         for condition in conditions.split(" or "):
             name, _, value = condition.partition(" ")
             [option] = find_options(ctx, name)
-            holds = ctx.params[str(option.name)] == value if value else option.is_set(ctx)
+            holds = (
+                ctx.params[str(option.name)] == value if value else option.is_set(ctx)
+            )
             if holds and (value or option is not self):
                 yield f"{option._shown(ctx)} {value}".rstrip()
 
     def _shown(self, ctx: click.Context) -> str:
         """Return the name of the option, with the variable that it comes from."""
-        variable = next((each for each in self.envvar or () if os.environ.get(each)), "")
+        variable = next(
+            (each for each in self.envvar or () if os.environ.get(each)), ""
+        )
         return f"{self.opts[0]} ({variable})" if self.is_variable(ctx) else self.opts[0]
 
 
@@ -131,7 +135,9 @@ def find_options(ctx: click.Context, *names: str) -> list[Option]:
 def typed_options(*names: str) -> list[str]:
     """Return the names of those options that are on the command line."""
     ctx = click.get_current_context()
-    return [option.opts[0] for option in find_options(ctx, *names) if option.is_typed(ctx)]
+    return [
+        option.opts[0] for option in find_options(ctx, *names) if option.is_typed(ctx)
+    ]
 
 
 class Command(click.Command):
@@ -148,7 +154,9 @@ class Command(click.Command):
         for option in self.params:
             if isinstance(option, Option):
                 names = [each[2:] for each in option.opts if each.startswith("--")]
-                option.envvar = [f"elmo_{name}_{each}".replace("-", "_").upper() for each in names]
+                option.envvar = [
+                    f"elmo_{name}_{each}".replace("-", "_").upper() for each in names
+                ]
             elif option.name == OUTPUT:
                 arguments[-1].required = False  # `_take_output` checks it.
 
@@ -161,7 +169,9 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             if error.option_name not in ("-o", "--output"):
                 raise
-            remedy = f"{self.name} writes to standard output. Add `> FILE` to write a file."
+            remedy = (
+                f"{self.name} writes to standard output. Add `> FILE` to write a file."
+            )
             raise click.UsageError(f"{error.option_name}: {remedy}", ctx) from None
         except click.MissingParameter as error:
             problem = " ".join(error.format_message().split()).rstrip(".")
@@ -171,9 +181,7 @@ class Command(click.Command):
             remedy = " Put quotes around several words." if takes else ""
             if "INPUT" in takes:
                 remedy = f" Pipe a text or several files: `cat FILE... | elmo {self.name} - ...`."
-            problem = (
-                f"unexpected {' '.join(rest)}: elmo {self.name} takes {takes or 'no arguments'}"
-            )
+            problem = f"unexpected {' '.join(rest)}: elmo {self.name} takes {takes or 'no arguments'}"
             raise click.UsageError(f"{problem}.{remedy}{self._example()}", ctx)
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):
@@ -183,12 +191,16 @@ class Command(click.Command):
 
     def _take_output(self, ctx: click.Context, output: str | None) -> None:
         """Make the value of -o the last argument."""
-        argument = [each for each in self.params if isinstance(each, click.Argument)][-1]
+        argument = [each for each in self.params if isinstance(each, click.Argument)][
+            -1
+        ]
         given = ctx.params[str(argument.name)]
         if argument.nargs != 1:
             given = (*given, *filter(None, [output]))
         elif given and output:
-            raise click.UsageError(f"choose one of {argument.metavar} and --output", ctx)
+            raise click.UsageError(
+                f"choose one of {argument.metavar} and --output", ctx
+            )
         ctx.params[str(argument.name)] = given or output
         if not (given or output):
             raise click.MissingParameter(ctx=ctx, param=argument)
@@ -201,19 +213,27 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
         try:
-            with option_names(offered={name for each in self.params for name in each.opts}):
+            with option_names(
+                offered={name for each in self.params for name in each.opts}
+            ):
                 return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(str(error), ctx) from None
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """Write the options, heading by heading in the order of their definition."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
             if record is not None and isinstance(option, click.Option):
-                groups.setdefault(getattr(option, "heading", OTHER_OPTIONS), []).append(record)
-        groups[OTHER_OPTIONS] = groups.pop(OTHER_OPTIONS)  # --help is always in this group.
+                groups.setdefault(getattr(option, "heading", OTHER_OPTIONS), []).append(
+                    record
+                )
+        groups[OTHER_OPTIONS] = groups.pop(
+            OTHER_OPTIONS
+        )  # --help is always in this group.
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -229,15 +249,21 @@ def command(name: str | None = None) -> Decorator:
 
     def make(function: Callable[..., Any]) -> click.Command:
         annotations = function.__annotations__.items()
-        kinds: dict[str, Any] = {key: kind for key, kind in annotations if is_dataclass(kind)}
+        kinds: dict[str, Any] = {
+            key: kind for key, kind in annotations if is_dataclass(kind)
+        }
         taken = {field.name for kind in kinds.values() for field in fields(kind)}
 
         @wraps(function)
         def call(**values: object) -> Any:
             if "row_format" in values and values.pop("as_json", False):
                 values["row_format"] = "jsonl"
-            set_values = {key: value for key, value in values.items() if value is not None}
-            settings = {key: settings_from(kind, set_values) for key, kind in kinds.items()}
+            set_values = {
+                key: value for key, value in values.items() if value is not None
+            }
+            settings = {
+                key: settings_from(kind, set_values) for key, kind in kinds.items()
+            }
             rest = {key: value for key, value in values.items() if key not in taken}
             with report_run():
                 return function(**rest, **settings)

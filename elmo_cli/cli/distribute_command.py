@@ -37,7 +37,8 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         help="Address of a Ray cluster, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
     _ray_count(
-        "--workers", help="Maximum number of workers. [default: as many as fit into the cluster]"
+        "--workers",
+        help="Maximum number of workers. [default: as many as fit into the cluster]",
     ),
     _ray_option(
         "--cpus-per-worker",
@@ -76,7 +77,8 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
     flag(
-        "--skip-errors", help="Leave the output of a record empty if it cannot be read or computed."
+        "--skip-errors",
+        help="Leave the output of a record empty if it cannot be read or computed.",
     ),
 )
 @options.model_options
@@ -131,9 +133,13 @@ def distribute(
         _print_status(folder, as_json=as_json)
         return
     if not inputs:
-        raise click.UsageError("give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`")
+        raise click.UsageError(
+            "give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`"
+        )
 
-    with messages.stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
+    with (
+        messages.stop_on_signal() as should_stop
+    ):  # Importing torch and Ray takes seconds.
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.outputs.parts import Folder
@@ -146,14 +152,25 @@ def distribute(
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
     # Workers share the tokenizer by its full name, and each has its own device and part.
     text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
-    loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
+    loading.find_files(
+        model_settings
+    )  # A wrong model is an error before there is a folder.
     settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
     parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
-    run, device = partial(run_parts, parts, plan, settings, workers), str(model_settings.device)
+    run, device = (
+        partial(run_parts, parts, plan, settings, workers),
+        str(model_settings.device),
+    )
     with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
-        show = messages.part_lines(folder) if bar.disable else partial(messages.show_parts, bar)
-        counts = run(device=device, shard=shard, on_progress=show, should_stop=should_stop)
+        show = (
+            messages.part_lines(folder)
+            if bar.disable
+            else partial(messages.show_parts, bar)
+        )
+        counts = run(
+            device=device, shard=shard, on_progress=show, should_stop=should_stop
+        )
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
 
@@ -179,7 +196,9 @@ def _workers(engine: str, resources: Resources) -> "Workers | None":
 
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
-    speed = f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
+    speed = (
+        f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
+    )
     done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
     messages.say(f"Wrote {folder}: {done}, {speed}")
     if counts.failed or (counts.n_done < counts.n_parts and not is_shard):

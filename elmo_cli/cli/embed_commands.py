@@ -38,10 +38,18 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     "AllenNLP's old flags",
     flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
     flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
-    flag("--average", "average_layers", excludes=_LAYERS, help="Same as --layers average."),
+    flag(
+        "--average",
+        "average_layers",
+        excludes=_LAYERS,
+        help="Same as --layers average.",
+    ),
     options.batch_size_option(),
     flag("--forget-sentences", help="Omit sentence_to_index from the file."),
-    flag("--use-sentence-keys", help="Name datasets by their sentence instead of their number."),
+    flag(
+        "--use-sentence-keys",
+        help="Name datasets by their sentence instead of their number.",
+    ),
     flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
     option("--vocab-path", hidden=True, expose_value=False),
     option("--include-package", multiple=True, hidden=True, expose_value=False),
@@ -86,17 +94,25 @@ def embed(
     for layers in [name for name, is_given in old_flags.items() if is_given]:
         selection = replace(selection, layers=layers)
     has_format = output_settings.file_format is not None
-    if any(old_flags.values()) and not has_format:  # AllenNLP wrote HDF5 whatever the name was.
+    if (
+        any(old_flags.values()) and not has_format
+    ):  # AllenNLP wrote HDF5 whatever the name was.
         output_settings = replace(output_settings, file_format="hdf5")
     text = open_text(input_file, text_settings, model_settings)
-    plan = plan_file(text, output_file, selection, output_settings, state=model_settings.state)
+    plan = plan_file(
+        text, output_file, selection, output_settings, state=model_settings.state
+    )
     text.source.check()  # Loading the model can take a while.
     is_hdf5 = plan.output_format.name == "hdf5"
     if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
-        messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
+        messages.say(
+            f"Warning: {output_file} will be HDF5. Choose another format with --format."
+        )
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
+        messages.say(
+            "Warning: --batch-size requires --state carry. See --batch-tokens."
+        )
 
     from elmo_cli.embed_file import embed_file
 
@@ -114,7 +130,11 @@ def embed(
 
 
 def _name_of(output_file: str) -> str:
-    return "to standard output" if output_file == output_formats.STANDARD_OUTPUT else output_file
+    return (
+        "to standard output"
+        if output_file == output_formats.STANDARD_OUTPUT
+        else output_file
+    )
 
 
 @command()
@@ -124,7 +144,10 @@ def _name_of(output_file: str) -> str:
     "Input",
     options.words_option(required=True),
     choice(
-        "--match", ["form", "lemma"], default="form", help="Find word forms, or lemmas in CoNLL-U."
+        "--match",
+        ["form", "lemma"],
+        default="form",
+        help="Find word forms, or lemmas in CoNLL-U.",
     ),
     options.ignore_case_option(),
     options.input_options,
@@ -172,13 +195,24 @@ def usages(
         selection = replace(selection, layers=DEFAULT_LAYERS)
     opened = open_text(text, text_settings, model_settings)
     state = model_settings.state
-    plan = plan_usages(opened, output_file, selection, output_settings, state=state, match=match)
+    plan = plan_usages(
+        opened, output_file, selection, output_settings, state=state, match=match
+    )
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
-    with messages.stop_on_signal() as should_stop, messages.progress_bar(source=text) as bar:
+    with (
+        messages.stop_on_signal() as should_stop,
+        messages.progress_bar(source=text) as bar,
+    ):
         on_progress = partial(messages.show_summary, bar)
         counts, summary = embed_usages(
-            engine, plan, targets, on_progress, should_stop, match=match, ignore_case=ignore_case
+            engine,
+            plan,
+            targets,
+            on_progress,
+            should_stop,
+            match=match,
+            ignore_case=ignore_case,
         )
     for word, count in counts.items():
         if count:
@@ -188,4 +222,6 @@ def usages(
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
     if not summary.was_complete:  # embed_file logs it.
         found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
-        messages.say(f"Wrote {_name_of(output_file)}: {found} in {counted(read, plan.unit)}")
+        messages.say(
+            f"Wrote {_name_of(output_file)}: {found} in {counted(read, plan.unit)}"
+        )

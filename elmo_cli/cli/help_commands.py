@@ -22,7 +22,10 @@ def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list
 
 @command("help")
 @click.argument(
-    "topic", metavar="[COMMAND|formats]", required=False, shell_complete=_complete_topics
+    "topic",
+    metavar="[COMMAND|formats]",
+    required=False,
+    shell_complete=_complete_topics,
 )
 @click.pass_context
 def help(ctx: click.Context, topic: str | None) -> None:
@@ -35,7 +38,10 @@ def help(ctx: click.Context, topic: str | None) -> None:
     parent = ctx.find_root()
     shared = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
     if topic is not None and topic.lower().removesuffix("s") in shared:
-        click.echo(Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"), nl=False)
+        click.echo(
+            Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"),
+            nl=False,
+        )
         return
     if topic is not None:
         assert isinstance(parent.command, click.Group)
@@ -43,7 +49,9 @@ def help(ctx: click.Context, topic: str | None) -> None:
         if found is None:
             topics = [*parent.command.commands, "formats"]
             problem = f"{topic}: no such topic.{did_you_mean(topic, topics)}"
-            raise click.UsageError(f"{problem} Choose one of {', '.join(topics)}.", parent)
+            raise click.UsageError(
+                f"{problem} Choose one of {', '.join(topics)}.", parent
+            )
         parent = found.make_context(topic, [], parent, resilient_parsing=True)
     click.echo(parent.get_help())
 
@@ -64,7 +72,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None
-    click.echo(shell_class(ctx.find_root().command, {}, "elmo", "_ELMO_COMPLETE").source())
+    click.echo(
+        shell_class(ctx.find_root().command, {}, "elmo", "_ELMO_COMPLETE").source()
+    )
 
 
 def describe_installation() -> dict[str, str]:
@@ -76,14 +86,21 @@ def describe_installation() -> dict[str, str]:
     from elmo_cli.compiled.kernels import find_kernel, has_tiles
 
     processor, cpus = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
-    if cpus.exists() and (match := re.search(r"model name\s*: (.*)", cpus.read_text("utf-8"))):
+    if cpus.exists() and (
+        match := re.search(r"model name\s*: (.*)", cpus.read_text("utf-8"))
+    ):
         processor = match[1]
     kernels = f"compiled for {torch.backends.cpu.get_cpu_capability()}"
     kernels += " with AMX" if has_tiles() else ""
     n_gpus = torch.cuda.device_count()
-    devices = [f"cuda:{each} ({torch.cuda.get_device_name(each)})" for each in range(n_gpus)]
+    devices = [
+        f"cuda:{each} ({torch.cuda.get_device_name(each)})" for each in range(n_gpus)
+    ]
     devices += ["mps"] if torch.backends.mps.is_available() else []
-    packages = [f"{name} {metadata.version(name)}" for name in ("torch", "numpy", "h5py", "click")]
+    packages = [
+        f"{name} {metadata.version(name)}"
+        for name in ("torch", "numpy", "h5py", "click")
+    ]
     return {
         "elmo-cli": f"{__version__}, in {Path(__file__).parents[1]}",
         "Python": f"{platform.python_version()}, on {platform.platform()}",

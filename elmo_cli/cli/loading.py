@@ -55,19 +55,28 @@ def collect_garbage() -> None:
 
 
 def open_text(
-    source: "Source | str", text: TextSettings, model: ModelSettings, default: str = "whitespace"
+    source: "Source | str",
+    text: TextSettings,
+    model: ModelSettings,
+    default: str = "whitespace",
 ) -> "TextInput":
     """Open a text, and decide its format and tokenizer; `default` is for lines of text."""
     from elmo_cli.text.input_formats import open_input
 
     trained, language = model.resolved.tokenizer, model.resolved.language
-    opened = open_input(source, text, trained=trained, language=language, default=default)
+    opened = open_input(
+        source, text, trained=trained, language=language, default=default
+    )
     _check_tokenizer(opened.tokenizer, opened.trained, text)
     return opened
 
 
 def load_tokenizer(
-    text: TextSettings, model: ModelSettings, source: str | None = None, *, is_new: bool = False
+    text: TextSettings,
+    model: ModelSettings,
+    source: str | None = None,
+    *,
+    is_new: bool = False,
 ) -> "Tokenizer":
     """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
     from elmo_cli.text.input_formats import default_tokenizer, find_format
@@ -77,7 +86,9 @@ def load_tokenizer(
     if source is not None:
         input_format = find_format(Source(source), text.input_format)
         if input_format.has_tokens and text.tokenizer not in (None, "whitespace"):
-            raise click.UsageError(f"--tokenizer has no effect with the tokens of {source}")
+            raise click.UsageError(
+                f"--tokenizer has no effect with the tokens of {source}"
+            )
         trained = None if input_format.has_tokens else trained
         default = default_tokenizer(input_format)
     tokenizer = text.make_tokenizer(model.resolved.language, default, trained)
@@ -92,12 +103,16 @@ def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
     is_split, found = detached_token(text, tokens)
     if is_split and not meta.get("has_warned"):
-        messages.say(f"Warning: {found!r} looks tokenized already. Use --tokenizer whitespace.")
+        messages.say(
+            f"Warning: {found!r} looks tokenized already. Use --tokenizer whitespace."
+        )
         meta["has_warned"] = True
     return tokens
 
 
-def _check_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSettings) -> None:
+def _check_tokenizer(
+    tokenizer: "Tokenizer", trained: str | None, text: TextSettings
+) -> None:
     """Print the tokenizer of the training. Raise a `UsageError` for a language without effect."""
     is_used = ":" in tokenizer.name or tokenizer.splits_by is not None
     if text.language and (":" in (text.tokenizer or "") or not is_used):
@@ -106,5 +121,7 @@ def _check_tokenizer(tokenizer: "Tokenizer", trained: str | None, text: TextSett
     if trained is not None and not text.chooses_tokenizer:
         messages.say(f"Tokenizer: {trained}, as in the model's training")
     elif trained not in (None, tokenizer.name):
-        trained_with = f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
+        trained_with = (
+            f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
+        )
         messages.say(f"Warning: {trained_with}.")

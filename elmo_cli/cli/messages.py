@@ -50,7 +50,9 @@ class _Terminal(io.TextIOWrapper):
 class _RedErrors(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
         is_error = text.startswith("Error:")
-        super().write(text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1) if is_error else text)
+        super().write(
+            text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1) if is_error else text
+        )
         return len(text)
 
 
@@ -83,7 +85,9 @@ def prepare_streams() -> None:
 
 def escaped(text: str) -> str:
     r"""Escape the control characters of a text as `\x1b`, except line feeds and tabs."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
+    return re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text
+    )
 
 
 def _shown(message: str) -> str:
@@ -103,7 +107,11 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
 
 def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
-    settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
+    settings: dict[str, Any] = {
+        "count": True,
+        "expose_value": False,
+        "callback": _set_verbosity,
+    }
     quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
     more = "Print more details. Use -vv to show tracebacks."
     return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
@@ -123,7 +131,11 @@ def report_run() -> Iterator[None]:
 
         variables = sorted(name for name in os.environ if name.startswith("ELMO_"))
         python, torch = platform.python_version(), metadata.version("torch")
-        say(", ".join([f"elmo {__version__}, Python {python}, torch {torch}", *variables]))
+        say(
+            ", ".join(
+                [f"elmo {__version__}, Python {python}, torch {torch}", *variables]
+            )
+        )
     try:
         yield
     finally:
@@ -153,7 +165,11 @@ class _Lines:
 
 @contextmanager
 def progress_bar(
-    unit: str = "B", source: str | None = None, *, as_lines: bool = False, leave: bool = True
+    unit: str = "B",
+    source: str | None = None,
+    *,
+    as_lines: bool = False,
+    leave: bool = True,
 ) -> Iterator["tqdm[None]"]:
     """Open a progress bar with the time left, which counts another unit or the bytes of `source`.
 
@@ -241,7 +257,9 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         received.append(now)
         say("Stopping after the current batch. Press Ctrl-C again to stop immediately.")
 
-    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    handled = [
+        number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+    ]
     before = {number: signal.signal(number, handle) for number in handled}
     try:
         yield lambda: bool(received)

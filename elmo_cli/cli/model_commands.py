@@ -15,7 +15,9 @@ from elmo_cli.outputs.output_formats import DTYPES
 
 @command()
 @options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
-@options.option("--language CODE", help="List only the models for a language, such as fr.")
+@options.option(
+    "--language CODE", help="List only the models for a language, such as fr."
+)
 @options.flag("--downloaded", help="List only the models on this disk.")
 @options.option(
     "--remove NAME",
@@ -25,7 +27,11 @@ from elmo_cli.outputs.output_formats import DTYPES
 )
 @options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
 def models(
-    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
+    show_all: bool,
+    language: str | None,
+    downloaded: bool,
+    remove: str | None,
+    as_json: bool,
 ) -> None:
     """List the pretrained models, English ones first.
 
@@ -54,7 +60,9 @@ def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
-    many_langs = [model for model in descriptions if model["name"].startswith(MANY_LANGS_PREFIX)]
+    many_langs = [
+        model for model in descriptions if model["name"].startswith(MANY_LANGS_PREFIX)
+    ]
     group = [model for model in many_langs if model["state"] == "available"]
     name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
     one = [{**model, "name": name, "language": language} for model in group[:1]]
@@ -68,7 +76,9 @@ def _table(descriptions: list[dict[str, Any]]) -> str:
         size = "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB"
         millions = "-" if parameters is None else f"{parameters / 1e6:.1f}M"
         state, trained_on = model["state"], model["trained_on"] or "-"
-        rows.append([model["name"], millions, model["language"], size, state, trained_on])
+        rows.append(
+            [model["name"], millions, model["language"], size, state, trained_on]
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
     line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
@@ -95,17 +105,25 @@ def info(model: str | None, as_json: bool) -> None:
     installation = None if model else describe_installation()
     description = describe_model(model)
     if as_json:
-        values = {"installation": installation, **description} if installation else description
+        values = (
+            {"installation": installation, **description}
+            if installation
+            else description
+        )
         click.echo(json_text(values, indent=1))
         return
     blocks = [_text(description)]
     if installation:
-        blocks.insert(0, "\n".join(f"{name:<12}  {value}" for name, value in installation.items()))
+        blocks.insert(
+            0, "\n".join(f"{name:<12}  {value}" for name, value in installation.items())
+        )
     click.echo("\n\n".join(blocks))
 
 
 def _text(description: dict[str, Any]) -> str:
-    rows = [(name, description.get(name)) for name in ("state", "language", "trained_on")]
+    rows = [
+        (name, description.get(name)) for name in ("state", "language", "trained_on")
+    ]
     rows += _architecture(description) if "options" in description else []
     sizes = {"parameters": description["parameters"], **description.get("parts", {})}
     for part, number in sizes.items():
@@ -114,7 +132,9 @@ def _text(description: dict[str, Any]) -> str:
     for role, file in description.get("files", {}).items():
         rows += [(role, f"{file['path']} ({size_text(file['bytes'])})")]
         rows += [("", f"sha256 {file['sha256']}")]
-    shown = [(name.replace("_", " "), value) for name, value in rows if value is not None]
+    shown = [
+        (name.replace("_", " "), value) for name, value in rows if value is not None
+    ]
     lines = [description["name"], *(f"  {name:<21}  {value}" for name, value in shown)]
     if description.get("state") == "available":
         lines.append(f"  To download it, use `elmo download {description['name']}`.")
@@ -124,11 +144,19 @@ def _text(description: dict[str, Any]) -> str:
 
 
 def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
-    lstm, characters = description["options"]["lstm"], description["options"]["char_cnn"]
+    lstm, characters = (
+        description["options"]["lstm"],
+        description["options"]["char_cnn"],
+    )
     n_words, clip = description["words"], lstm["cell_clip"]
-    lstm_layer = f"{lstm['dim']:,} cells and {lstm['projection_dim']:,} outputs per direction"
+    lstm_layer = (
+        f"{lstm['dim']:,} cells and {lstm['projection_dim']:,} outputs per direction"
+    )
     rows = [
-        ("layers", f"{description['layers']}: the token layer and {lstm['n_layers']} LSTM layers"),
+        (
+            "layers",
+            f"{description['layers']}: the token layer and {lstm['n_layers']} LSTM layers",
+        ),
         ("width", f"{description['width']:,} values per token and layer"),
         ("words", n_words and f"{n_words:,}"),
         ("LSTM layer", lstm_layer + (f", clipped at {clip:g}" if clip else "")),
@@ -137,8 +165,13 @@ def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
     if characters:
         widths, counts = zip(*characters["filters"], strict=True)
         limit = characters["max_characters_per_token"]
-        filters = f"{sum(counts):,} filters for {min(widths)} to {max(widths)} characters"
-        rows += [("character CNN", filters), ("token length", f"at most {limit} characters")]
+        filters = (
+            f"{sum(counts):,} filters for {min(widths)} to {max(widths)} characters"
+        )
+        rows += [
+            ("character CNN", filters),
+            ("token length", f"at most {limit} characters"),
+        ]
     return rows
 
 
@@ -203,4 +236,6 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
 
     n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
     n_bytes = os.stat(target).st_size
-    messages.say(f"Wrote {target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes")
+    messages.say(
+        f"Wrote {target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes"
+    )

@@ -13,7 +13,13 @@ from click.shell_completion import CompletionItem
 from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
 from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, INITIAL_STATES, NAMED_LAYERS, POOLINGS, PRECISIONS
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    INITIAL_STATES,
+    NAMED_LAYERS,
+    POOLINGS,
+    PRECISIONS,
+)
 from elmo_cli.text.input_formats import FORMATS, PARQUET, find_format, names_in_head
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_types
@@ -21,7 +27,14 @@ from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
-_SOURCES: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")  # have columns
+_SOURCES: Final = (
+    "pairs",
+    "queries",
+    "corpus",
+    "file",
+    "text",
+    "input_file",
+)  # have columns
 
 
 def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionItem]:
@@ -34,7 +47,9 @@ def complete_models(_ctx: Any, _parameter: Any, start: str) -> list[CompletionIt
 
 def complete_values(*values: str) -> Callable[..., list[str]]:
     """Return a `shell_complete` that offers values. Users may type other values."""
-    return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
+    return lambda _ctx, _parameter, start: [
+        each for each in values if each.startswith(start)
+    ]
 
 
 def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[str]:
@@ -45,7 +60,9 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
     for path in filter(os.path.isfile, filter(None, paths)):
         with suppress(Exception):  # Completion is silent.
             names = _read_columns(path, ctx)
-            return [f"{before}{comma}{name}" for name in names if name.startswith(begin)]
+            return [
+                f"{before}{comma}{name}" for name in names if name.startswith(begin)
+            ]
     return []
 
 
@@ -59,7 +76,12 @@ def _read_columns(path: str, ctx: click.Context) -> list[str]:
 def option(name: str, *names: str, **settings: Any) -> Decorator:
     """Add an option, by its name and the name of its value: `--shard I/N`."""
     name, _, metavar = name.partition(" ")
-    settings = {"cls": Option, "show_default": True, "metavar": metavar or None, **settings}
+    settings = {
+        "cls": Option,
+        "show_default": True,
+        "metavar": metavar or None,
+        **settings,
+    }
     return click.option(name, *names, **settings)
 
 
@@ -71,7 +93,9 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # It is not generic befo
     """Fixed set of values. `json` is the old name of `jsonl`."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        is_old_name = value == "json" and "json" not in self.choices and "jsonl" in self.choices
+        is_old_name = (
+            value == "json" and "json" not in self.choices and "jsonl" in self.choices
+        )
         return str(super().convert("jsonl" if is_old_name else value, param, ctx))
 
 
@@ -152,7 +176,9 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(map(float, text.split(",")))
     except ValueError:
-        raise click.BadParameter(f"expected numbers separated by commas, found {text!r}") from None
+        raise click.BadParameter(
+            f"expected numbers separated by commas, found {text!r}"
+        ) from None
 
 
 file_options = option_group(
@@ -199,7 +225,9 @@ precision_option = choice(
     help="Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA GPU.",
 )
 speed_options = option_group("Speed", device_option(), precision_option)
-dtype_option = choice("--dtype", DTYPES, default="float32", help="Data type of the stored values.")
+dtype_option = choice(
+    "--dtype", DTYPES, default="float32", help="Data type of the stored values."
+)
 
 
 def layer_options(default: str) -> Decorator:
@@ -220,7 +248,12 @@ def layer_options(default: str) -> Decorator:
             help="Write a weighted sum of all layers. The weights are the softmax of S0,S1,..., "
             "which a task has learned.",
         ),
-        option("--gamma G", type=float, requires="--mix", help="Scale of --mix. [default: 1]"),
+        option(
+            "--gamma G",
+            type=float,
+            requires="--mix",
+            help="Scale of --mix. [default: 1]",
+        ),
     )
 
 
@@ -248,7 +281,9 @@ batch_tokens_option = count(
 
 
 def text_column_option(
-    content: str = "text, or a list of tokens", default: str = "text or tokens", **settings: Any
+    content: str = "text, or a list of tokens",
+    default: str = "text or tokens",
+    **settings: Any,
 ) -> Decorator:
     """Add --text-column, whose help names its content and its default."""
     text = f"Column or field with the {content}. [default: {default}]"
@@ -258,7 +293,9 @@ def text_column_option(
 
 def split_names(text: str) -> tuple[str, ...]:
     """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
-    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    names = tuple(
+        name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])
+    )
     if not all(names) or not names:
         raise click.BadParameter(f"expected names separated by commas, found {text!r}")
     return names
@@ -370,7 +407,11 @@ def text_options(default: str, **settings: Any) -> Decorator:
         ),
         cell_options(**settings),
         id_column_option(**settings),
-        flag("--paragraphs", help="Join hard-wrapped lines up to the next blank line.", **settings),
+        flag(
+            "--paragraphs",
+            help="Join hard-wrapped lines up to the next blank line.",
+            **settings,
+        ),
         splitting_options(default, **settings),
     )
 
@@ -379,9 +420,13 @@ input_options = option_group(
     "Input",
     text_options(BY_INPUT),
     flag(
-        "--skip-errors", help="Leave the output of a line empty if it cannot be read or computed."
+        "--skip-errors",
+        help="Leave the output of a line empty if it cannot be read or computed.",
     ),
-    option("--shard I/N", help="Embed every N-th line, beginning with the I-th, as in 3/16."),
+    option(
+        "--shard I/N",
+        help="Embed every N-th line, beginning with the I-th, as in 3/16.",
+    ),
 )
 
 
@@ -405,12 +450,19 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
             "large corpora). [default: allennlp]",
         ),
         keep_columns_option,
-        choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
-        flag("--overwrite", help="Replace OUTPUT, or an unfinished run with other options."),
+        choice(
+            "--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"
+        ),
+        flag(
+            "--overwrite",
+            help="Replace OUTPUT, or an unfinished run with other options.",
+        ),
         output_option(),
     )
 
 
 def language_model_options(function: Any) -> Any:
     """Add the options of a model with a softmax, and of its computation, as `ModelSettings`."""
-    return model_options(option_group("Model", softmax_option())(speed_options(function)))
+    return model_options(
+        option_group("Model", softmax_option())(speed_options(function))
+    )

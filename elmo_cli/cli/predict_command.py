@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from elmo_cli.text.records import Sentence
 
 _READING = (
-    *("--input-format", "--text-column", "--id-column", "--keep-columns", "--paragraphs"),
+    *(
+        "--input-format",
+        "--text-column",
+        "--id-column",
+        "--keep-columns",
+        "--paragraphs",
+    ),
     *("--split-sentences", "--word-column"),
 )
 """Options that have no effect on a text that is an argument."""
@@ -61,7 +67,9 @@ class _Choices:
     help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
 @options.flag(
-    "--each", excludes="--backward or --sample", help="Predict substitutes for each token."
+    "--each",
+    excludes="--backward or --sample",
+    help="Predict substitutes for each token.",
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
@@ -71,8 +79,12 @@ class _Choices:
     requires="--sample",
     help="Temperature: values below 1 make probable words more probable.",
 )
-@options.count("--max-words", default=50, requires="--sample", help="Maximum number of new words.")
-@options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
+@options.count(
+    "--max-words", default=50, requires="--sample", help="Maximum number of new words."
+)
+@options.count(
+    "--seed", least=0, default=0, requires="--sample", help="Seed of --sample."
+)
 @option_group("Output", options.row_options(), options.keep_columns_option)
 @options.text_options("moses")
 @options.language_model_options
@@ -124,7 +136,9 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."
         raise click.UsageError(f"{text}: {problem}. {remedy}")
     if text is not None and text != STANDARD_INPUT and typed_options(*_READING):
-        raise click.UsageError(f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT")
+        raise click.UsageError(
+            f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT"
+        )
     return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
 
 
@@ -140,11 +154,17 @@ class _Texts(NamedTuple):
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
     ) -> "Iterator[ScoredRecord[Answer]]":
-        from elmo_cli.language_model.scoring import ScoredRecord, record_names, score_records
+        from elmo_cli.language_model.scoring import (
+            ScoredRecord,
+            record_names,
+            score_records,
+        )
 
         numbers = count(1)
         for chunk in self.chunks:
-            for scored in score_records(chunk, lambda sentences: iter(find([*sentences]))):
+            for scored in score_records(
+                chunk, lambda sentences: iter(find([*sentences]))
+            ):
                 names = record_names(next(numbers), scored.record)
                 yield ScoredRecord(names, scored.record, _joined(scored.result))
 
@@ -160,7 +180,9 @@ def _joined(answers: "list[Answer]") -> "Answer":
 
 
 @contextmanager
-def _open_texts(text: str, opened: Tokenizer | TextInput, *, each: bool) -> Iterator[_Texts]:
+def _open_texts(
+    text: str, opened: Tokenizer | TextInput, *, each: bool
+) -> Iterator[_Texts]:
     """Open the text, given with its tokenizer, or the texts in a file."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
     from elmo_cli.language_model.scoring import name_columns
@@ -195,14 +217,18 @@ def _finder(
     def sample(texts: "list[Sentence]") -> "Iterator[Answer]":
         settings = chosen("n_samples", "backward", "temperature", "seed", "max_words")
         for text in texts:
-            yield prediction.Samples(text, prediction.sample_sentences(model, text, **settings))
+            yield prediction.Samples(
+                text, prediction.sample_sentences(model, text, **settings)
+            )
 
     if choices.n_samples is not None:
         return sample, prediction.SAMPLE_COLUMNS
     if choices.each:
         substitute = partial(prediction.substitute_words, model, top=choices.top)
         return substitute, prediction.SUBSTITUTE_COLUMNS
-    predict = partial(prediction.predict_words, model, **chosen("top", "backward", "with_unknown"))
+    predict = partial(
+        prediction.predict_words, model, **chosen("top", "backward", "with_unknown")
+    )
     return predict, prediction.PREDICTION_COLUMNS
 
 
@@ -212,7 +238,9 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
     find, columns = _finder(model, choices)
     is_table = texts.are_from_file and choices.n_samples is None
     as_rows = choices.row_format is not None or is_table
-    printer = print_rows(choices.row_format, [*texts.columns, *columns], texts.kept_columns)
+    printer = print_rows(
+        choices.row_format, [*texts.columns, *columns], texts.kept_columns
+    )
     shares = []
     with printer if as_rows else nullcontext() as rows:
         for scored in texts.answered(find):
@@ -225,7 +253,9 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares.append(answer.unknown)
     if shares and not choices.with_unknown:
-        share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
+        share = (
+            f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
+        )
         name = "<UNK>, which represents all words outside the vocabulary,"
         messages.say(f"{name} has {share}. Use --with-unknown to show it.")
 

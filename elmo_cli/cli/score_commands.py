@@ -14,7 +14,13 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.errors import counted
 from elmo_cli.json_form import json_text
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction, ModelSettings, TextSettings
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    DIRECTIONS,
+    Direction,
+    ModelSettings,
+    TextSettings,
+)
 from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import Records, TextInput, find_format, open_records
 from elmo_cli.text.sources import Source
@@ -34,7 +40,9 @@ class _OpenText(NamedTuple):
 
 
 @contextmanager
-def _open_text(text: TextInput, model: "LanguageModel", ids: IdUse = "rows") -> Iterator[_OpenText]:
+def _open_text(
+    text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
+) -> Iterator[_OpenText]:
     """Open the records of a text whose sentences a language model scores, with a progress bar."""
     from elmo_cli.language_model.scoring import name_columns
     from elmo_cli.pretrained.registry import expected_input
@@ -99,7 +107,9 @@ def perplexity(
 
     def score() -> Iterator["SentenceScore"]:
         n_tokens = 0
-        measure = partial(model.score_ready, batch_size=batch_size, is_ready=opened.read.is_ready)
+        measure = partial(
+            model.score_ready, batch_size=batch_size, is_ready=opened.read.is_ready
+        )
         for scored in scoring.score_records(opened.read.records, measure):
             if rows is not None:
                 row = scoring.sentence_row(scored.result)
@@ -109,7 +119,10 @@ def perplexity(
             opened.show_rate(n_tokens)
 
     with _open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
-        columns, kept = [*opened.columns, *scoring.SENTENCE_COLUMNS], opened.read.example.columns
+        columns, kept = (
+            [*opened.columns, *scoring.SENTENCE_COLUMNS],
+            opened.read.example.columns,
+        )
         printer = print_rows(row_format, columns, kept)
         with printer if per_sentence else nullcontext() as rows:
             result = scoring.perplexity_of_scores(score(), source.name)
@@ -117,7 +130,9 @@ def perplexity(
         average = f"{result.all_words.average:,.2f} (average of directions)"
         messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
     else:
-        click.echo(json_text(asdict(result)) if row_format == "jsonl" else _table(result))
+        click.echo(
+            json_text(asdict(result)) if row_format == "jsonl" else _table(result)
+        )
 
 
 def _table(text_perplexity: "Perplexity") -> str:
@@ -168,7 +183,11 @@ class _Choices:
         default="forward",
         help="Predict each token from the tokens before it, after it, or both in turn.",
     ),
-    flag("--entropy", excludes="--pairs", help="Also print the entropy of each prediction."),
+    flag(
+        "--entropy",
+        excludes="--pairs",
+        help="Also print the entropy of each prediction.",
+    ),
     choice(
         "--words-by",
         ["space", "word"],
@@ -205,11 +224,16 @@ class _Choices:
     "Output",
     options.row_options(),
     options.keep_columns_option,
-    options.figure_options("the surprisals of the first 50 sentences as bars", excludes="--pairs"),
+    options.figure_options(
+        "the surprisals of the first 50 sentences as bars", excludes="--pairs"
+    ),
 )
 @_score_options
 def surprisal(
-    text: str, choices: _Choices, model_settings: ModelSettings, text_settings: TextSettings
+    text: str,
+    choices: _Choices,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Print the surprisal of each token of INPUT, a text with one sentence per line.
 
@@ -247,28 +271,41 @@ def surprisal(
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
     text_settings = replace(text_settings, splits_words=bool(choices.words_by))
     if choices.regions:
-        text_settings = replace(text_settings, text_column=choices.regions, text_option="--regions")
+        text_settings = replace(
+            text_settings, text_column=choices.regions, text_option="--regions"
+        )
     default = "moses" if text_settings.splits_words else "whitespace"
     opened = loading.open_text(source, text_settings, model_settings, default)
     print_rows_of = _print_pairs if choices.pairs else _print_units
     print_rows_of(opened, choices, model_settings)
 
 
-def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
+def _print_units(
+    text: TextInput, choices: _Choices, model_settings: ModelSettings
+) -> None:
     from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequencies import read_frequencies
     from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks
 
     if choices.regions:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
-    counts = None if choices.frequencies is None else read_frequencies(choices.frequencies)
-    kind: UnitKind = "word" if choices.words_by else "region" if choices.regions else "token"
+    counts = (
+        None if choices.frequencies is None else read_frequencies(choices.frequencies)
+    )
+    kind: UnitKind = (
+        "word" if choices.words_by else "region" if choices.regions else "token"
+    )
     with_regions = bool(choices.words_by and choices.regions)
-    table = SurprisalTable(kind, choices.direction, choices.entropy, counts, with_regions)
+    table = SurprisalTable(
+        kind, choices.direction, choices.entropy, counts, with_regions
+    )
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     n_tokens = n_unknown = n_rows = n_without = 0
-    with _open_text(text, model) as opened, choices.print_rows(opened, table.columns) as rows:
+    with (
+        _open_text(text, model) as opened,
+        choices.print_rows(opened, table.columns) as rows,
+    ):
         records, is_ready = opened.read.records, opened.read.is_ready
         for scored in table.measure(model, records, choices.batch_size, is_ready):
             record = scored.record
@@ -291,11 +328,15 @@ def _print_units(text: TextInput, choices: _Choices, model_settings: ModelSettin
         )
     if choices.plot is not None:
         overwrite = choices.overwrite
-        n_drawn = plot_surprisals(drawn, choices.plot, choices.direction, overwrite=overwrite)
+        n_drawn = plot_surprisals(
+            drawn, choices.plot, choices.direction, overwrite=overwrite
+        )
         messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettings) -> None:
+def _print_pairs(
+    text: TextInput, choices: _Choices, model_settings: ModelSettings
+) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
@@ -307,7 +348,9 @@ def _print_pairs(text: TextInput, choices: _Choices, model_settings: ModelSettin
         choices.print_rows(opened, pair_columns(direction)) as rows,
     ):
         records, is_ready = opened.read.records, opened.read.is_ready
-        measured = table.measure(model, records, text.tokenizer, n, is_ready, direction=direction)
+        measured = table.measure(
+            model, records, text.tokenizer, n, is_ready, direction=direction
+        )
         for scored in measured:
             rows.write([scored.result.row], scored.record.columns, scored.names)
             accuracy.add(scored)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
     "0: start1, end1, start2 and end2.",
 )
-@options.input_format_options("sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs")
+@options.input_format_options(
+    "sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs"
+)
 @options.tokenizer_options("moses")
 @options.option(
     "--layer N|average",
@@ -72,7 +74,9 @@ def cosine(
     """
     is_one = arguments[1:2] != (STANDARD_INPUT,)
     if len(arguments) != (2 + is_one if pairs is None else 0):
-        raise click.UsageError('give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE')
+        raise click.UsageError(
+            'give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
+        )
 
     from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
@@ -80,12 +84,18 @@ def cosine(
 
     def find(sentences: Sequence[str]) -> "PairRow":
         if len(sentences) != 2:
-            raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
+            raise InputError(
+                f"expected two sentences separated by a tab, found {len(sentences)}"
+            )
         numbers = (occurrence1, occurrence2)
         columns, pair = dict[str, object](), list[Occurrence]()
-        for side, word, text, number in zip("12", words, sentences, numbers, strict=True):
+        for side, word, text, number in zip(
+            "12", words, sentences, numbers, strict=True
+        ):
             name = f"occurrence{side}"
-            found = occurrence_of(word, loading.typed_tokens(tokenizer, text), number, f"--{name}")
+            found = occurrence_of(
+                word, loading.typed_tokens(tokenizer, text), number, f"--{name}"
+            )
             columns |= {f"word{side}": word, name: number or 1, f"sentence{side}": text}
             pair.append(found)
         return columns, (pair[0], pair[1])
@@ -129,7 +139,10 @@ def _write_pairs(
         for (columns, pair), number in zip(chunk, numbers, strict=False):
             is_found = not isinstance(pair, InputError)
             errors += [] if is_found else [f"row {number}: {pair}"]
-            rows.write([[number, *(_cosines(next(found), layer) if is_found else empty)]], columns)
+            rows.write(
+                [[number, *(_cosines(next(found), layer) if is_found else empty)]],
+                columns,
+            )
     if errors:
         n_rows = counted(len(errors), "row")
         messages.say(f"Warning: {n_rows} without cosines. The first is {errors[0]}")
@@ -137,11 +150,19 @@ def _write_pairs(
 
 def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
     cosines = [*similarity.layers, similarity.average]
-    return cosines if layer is None else [cosines[-1 if layer == "average" else int(layer)]]
+    return (
+        cosines
+        if layer is None
+        else [cosines[-1 if layer == "average" else int(layer)]]
+    )
 
 
 def _print_cosines(
-    embedder: "ElmoEmbedder", chunks: "Iterable[list[PairRow]]", layer: str | None, *, table: bool
+    embedder: "ElmoEmbedder",
+    chunks: "Iterable[list[PairRow]]",
+    layer: str | None,
+    *,
+    table: bool,
 ) -> None:
     """Print the cosines of each pair: one cosine, a line of them, or a table for people."""
     from elmo_cli.analysis.neighbours import similarities
@@ -153,21 +174,32 @@ def _print_cosines(
                 click.echo("\t".join(map(answers.cell, _cosines(similarity, layer))))
                 continue
             lines = [similarity.first.marked, similarity.second.marked, ""]
-            lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
+            lines += [
+                f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)
+            ]
             click.echo("\n".join([*lines, f"average  {similarity.average:8.4f}"]))
 
 
 @command()
 @click.argument(
-    "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
+    "arguments",
+    metavar="WORD SENTENCE FILE...",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
 )
 @options.count("--top", default=10, help="Number of neighbours.")
-@options.flag("--other-words", excludes="--sentence", help="Exclude occurrences of WORD itself.")
+@options.flag(
+    "--other-words", excludes="--sentence", help="Exclude occurrences of WORD itself."
+)
 @options.count(
-    "--occurrence", excludes="--sentence", help="Number of the occurrence in SENTENCE, from 1."
+    "--occurrence",
+    excludes="--sentence",
+    help="Number of the occurrence in SENTENCE, from 1.",
 )
 @options.option(
-    "--sentence TEXT", help="Find the sentences nearest to TEXT, in files written with --pooling."
+    "--sentence TEXT",
+    help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
 @options.path_option(
     "--queries TABLE",
@@ -220,25 +252,46 @@ def neighbours(
     if not paths:
         others = "- FILE..., --sentence TEXT FILE... or --queries TABLE FILE..."
         raise click.UsageError(f"give WORD SENTENCE FILE..., {others}")
-    if n_before == 2 and paths[1:] and paths[0].isalpha() and not os.path.exists(paths[0]):
-        raise click.UsageError(f"{paths[0]}: no such file. Put quotes around the sentence.")
+    if (
+        n_before == 2
+        and paths[1:]
+        and paths[0].isalpha()
+        and not os.path.exists(paths[0])
+    ):
+        raise click.UsageError(
+            f"{paths[0]}: no such file. Put quotes around the sentence."
+        )
 
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
+    from elmo_cli.analysis.neighbours import (
+        neighbour_columns,
+        neighbour_rows,
+        word_neighbours,
+    )
     from elmo_cli.analysis.occurrences import open_occurrences
 
     with open_occurrences(*paths) as files:
-        pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
+        pooled = sentence is not None or (
+            queries is not None and "pooling" in files.attributes
+        )
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
-            messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
+            messages.say(
+                "Warning: these vectors contain layer 0, which finds similar spelling."
+            )
         model_settings = _model_of(files, model_settings)
         tokenizer = _make_tokenizer(files, text_settings, model_settings)
         if queries is None:
             chunks = _read_queries(arguments, sentence, occurrence, tokenizer)
         else:
-            chunks = answers.read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            chunks = answers.read_query_table(
+                queries, text_settings, tokenizer, pooled=pooled
+            )
         embedder = _load_embedder(files, model_settings)
-        settings: dict[str, Any] = {"top": top, "layers": layers, "other_words": other_words}
+        settings: dict[str, Any] = {
+            "top": top,
+            "layers": layers,
+            "other_words": other_words,
+        }
         find = partial(word_neighbours, embedder, files, **settings)
         is_one = n_before == 2 or sentence is not None
         results = _search(files, chunks, find)
@@ -252,7 +305,9 @@ def neighbours(
 
 
 def _search(
-    files: "VectorFiles", chunks: "Iterable[list[Occurrence]]", find: "Callable[..., Neighbours]"
+    files: "VectorFiles",
+    chunks: "Iterable[list[Occurrence]]",
+    find: "Callable[..., Neighbours]",
 ) -> "Iterator[list[Neighbour]]":
     for number, chunk in enumerate(chunks):
         with messages.progress_bar(" records", leave=False) as bar:
@@ -260,12 +315,17 @@ def _search(
             found = find(chunk)
         if number == 0 and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+            messages.say(
+                f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
+            )
         yield from found.nearest
 
 
 def _read_queries(
-    arguments: tuple[str, ...], sentence: str | None, occurrence: int | None, tokenizer: "Tokenizer"
+    arguments: tuple[str, ...],
+    sentence: str | None,
+    occurrence: int | None,
+    tokenizer: "Tokenizer",
 ) -> "Iterable[list[Occurrence]]":
     """Return the query, or the queries of standard input in lists of lines that are ready."""
     from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
@@ -277,12 +337,18 @@ def _read_queries(
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
         if not tab:
-            raise InputError("expected a word and a sentence separated by a tab, found no tab")
+            raise InputError(
+                "expected a word and a sentence separated by a tab, found no tab"
+            )
         return find(word.strip(), text)
 
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
-        return answers.read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
+        return (
+            answers.read_queries(find_in_line)
+            if from_input
+            else [[find(*arguments[:2])]]
+        )
     if not (tokens := loading.typed_tokens(tokenizer, sentence)):
         raise click.UsageError("--sentence must not be empty.")
     return [[Occurrence(tokens, 0)]]
@@ -292,11 +358,15 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     """Return the settings of the model that made files, unless the options name another."""
     recorded = ModelSettings.from_attributes(files.attributes)
     if not files.attributes and all(source.has_targets for source in files.sources):
-        recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
+        recorded = (
+            ModelSettings()
+        )  # Only AllenNLP's files without attributes carry the state.
     if settings.model is not None or settings.options_file is not None:
         return replace(settings, state=recorded.state)
     if recorded.model is None:
-        raise click.UsageError(f"{files.paths[0]}: unknown model. Name it with --model.")
+        raise click.UsageError(
+            f"{files.paths[0]}: unknown model. Name it with --model."
+        )
     return replace(settings, model=recorded.model, state=recorded.state)
 
 
@@ -319,7 +389,9 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise
-        reason = str(error).partition(". ")[0].removesuffix(".")  # --model is the only remedy.
+        reason = (
+            str(error).partition(". ")[0].removesuffix(".")
+        )  # --model is the only remedy.
         problem = f"the model of {files.paths[0]}: {reason}"
         raise ModelError(f"{problem}. Give its new path with --model.") from None
 
@@ -328,5 +400,9 @@ def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
     for neighbour in nearest:
         path, name = neighbour.location.path, neighbour.location.name
         name = f"{path}:{name}" if len(files.paths) > 1 else name
-        text = " ".join(neighbour.sentence) if "pooling" in files.attributes else neighbour.marked
+        text = (
+            " ".join(neighbour.sentence)
+            if "pooling" in files.attributes
+            else neighbour.marked
+        )
         click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")

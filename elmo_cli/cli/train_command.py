@@ -31,7 +31,9 @@ _file = partial(option, type=click.Path(path_type=Path))
 def _training(name: str, **settings: Any) -> Decorator:
     """Add the option for a field of `TrainingOptions`."""
     (each,) = (field for field in fields(TrainingOptions) if field.name == name)
-    default = f"{each.default:.3g}" if isinstance(each.default, float) else str(each.default)
+    default = (
+        f"{each.default:.3g}" if isinstance(each.default, float) else str(each.default)
+    )
     if "adagrad" in each.metadata:
         default += f"; Adagrad: {each.metadata['adagrad']:g}"
     settings["help"] = f"{each.metadata['description']} [default: {default}]"
@@ -96,7 +98,9 @@ def _training(name: str, **settings: Any) -> Decorator:
         excludes="--validation-file",
         help="Hold out this share of the lines for validation: 0.01 is one in a hundred.",
     ),
-    count("--eval-steps", default=1000, help="Evaluate and write the model every N steps."),
+    count(
+        "--eval-steps", default=1000, help="Evaluate and write the model every N steps."
+    ),
 )
 @option_group(
     "Length and batches",
@@ -132,7 +136,10 @@ def _training(name: str, **settings: Any) -> Decorator:
         help="Seconds between checkpoints.",
     ),
     flag("--tensorboard", help="Also log to FOLDER/tensorboard."),
-    flag("--keep-checkpoint", help="Keep the last checkpoint, so that you can train longer."),
+    flag(
+        "--keep-checkpoint",
+        help="Keep the last checkpoint, so that you can train longer.",
+    ),
 )
 def train(
     texts: tuple[str, ...],
@@ -163,17 +170,26 @@ def train(
         raise click.UsageError("give --preset, --options-file or --init-from")
     files = (model, None, None) if options_file is None else (None, options_file, model)
     model_settings, is_new = ModelSettings(*files), model is None
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, texts[0], is_new=is_new)
+    tokenizer = loading.load_tokenizer(
+        text_settings, model_settings, texts[0], is_new=is_new
+    )
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    reading = TextOptions(texts, text_settings, tokenizer, validation_file, validation_share)
+    reading = TextOptions(
+        texts, text_settings, tokenizer, validation_file, validation_share
+    )
     with messages.stop_on_signal() as should_stop:
         perplexity = train_model(
-            reading, folder, start_options, training_options, run_options, should_stop=should_stop
+            reading,
+            folder,
+            start_options,
+            training_options,
+            run_options,
+            should_stop=should_stop,
         )
     if perplexity is not None:
         click.echo(json_text(perplexity))

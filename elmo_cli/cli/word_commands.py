@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument(
-    "arguments", metavar="WORD FILE... OUTPUT", type=options.PATH, nargs=-1, required=True
+    "arguments",
+    metavar="WORD FILE... OUTPUT",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
 )
-@options.choice("--method", ["pca", "tsne"], default="pca", help="Projection of the vectors.")
+@options.choice(
+    "--method", ["pca", "tsne"], default="pca", help="Projection of the vectors."
+)
 @options.count(
-    "--clusters", least=2, help="Colour N clusters found by k-means. [default: one colour per FILE]"
+    "--clusters",
+    least=2,
+    help="Colour N clusters found by k-means. [default: one colour per FILE]",
 )
 @options.mean_layers_option()
 @options.output_option()
@@ -50,7 +58,9 @@ def plot(
     $ elmo plot bank old.parquet new.parquet change.png
     """
     if len(arguments) < 3:
-        raise click.UsageError("give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`")
+        raise click.UsageError(
+            "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`"
+        )
     word, *files, output = arguments
 
     with messages.progress_bar(" records", leave=False) as bar:
@@ -61,8 +71,12 @@ def plot(
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                messages.say("Warning: layer 0 in these vectors separates words by spelling.")
-            draw = partial(plot_occurrences, method=method, clusters=clusters, layers=layers)
+                messages.say(
+                    "Warning: layer 0 in these vectors separates words by spelling."
+                )
+            draw = partial(
+                plot_occurrences, method=method, clusters=clusters, layers=layers
+            )
             on_step = bar.set_description_str
             picture = draw(opened, word, output, overwrite=overwrite, on_step=on_step)
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
@@ -73,7 +87,11 @@ def plot(
 
 @command("word-vectors")
 @click.argument(
-    "arguments", metavar="[VOCABULARY] OUTPUT", type=options.PATH, nargs=-1, required=True
+    "arguments",
+    metavar="[VOCABULARY] OUTPUT",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
 )
 @options.flag(
     "--softmax",
@@ -90,7 +108,10 @@ def plot(
     ),
     options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
     options.count(
-        "--min-count", default=5, requires="--corpus", help="Skip words with a lower count."
+        "--min-count",
+        default=5,
+        requires="--corpus",
+        help="Skip words with a lower count.",
     ),
     options.count(
         "--at-most",
@@ -146,15 +167,23 @@ def word_vectors(
     if corpus is None:
         files = loading.find_files(model_settings, with_softmax=softmax)
         device = model_settings.device
-        write = partial(vectors.write_token_vectors, softmax=softmax, model=files, device=device)
+        write = partial(
+            vectors.write_token_vectors, softmax=softmax, model=files, device=device
+        )
         with messages.progress_bar(" words") as bar:
-            n_words = write(arguments[0], output, overwrite=overwrite, on_progress=bar.update)
+            n_words = write(
+                arguments[0], output, overwrite=overwrite, on_progress=bar.update
+            )
     else:
         embedder = loading.load_embedder(model_settings)
         averaging = vectors.Averaging(layers, min_count, at_most)
-        average = partial(vectors.write_average_vectors, embedder, text, averaging=averaging)
+        average = partial(
+            vectors.write_average_vectors, embedder, text, averaging=averaging
+        )
         with messages.progress_bar(" tokens") as bar:
-            n_words = average(output, words_file, overwrite=overwrite, on_progress=bar.update)
+            n_words = average(
+                output, words_file, overwrite=overwrite, on_progress=bar.update
+            )
     messages.say(f"Wrote {output}: {counted(n_words, 'word')}")
 
 
@@ -238,7 +267,9 @@ def change(
         read = partial(read_occurrences, match=match, ignore_case=ignore_case)
         occurrences = read(old, new, targets, layers, on_progress=bar.update)
     n = permutations or 0
-    find = partial(measure_change, *occurrences, measure, permutations=n, correction=correction)
+    find = partial(
+        measure_change, *occurrences, measure, permutations=n, correction=correction
+    )
     with messages.progress_bar(" words", leave=False) as bar:
         changes = find(on_progress=bar.update)
     _print(changes, measure, row_format)
@@ -260,9 +291,14 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None) -> Non
     names = change_columns(measured)
     constants = {"measure": measure} if row_format == "jsonl" else {}
     with print_rows(row_format, names) as rows:
-        rows.write(([getattr(change, name) for name in names] for change in measured), constants)
+        rows.write(
+            ([getattr(change, name) for name in names] for change in measured),
+            constants,
+        )
     for change in changes[len(measured) :]:
-        numbers = f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
+        numbers = (
+            f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
+        )
         messages.say(f"Skipped {change.word}: {numbers}. Each needs {MIN_OCCURRENCES}.")
 
 
@@ -272,6 +308,8 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
         tests = f"{permutations:,} permutations of {counted(n_words, 'word')}"
-        problem = f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        problem = (
+            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        )
         remedy = f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
         messages.say(f"Warning: with {tests}, {problem}. {remedy}")

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kernel: TypeAlias = Callable[..., None]  # Function in C. It runs on all threads of torch.
+Kernel: TypeAlias = Callable[
+    ..., None
+]  # Function in C. It runs on all threads of torch.
 
 SOURCE = Path(__file__).with_suffix(".c")
 _C_TYPES: dict[Any, Any] = {
@@ -67,10 +69,15 @@ def _load_function(
     if library is None or not hasattr(library, name):
         return None
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
-    fields = [(f"field{i}", _C_TYPES.get(kind, ctypes.c_void_p)) for i, kind in enumerate(types)]
+    fields = [
+        (f"field{i}", _C_TYPES.get(kind, ctypes.c_void_p))
+        for i, kind in enumerate(types)
+    ]
     structure = type(name, (ctypes.Structure,), {"_fields_": fields})
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
-    return lambda *values: run(address, ctypes.byref(structure(*map(_to_c, values, types))))
+    return lambda *values: run(
+        address, ctypes.byref(structure(*map(_to_c, values, types)))
+    )
 
 
 def _to_c(value: Any, kind: type | torch.dtype) -> Any:
@@ -130,18 +137,27 @@ class CompiledLinear(Linear):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Pack the weights into panels, in the order in which C reads them."""
         n_outputs, n_inputs = weight.shape
-        n_panels, n_units, panel, unit = _panels_shape(weight.dtype, n_outputs, n_inputs)
+        n_panels, n_units, panel, unit = _panels_shape(
+            weight.dtype, n_outputs, n_inputs
+        )
         missing, padding = n_panels * panel - n_outputs, n_units * unit - n_inputs
         if missing or padding:
             weight = functional.pad(weight, (0, padding, 0, missing))
         units = weight.contiguous().view(torch.float32).view(n_panels, panel, n_units)
         panels = units.transpose(1, 2).contiguous().view(weight.dtype)
         panels = panels.view(n_panels, n_units, panel, unit)
-        padded = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
+        padded = (
+            functional.pad(bias, (0, missing)) if bias is not None and missing else bias
+        )
         self._set_up(panels, padded, n_outputs, n_inputs)
 
-    def _set_up(self, panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int) -> None:
-        self.weight, self.bias = panels, bias  # (panels, units, panel, values per unit), (out,)
+    def _set_up(
+        self, panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int
+    ) -> None:
+        self.weight, self.bias = (
+            panels,
+            bias,
+        )  # (panels, units, panel, values per unit), (out,)
         self.n_outputs, self._n_inputs = n_outputs, n_inputs
         self._padding = panels.shape[1] * panels.shape[3] - n_inputs
         self._product = find_product(panels.dtype)
@@ -150,16 +166,22 @@ class CompiledLinear(Linear):
         """Multiply; see `Linear.__call__`."""
         return self._multiply(inputs, workspace, self.n_outputs, gates_block())
 
-    def multiply_to_blocks(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
+    def multiply_to_blocks(
+        self, inputs: Tensor, workspace: Tensor | None = None
+    ) -> Tensor:
         """Multiply to blocks of g = `gates_block()` outputs: float, shape (blocks, N, g)."""
         size = gates_block()
         product = self._multiply(inputs, workspace, size, size * len(inputs))
         return product.view(-1, len(inputs), size)
 
-    def _multiply(self, inputs: Tensor, workspace: Tensor | None, *strides: int) -> Tensor:
+    def _multiply(
+        self, inputs: Tensor, workspace: Tensor | None, *strides: int
+    ) -> Tensor:
         assert self._product is not None
         padding = (0, self._padding)
-        inputs = functional.pad(inputs, padding) if self._padding else inputs.contiguous()
+        inputs = (
+            functional.pad(inputs, padding) if self._padding else inputs.contiguous()
+        )
         n_rows = len(inputs)
         if workspace is None or len(workspace) < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
@@ -172,14 +194,18 @@ class CompiledLinear(Linear):
         """Return the weights, shape (out, in), and the bias as they were before packing."""
         rows = self.weight.transpose(1, 2).flatten(2).flatten(0, 1)
         weight = rows[: self.n_outputs, : self._n_inputs].contiguous()
-        return weight, None if self.bias is None else self.bias[: self.n_outputs].clone()
+        return weight, None if self.bias is None else self.bias[
+            : self.n_outputs
+        ].clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the panels. A temporary copy would be gone before a new process can share it."""
         return _from_panels, (self.weight, self.bias, self.n_outputs, self._n_inputs)
 
 
-def _from_panels(panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int) -> Linear:
+def _from_panels(
+    panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int
+) -> Linear:
     """Return a pickled layer, repacked if this processor has other panels, or no library."""
     layer = CompiledLinear.__new__(CompiledLinear)
     layer._set_up(panels, bias, n_outputs, n_inputs)
@@ -187,7 +213,9 @@ def _from_panels(panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: 
     return layer if panels.shape == shape else make_linear(*layer.unpack())
 
 
-def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> tuple[int, int, int, int]:
+def _panels_shape(
+    dtype: torch.dtype, n_outputs: int, n_inputs: int
+) -> tuple[int, int, int, int]:
     """Return the numbers of panels, of units per panel, and of rows and values per unit."""
     panel = read_constant("tiles_panel" if _uses_tiles(dtype) else "panel")
     unit = 4 // dtype.itemsize

@@ -45,7 +45,9 @@ from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 logger = logging.getLogger(__name__)
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-_TOKEN_BYTES: Final = 6  # text per token, with the space, about; a residue of FASTA is 1
+_TOKEN_BYTES: Final = (
+    6  # text per token, with the space, about; a residue of FASTA is 1
+)
 _BUFFER_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 1024
 _N_THREADS: Final = 16  # number of inputs that are hashed at the same time
@@ -81,7 +83,9 @@ class ColumnTypes:
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._batch: list[tuple[str | None, Mapping[str, object]]] = []
-        self.has_ids: dict[bool, str] = {}  # first input with ids, and first one without
+        self.has_ids: dict[
+            bool, str
+        ] = {}  # first input with ids, and first one without
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
@@ -92,7 +96,9 @@ class ColumnTypes:
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
         """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
         self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
-        self._merge({new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()})
+        self._merge(
+            {new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()}
+        )
 
     def merged(self) -> dict[str, Any]:
         """Return the types so far; columns without a value are texts."""
@@ -100,19 +106,26 @@ class ColumnTypes:
 
         self._merge_batch()
         is_null = pyarrow.types.is_null
-        return {name: pyarrow.string() if is_null(t) else t for name, t in self._types.items()}
+        return {
+            name: pyarrow.string() if is_null(t) else t
+            for name, t in self._types.items()
+        }
 
     def _merge_batch(self) -> None:
         if ids := [id_value(each) for each, _ in self._batch if each is not None]:
             self._merge({"id": type_of(ids)})
         rows = [row for _, row in self._batch]
         names = kept_names(dict.fromkeys(chain.from_iterable(rows)))
-        self._merge({new: type_of([row.get(old) for row in rows]) for old, new in names.items()})
+        self._merge(
+            {new: type_of([row.get(old) for row in rows]) for old, new in names.items()}
+        )
         self._batch.clear()
 
     def _merge(self, types: Mapping[str, Any]) -> None:
         for name, column_type in types.items():
-            self._types[name] = _common_type(self._types.get(name, column_type), column_type)
+            self._types[name] = _common_type(
+                self._types.get(name, column_type), column_type
+            )
 
 
 def _type_of_ids(id_type: Any) -> Any:
@@ -131,7 +144,9 @@ def _common_type(first: Any, second: Any) -> Any:
 
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]
     try:
-        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+        return (
+            pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+        )
     except pyarrow.ArrowException:
         return pyarrow.string()
 
@@ -140,10 +155,17 @@ class HashingReader:
     """Reader of the lines of an open file, which hashes the lines that it has yielded."""
 
     def __init__(
-        self, path: str, file: BinaryIO, input_format: InputFormat, start: int = 0, number: int = 1
+        self,
+        path: str,
+        file: BinaryIO,
+        input_format: InputFormat,
+        start: int = 0,
+        number: int = 1,
     ) -> None:
         """Read from the line `number`, which starts at `start`, in decompressed bytes."""
-        self.lines = LineReader(path, file, first=number, splits_at_cr=input_format.splits_at_cr)
+        self.lines = LineReader(
+            path, file, first=number, splits_at_cr=input_format.splits_at_cr
+        )
         self.lines.seek(start)
         self.position = start  # offset of the next line
         self._format = input_format.name
@@ -199,13 +221,17 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
         found = _matching(pattern)
         outside = [path for path in found if not folder.holds(path)]
         if not outside:
-            raise InputError(f"{pattern}: the input is in the output folder. {OTHER_FOLDER}")
+            raise InputError(
+                f"{pattern}: the input is in the output folder. {OTHER_FOLDER}"
+            )
         if n_inside := len(found) - len(outside):
             left_out = counted(n_inside, "file")
             logger.warning("%s: skipped %s in the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
-        return [Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)]
+        return [
+            Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)
+        ]
 
 
 def sha256_of(path: str) -> str:
@@ -221,7 +247,11 @@ def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name(pattern)
     if "://" not in pattern:
-        paths = [] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+        paths = (
+            []
+            if os.path.exists(pattern)
+            else sorted(glob.glob(pattern, recursive=True))
+        )
         return [os.path.abspath(path) for path in paths or [pattern]]
     folder, _, name = pattern.rpartition("/")
     names = fnmatch.filter(Folder(folder).names(), name) if glob.has_magic(name) else []
@@ -244,7 +274,9 @@ def split_inputs(
             problem = "--split-sentences requires text alone, or tables alone"
             raise SettingsError(f"{path}: {problem}. Embed them to two folders.")
         text.check_format(input_format.name, has_columns=input_format.has_columns)
-        n_bytes = max(1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES)))
+        n_bytes = max(
+            1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES))
+        )
         split = _split_rows if input_format.name == "parquet" else _split_lines
         for part in split(path, input_format, text, n_bytes, types):
             parts.append(part._replace(number=len(parts), first=n_records))
@@ -258,7 +290,11 @@ def split_inputs(
 
 
 def _split_lines(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
+    path: str,
+    input_format: InputFormat,
+    text: TextSettings,
+    n_bytes: int,
+    types: ColumnTypes,
 ) -> Iterator[Part]:
     """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
@@ -289,7 +325,11 @@ def _split_lines(
 
 
 def _split_rows(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
+    path: str,
+    input_format: InputFormat,
+    text: TextSettings,
+    n_bytes: int,
+    types: ColumnTypes,
 ) -> Iterator[Part]:
     """Yield parts of a file of rows; see `_split_lines`."""
     with _open(path) as file:
@@ -318,10 +358,14 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
             reader = HashingReader(part.path, file, input_format, part.start, part.line)
-            n_lines = min(max(part.n_lines, 0), sys.maxsize)  # A damaged plan has any number.
+            n_lines = min(
+                max(part.n_lines, 0), sys.maxsize
+            )  # A damaged plan has any number.
             taken = islice(reader.take(), n_lines)
             lines = map(partial(reader.lines.decode, skip_errors=skip_errors), taken)
-            entries = _numbered_from(part.line, input_format.entries(lines, tokenizer, text))
+            entries = _numbered_from(
+                part.line, input_format.entries(lines, tokenizer, text)
+            )
         unit = input_format.number_unit
         yield from checked_records(
             entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
@@ -332,7 +376,9 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
 
 def changed_error(path: str) -> OtherInputError:
     """Return the error for an input that is not the plan's any more."""
-    return OtherInputError(f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}")
+    return OtherInputError(
+        f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}"
+    )
 
 
 def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -354,11 +400,15 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     try:
         if not file_system.get_file_info(inner).is_file:
             raise MissingInputError(f"{path}: no such file.")
-        with io.BufferedReader(file_system.open_input_file(inner), _BUFFER_BYTES) as file:
+        with io.BufferedReader(
+            file_system.open_input_file(inner), _BUFFER_BYTES
+        ) as file:
             yield file
     except ElmoError:
         raise
     except (ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
+        raise InputError(
+            f"{path}: cannot read the input: {first_line(error)}"
+        ) from None
     except TableError as error:
         raise InputError(f"{path}: {error}") from None

@@ -10,19 +10,39 @@ from itertools import chain
 from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
-from elmo_cli.distributed.plan import CorpusSettings, Plan, open_writer, read_column_types
+from elmo_cli.distributed.plan import (
+    CorpusSettings,
+    Plan,
+    open_writer,
+    read_column_types,
+)
 from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import ComputationError, InputError, OtherInputError, OutputError, WeightsError
+from elmo_cli.errors import (
+    ComputationError,
+    InputError,
+    OtherInputError,
+    OutputError,
+    WeightsError,
+)
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, Folder, part_name, read_footer
+from elmo_cli.outputs.parts import (
+    PART,
+    PARTS,
+    PLAN_SHA256,
+    Folder,
+    part_name,
+    read_footer,
+)
 from elmo_cli.outputs.vector_rows import ParquetWriter
 from elmo_cli.outputs.writer import FiniteCheck, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
 
-MAX_SHOWN_SKIPPED: Final = 20  # maximum number of skipped records whose reasons are shown
+MAX_SHOWN_SKIPPED: Final = (
+    20  # maximum number of skipped records whose reasons are shown
+)
 
 
 class PlanKey(NamedTuple):
@@ -30,7 +50,9 @@ class PlanKey(NamedTuple):
 
     sha256: str
     n_parts: int
-    attributes: dict[str, str]  # settings of the plan, which become attributes of the part
+    attributes: dict[
+        str, str
+    ]  # settings of the plan, which become attributes of the part
 
 
 class PartResult(NamedTuple):
@@ -51,7 +73,9 @@ def key_of(plan: Plan) -> PlanKey:
     return PlanKey(plan.sha256, len(plan.parts), plan.settings)
 
 
-load_for_worker = lru_cache(maxsize=1)(load_engine)  # function that loads a model once per process
+load_for_worker = lru_cache(maxsize=1)(
+    load_engine
+)  # function that loads a model once per process
 
 
 def worker_name() -> str:
@@ -88,14 +112,20 @@ def embed_part(
         attributes = {
             **key.attributes,
             **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-            **{PLAN_SHA256: key.sha256, PARTS: str(key.n_parts), PART: str(part.number)},
+            **{
+                PLAN_SHA256: key.sha256,
+                PARTS: str(key.n_parts),
+                PART: str(part.number),
+            },
         }
 
         def write(file: IO[bytes]) -> PartResult:
             writer = open_writer(file, settings, part.path, column_types, attributes)
             has_ids = "id" in column_types
             with closing(writer):
-                return _write(writer, part, settings, engine, on_tokens, has_ids=has_ids)
+                return _write(
+                    writer, part, settings, engine, on_tokens, has_ids=has_ids
+                )
 
         return parts.publish(part_name(part.number), write)
     except OtherInputError:
@@ -103,7 +133,9 @@ def embed_part(
     except (InputError, ComputationError) as error:
         return there._replace(error=f"part {part.number}: {error}")
     except OutputError:
-        if _is_there(parts, key, part):  # An equal run has completed the folder meanwhile.
+        if _is_there(
+            parts, key, part
+        ):  # An equal run has completed the folder meanwhile.
             return there
         raise
 
@@ -121,7 +153,10 @@ def _write(
     *,
     has_ids: bool,
 ) -> PartResult:
-    selection, text = settings.selection.for_model(engine.options.n_layers), settings.text
+    selection, text = (
+        settings.selection.for_model(engine.options.n_layers),
+        settings.text,
+    )
     records = ShardReader(read_part(part, text, has_ids=has_ids))
     skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
@@ -134,7 +169,9 @@ def _write(
         splits_records=text.split_sentences,
         finite=finite,
     )
-    for embedded in chain.from_iterable(embedded_records for embedded_records, _ in windows):
+    for embedded in chain.from_iterable(
+        embedded_records for embedded_records, _ in windows
+    ):
         record, number = embedded.record, part.first + embedded.number - 1
         if record.error is not None:
             skipped[str(number)] = record.error
@@ -148,6 +185,11 @@ def _write(
         raise records.error or changed_error(part.path)
     end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
     writer.finish({**end, "tokens": str(n_tokens)})
-    shown, warning = tuple(skipped.values())[:MAX_SHOWN_SKIPPED], next(iter(warnings), None)
-    there = PartResult(part.number, worker_name(), n_tokens, None, len(skipped), shown, warning)
+    shown, warning = (
+        tuple(skipped.values())[:MAX_SHOWN_SKIPPED],
+        next(iter(warnings), None),
+    )
+    there = PartResult(
+        part.number, worker_name(), n_tokens, None, len(skipped), shown, warning
+    )
     return there._replace(n_empty=n_empty)

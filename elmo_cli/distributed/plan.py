@@ -17,8 +17,21 @@ from typing import IO, Any, Final
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.distributed.inputs import Input, Part, find_input_format, find_inputs, split_inputs
-from elmo_cli.errors import InputError, OutputError, check_choice, first_line, shown, utf8_name
+from elmo_cli.distributed.inputs import (
+    Input,
+    Part,
+    find_input_format,
+    find_inputs,
+    split_inputs,
+)
+from elmo_cli.errors import (
+    InputError,
+    OutputError,
+    check_choice,
+    first_line,
+    shown,
+    utf8_name,
+)
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.json_form import parse_json
 from elmo_cli.model.model_options import ModelOptions
@@ -36,7 +49,9 @@ from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0  # default size of a part, before compression
-_PART_TOKENS: Final = 1_000_000  # maximum by default; the death of a worker costs as many
+_PART_TOKENS: Final = (
+    1_000_000  # maximum by default; the death of a worker costs as many
+)
 _RECORD_TOKENS: Final = 25
 # Columns of a part that have the same type in every folder.
 _OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")
@@ -60,9 +75,15 @@ class CorpusSettings:
         model = self.model
         names = ("options_file", "weight_file", "vocabulary_file")
         paths: dict[str, Any] = {name: getattr(model, name) for name in names}
-        paths["model"] = model.model or (None if model.options_file else default_model())
+        paths["model"] = model.model or (
+            None if model.options_file else default_model()
+        )
         for name, path in paths.items():
-            if path is not None and published_model(path) is None and os.path.exists(path):
+            if (
+                path is not None
+                and published_model(path) is None
+                and os.path.exists(path)
+            ):
                 paths[name] = os.path.abspath(path)
         return replace(self, model=replace(model, **paths))
 
@@ -101,7 +122,9 @@ def open_plan(
     before compression: by default 1,000, or a million tokens if those are less.
     """
     inputs, files = find_inputs(patterns, folder), settings.model.find_files()
-    recorded = _record(settings, files) | ({"part_size": str(part_mb)} if part_mb else {})
+    recorded = _record(settings, files) | (
+        {"part_size": str(part_mb)} if part_mb else {}
+    )
     # A run writes its plan before its parts. So files are other files if the plan comes later.
     names = {*folder.names()}
     stored = read_plan(folder)
@@ -112,7 +135,9 @@ def open_plan(
             )
         vector = _empty_vector(settings, files.parsed_options)
         n_tokens = _n_part_tokens(vector, settings, part_mb)
-        parts, column_types = split_inputs([path for path, _ in inputs], settings.text, n_tokens)
+        parts, column_types = split_inputs(
+            [path for path, _ in inputs], settings.text, n_tokens
+        )
         plan = Plan(recorded, inputs, parts)
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
         stored = read_plan(folder) or plan  # Another run may have been faster.
@@ -122,7 +147,9 @@ def open_plan(
     return stored
 
 
-def _differences(stored: Plan, settings: dict[str, str], inputs: list[Input]) -> list[str]:
+def _differences(
+    stored: Plan, settings: dict[str, str], inputs: list[Input]
+) -> list[str]:
     differing = differences(stored.settings, settings)
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
@@ -167,7 +194,9 @@ def _read_schema(folder: Folder) -> Any:
         return None
     except (pyarrow.ArrowException, OSError) as error:
         name, reason = f"{folder.location}/{PLAN}", first_line(error).rstrip(".")
-        raise InputError(f"{name}: the file is damaged: {reason}. {OTHER_FOLDER}") from None
+        raise InputError(
+            f"{name}: the file is damaged: {reason}. {OTHER_FOLDER}"
+        ) from None
 
 
 def open_writer(
@@ -192,7 +221,10 @@ def open_writer(
 
 
 def _encode_file(
-    plan: Plan, settings: CorpusSettings, vector: NDArray[Any], column_types: dict[str, Any]
+    plan: Plan,
+    settings: CorpusSettings,
+    vector: NDArray[Any],
+    column_types: dict[str, Any],
 ) -> bytes:
     """Return a file of Parquet with the plan in its metadata, the columns of the parts, no rows."""
     import pyarrow
@@ -201,11 +233,17 @@ def _encode_file(
     part, file = io.BytesIO(), io.BytesIO()
     writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
     is_text = find_input_format(settings.text, plan.inputs[0].path).name == TEXT.name
-    attributes: dict[str, Any] = {LINE: 0} if settings.text.split_sentences and is_text else {}
-    writer.write(0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype))
+    attributes: dict[str, Any] = (
+        {LINE: 0} if settings.text.split_sentences and is_text else {}
+    )
+    writer.write(
+        0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype)
+    )
     writer.finish({})
     metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}
-    schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(metadata)
+    schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(
+        metadata
+    )
     parquet.write_table(schema.empty_table(), file)
     return file.getvalue()
 
@@ -242,7 +280,9 @@ def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[An
     return vector.squeeze(-2) if selection.pooling else vector
 
 
-def _n_part_tokens(vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None) -> float:
+def _n_part_tokens(
+    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
+) -> float:
     n_bytes = vector.size * (2 if settings.dtype == "float16" else 4)
     n_tokens = (part_mb or _PART_MB) * 1e6 / n_bytes
     n_tokens *= _RECORD_TOKENS if settings.selection.pooling else 1

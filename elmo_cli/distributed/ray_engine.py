@@ -32,7 +32,13 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.inference.precision import Device
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.vector_rows import nested_array
-from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings, settings_from
+from elmo_cli.settings import (
+    ModelSettings,
+    Resources,
+    Selection,
+    TextSettings,
+    settings_from,
+)
 from elmo_cli.text.records import tokenize_texts
 from elmo_cli.text.tables import TableError, choose_columns
 
@@ -40,8 +46,12 @@ logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
 _CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
-_SILENT_SECONDS: Final = 25.0  # seconds without a worker after which a warning is logged
-_NO_WORKER: Final = "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
+_SILENT_SECONDS: Final = (
+    25.0  # seconds without a worker after which a warning is logged
+)
+_NO_WORKER: Final = (
+    "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
+)
 
 
 class _Worker:
@@ -49,7 +59,9 @@ class _Worker:
 
     def __init__(self, embed: EmbedPart, resources: Resources) -> None:
         self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
-        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray hides other GPUs.
+        self._device = (
+            "cuda" if resources.gpus_per_worker else "cpu"
+        )  # Ray hides other GPUs.
 
     def start(self) -> None:
         """Return when the worker runs."""
@@ -71,8 +83,12 @@ def embed_on_ray(
         _connect(ray, name, address, starter)
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
-            if address is None or resources.workers is None:  # Otherwise nodes may join later.
-                n_workers = min(n_workers, _max_workers(ray.cluster_resources(), resources))
+            if (
+                address is None or resources.workers is None
+            ):  # Otherwise nodes may join later.
+                n_workers = min(
+                    n_workers, _max_workers(ray.cluster_resources(), resources)
+                )
             actor = ray.remote(_Worker).options(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
@@ -82,7 +98,9 @@ def embed_on_ray(
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
             yield from _results(ray, workers, list(parts), resources)
         except ray.exceptions.RayError as error:
-            raise errors.ElmoError(f"Ray ended the run: {errors.first_line(error)}") from None
+            raise errors.ElmoError(
+                f"Ray ended the run: {errors.first_line(error)}"
+            ) from None
         finally:
             ray.shutdown()
 
@@ -120,12 +138,17 @@ def _results(
             if parts:
                 part = parts.pop()
                 # A lost node would use up Ray's own retries before Ray notices it.
-                at_work[worker.embed.options(max_task_retries=0).remote(part)] = worker, part
+                at_work[worker.embed.options(max_task_retries=0).remote(part)] = (
+                    worker,
+                    part,
+                )
             else:
                 ray.kill(worker)  # Other workers may wait for its resources.
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
-            logger.warning(_NO_WORKER, resources.cpus_per_worker, resources.gpus_per_worker)
+            logger.warning(
+                _NO_WORKER, resources.cpus_per_worker, resources.gpus_per_worker
+            )
             heard = math.inf  # One warning is enough, until there is a result.
 
 
@@ -147,20 +170,28 @@ def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> N
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address is None:
-            starter.apply(ray.init, ("local",), {"include_dashboard": False, **settings})
+            starter.apply(
+                ray.init, ("local",), {"include_dashboard": False, **settings}
+            )
         else:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
     except Exception as error:
-        reason = getattr(error, "strerror", None) or errors.first_line(error).removesuffix(".")
+        reason = getattr(error, "strerror", None) or errors.first_line(
+            error
+        ).removesuffix(".")
         if address is None:
             remedy = "Give the same command again, or use --engine none."
-            raise errors.ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
+            raise errors.ElmoError(
+                f"cannot start Ray here: {reason}. {remedy}"
+            ) from None
         if isinstance(error, TimeoutError):
             reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
         remedy = f"Without {name}, the run starts its own."
         if "authentication" in f"{error} {error.__cause__}".lower():
             reason = "the token is missing or wrong"
-            remedy = "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
+            remedy = (
+                "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
+            )
         problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
         raise errors.ElmoError(f"{problem}. {remedy}") from None
     if threading.current_thread() is threading.main_thread():
@@ -206,13 +237,20 @@ class EmbedBatch:
         Raises:
             InputError: An option is unknown, or its value is invalid.
         """
-        text, selection = settings_from(TextSettings, options), settings_from(Selection, options)
+        text, selection = (
+            settings_from(TextSettings, options),
+            settings_from(Selection, options),
+        )
         model = replace(settings_from(ModelSettings, options), device=str(device))
-        self._settings = CorpusSettings(model, text, selection, options.get("dtype", "float32"))
+        self._settings = CorpusSettings(
+            model, text, selection, options.get("dtype", "float32")
+        )
         self._column = column
         known = {"dtype", *vars(model), *vars(text), *vars(selection)}
         if unknown := sorted(options.keys() - known):
-            raise errors.InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
+            raise errors.InputError(
+                f"{', '.join(unknown)}: unknown option of EmbedBatch."
+            )
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
@@ -231,7 +269,9 @@ class EmbedBatch:
         values = [as_dtype(each, settings.dtype) for each in embedded]
         is_pooled = settings.selection.pooling is not None
         if is_table:
-            return batch.append_column(self._column, nested_array(values, pooled=is_pooled))
+            return batch.append_column(
+                self._column, nested_array(values, pooled=is_pooled)
+            )
         if not isinstance(batch, dict):
             return batch.assign(**{self._column: [value.tolist() for value in values]})
         new = np.empty(len(values), object)

@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
-from elmo_cli.distributed.part import MAX_SHOWN_SKIPPED, PartResult, embed_part, key_of, worker_name
+from elmo_cli.distributed.part import (
+    MAX_SHOWN_SKIPPED,
+    PartResult,
+    embed_part,
+    key_of,
+    worker_name,
+)
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.embed_file import log_empty
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
@@ -34,10 +40,16 @@ class RunCounts:
     n_done: int  # number of complete parts
     n_assigned: int = 0  # number of parts that this run has to do
     n_tokens: int = 0  # number of tokens of the parts that this run has done
-    n_tokens_at_work: int = 0  # number of tokens of the part that this process has begun
-    failed: dict[int, str] = field(default_factory=dict)  # reasons of the parts that failed
+    n_tokens_at_work: int = (
+        0  # number of tokens of the part that this process has begun
+    )
+    failed: dict[int, str] = field(
+        default_factory=dict
+    )  # reasons of the parts that failed
     n_skipped: int = 0
-    n_empty: int = 0  # number of records without text in the parts that this run has done
+    n_empty: int = (
+        0  # number of records without text in the parts that this run has done
+    )
     workers: set[str] = field(default_factory=set)
     n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False
@@ -46,7 +58,9 @@ class RunCounts:
     @property
     def tokens_per_second(self) -> float:
         """Tokens per second of this run."""
-        return (self.n_tokens + self.n_tokens_at_work) / max(time.monotonic() - self.started, 1e-9)
+        return (self.n_tokens + self.n_tokens_at_work) / max(
+            time.monotonic() - self.started, 1e-9
+        )
 
     def add(self, result: PartResult) -> None:
         """Count a part, and log why it failed or what it skipped."""
@@ -72,7 +86,9 @@ class RunCounts:
         left = ""
         if self.n_new:
             n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
-            minutes = round((time.monotonic() - self.started) / self.n_new * n_left / 60)
+            minutes = round(
+                (time.monotonic() - self.started) / self.n_new * n_left / 60
+            )
             left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} left"
         skipped = f", {self.n_skipped:,} skipped" if self.n_skipped else ""
         return (
@@ -98,7 +114,11 @@ def run_parts(
     gives up the parts at work. An error that all parts would have is raised.
     """
     done = find_done(folder, plan.sha256)
-    parts = [part for part in plan.parts if shard.has(part.number) and part.number not in done]
+    parts = [
+        part
+        for part in plan.parts
+        if shard.has(part.number) and part.number not in done
+    ]
     counts = RunCounts(len(plan.parts), len(done), len(parts))
     embed = partial(embed_part, folder.location, key_of(plan), settings)
 
@@ -137,7 +157,9 @@ def run_parts(
 def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
     n_done = len(find_done(folder, plan.sha256))
     if n_done < counts.n_done:
-        read_column_types(folder, plan.sha256)  # It raises an error if the plan is not there.
+        read_column_types(
+            folder, plan.sha256
+        )  # It raises an error if the plan is not there.
         raise OutputError(
             f"{folder.location}: workers wrote {counted(counts.n_done - n_done, 'part')} that this "
             "machine does not see. Choose a folder on a disk that all machines share."

@@ -51,7 +51,11 @@ def split_by_size(
     for sentence in sentences:
         window.append(sentence)
         n_tokens += length(sentence)
-        if n_tokens >= max_tokens or len(window) >= max_sentences or ends_window(sentence):
+        if (
+            n_tokens >= max_tokens
+            or len(window) >= max_sentences
+            or ends_window(sentence)
+        ):
             yield window
             window, n_tokens = [], 0
     if window:
@@ -80,8 +84,13 @@ def compute_window(
         computed = compute(batch) if carried else _compute_or_catch(compute, batch)
         if isinstance(computed, ComputationError) and len(batch) > 1:
             batch_tokens = sum(lengths[index] for index in batch) // 2
-            left = [0 if index in results else length for index, length in enumerate(lengths)]
-            batches = [*group_by_length(left, batch_tokens, BATCH_SENTENCES[device_type])]
+            left = [
+                0 if index in results else length
+                for index, length in enumerate(lengths)
+            ]
+            batches = [
+                *group_by_length(left, batch_tokens, BATCH_SENTENCES[device_type])
+            ]
             continue
         if isinstance(computed, ComputationError) and compute_on_cpu:
             computed = _compute_or_catch(compute_on_cpu, batch)
@@ -128,12 +137,16 @@ def group_by_length(
         yield batch
 
 
-def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.int64]]:
+def index_tokens(
+    sentences: Sequence[Sequence[str]],
+) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct tokens in their order, and each index, (B, T), padded with -1."""
     index: dict[str, int] = {}
     rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)
     for row, sentence in zip(rows, sentences, strict=True):
-        row[: len(sentence)] = [index.setdefault(token, len(index)) for token in sentence]
+        row[: len(sentence)] = [
+            index.setdefault(token, len(index)) for token in sentence
+        ]
     return list(index), rows
 
 
@@ -147,11 +160,17 @@ class Trie:
     nodes: Tensor  # node of each token, sentence after sentence, int64, (N,)
     n_ended: list[int]  # number of sentences that end at each step; they sum to B
     ends: Tensor  # index in its step of a sentence's last node, as the sentences end, int64, (B,)
-    by_sentence: Tensor  # index of each sentence in the order in which they end, int64, (B,)
+    by_sentence: (
+        Tensor  # index of each sentence in the order in which they end, int64, (B,)
+    )
 
 
 def build_trie(
-    tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
+    tokens: NDArray[np.int64],
+    roots: NDArray[np.int64],
+    device: torch.device,
+    *,
+    backward: bool,
 ) -> Trie:
     """Build the trie of B sentences, none empty, read from their ends if `backward`.
 
@@ -192,7 +211,11 @@ def build_trie(
 
 
 def _build_path(
-    tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
+    tokens: NDArray[np.int64],
+    roots: NDArray[np.int64],
+    device: torch.device,
+    *,
+    backward: bool,
 ) -> Trie:
     """Build the trie of one sentence, in a tenth of the time of a general one."""
     n_tokens = len(tokens)

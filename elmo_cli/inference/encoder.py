@@ -25,7 +25,12 @@ from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
 from elmo_cli.inference.precision import ComputeTypes, exact_products, prepare_linear
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
-from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_in_chunks
+from elmo_cli.model.token_encoder import (
+    Convolution,
+    Highway,
+    TokenEncoder,
+    encode_in_chunks,
+)
 from elmo_cli.settings import InitialState
 from elmo_cli.text.records import Sentence
 
@@ -50,7 +55,11 @@ def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
         return FastConvolution(module)
     if isinstance(module, Highway) and types.device.type == "cpu":
         return FastHighway(module)
-    return FastTanh() if isinstance(module, nn.Tanh) and types.device.type == "cpu" else None
+    return (
+        FastTanh()
+        if isinstance(module, nn.Tanh) and types.device.type == "cpu"
+        else None
+    )
 
 
 class FastLinear(nn.Module):
@@ -59,7 +68,9 @@ class FastLinear(nn.Module):
     def __init__(self, linear: nn.Linear, types: ComputeTypes) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
-        self._layer = prepare_linear(linear.weight.detach(), bias, types.weights, _FLOAT)
+        self._layer = prepare_linear(
+            linear.weight.detach(), bias, types.weights, _FLOAT
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Multiply float32, shape (N, in), to float32, shape (N, out)."""
@@ -112,7 +123,9 @@ class FastTanh(nn.Module):
         return values
 
 
-def _encode(encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]) -> Tensor:
+def _encode(
+    encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]
+) -> Tensor:
     """Encode N tokens by a prepared encoder: float, shape (N, P)."""
     vectors: Tensor = encoder(encoder.token_ids(tokens).to(types.device))
     return vectors.to(types.values)
@@ -124,7 +137,9 @@ MAX_CACHED_CHARACTERS: Final = 1000  # per token, so that `capacity` limits the 
 class TokenCache:
     """Vectors of the most recently used tokens. Copies and pickles of a cache are empty."""
 
-    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+    def __init__(
+        self, encode: Callable[[Sequence[str]], Tensor], capacity: int
+    ) -> None:
         self.capacity = capacity
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
@@ -144,7 +159,9 @@ class TokenCache:
         if missing := [token for token in tokens if token not in self._rows]:
             self._add(missing)
         rows = [self._rows[token] for token in tokens]
-        return self._vectors[torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)]
+        return self._vectors[
+            torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)
+        ]
 
     def _add(self, tokens: list[str]) -> None:
         """Encode tokens and store their vectors in place of the least recently used ones."""
@@ -158,7 +175,9 @@ class TokenCache:
                 free.append(self._rows.popitem(last=False)[1])
             self._vectors[torch.tensor(free, device=vectors.device)] = vectors
             self._rows.update(zip(tokens, free, strict=True))
-        except BaseException:  # After Ctrl-C or out of memory, rows may have wrong vectors.
+        except (
+            BaseException
+        ):  # After Ctrl-C or out of memory, rows may have wrong vectors.
             self._rows.clear()
             raise
 
@@ -183,10 +202,15 @@ class SentenceEncoder(ABC):
         self._cache = TokenCache(partial(_encode, token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
         self._tf32 = types.tf32
-        self.fitting_tokens = sys.maxsize  # maximum per batch, after some did not fit into memory
+        self.fitting_tokens = (
+            sys.maxsize
+        )  # maximum per batch, after some did not fit into memory
 
     def run_from(
-        self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
+        self,
+        sentences: Sequence[Sentence],
+        state: BiLmState,
+        directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
         """Run sentences, none empty, in D directions. Their tokens include any boundaries to run.
 
@@ -195,7 +219,9 @@ class SentenceEncoder(ABC):
         """
         tokens, rows = index_tokens(sentences)
         with exact_products(tf32=self._tf32):  # One thread at a time uses the cache.
-            return self._bilm.contextualize(self._cache.vectors(tokens), rows, state, directions)
+            return self._bilm.contextualize(
+                self._cache.vectors(tokens), rows, state, directions
+            )
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
@@ -206,7 +232,10 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run_bounded(
-        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+        self,
+        sentences: Sequence[Sentence],
+        slots: Sequence[int],
+        directions: Sequence[int] = BOTH,
     ) -> Tensor:
         """Run sentences in D directions, and include boundaries: float, (L, N + 2 B, D P)."""
 
@@ -225,7 +254,9 @@ class SentenceEncoder(ABC):
 class FixedStateEncoder(SentenceEncoder):
     """Encoder that starts every sentence from one state, so that sentences are independent."""
 
-    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
+    def __init__(
+        self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool
+    ) -> None:
         """Prepare a biLM. If `warm`, start from the state in which `WARM_TEXT` ends."""
         super().__init__(bilm, types, cached_tokens)
         self.start_state = self._bilm.zero_state(1)  # state before the first boundary
@@ -246,10 +277,15 @@ class FixedStateEncoder(SentenceEncoder):
         return self.run_from(sentences, self._inner_state)[0]
 
     def run_bounded(
-        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+        self,
+        sentences: Sequence[Sentence],
+        slots: Sequence[int],
+        directions: Sequence[int] = BOTH,
     ) -> Tensor:
         """Run sentences; see `SentenceEncoder.run_bounded`."""
-        return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
+        return self.run_from(
+            self._add_boundaries(sentences), self.start_state, directions
+        )[0]
 
 
 class CarriedStateEncoder(SentenceEncoder):
@@ -268,11 +304,16 @@ class CarriedStateEncoder(SentenceEncoder):
         """Run sentences from the states of their slots; see `SentenceEncoder.run`."""
         layers = self.run_bounded(sentences, slots)
         lengths = [len(sentence) for sentence in sentences]
-        inner = [0 < index <= length for length in lengths for index in range(length + 2)]
+        inner = [
+            0 < index <= length for length in lengths for index in range(length + 2)
+        ]
         return layers[:, torch.tensor(inner, device=layers.device)]
 
     def run_bounded(
-        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+        self,
+        sentences: Sequence[Sentence],
+        slots: Sequence[int],
+        directions: Sequence[int] = BOTH,
     ) -> Tensor:
         """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
         hidden = self._state[0].forward.hidden
@@ -281,25 +322,36 @@ class CarriedStateEncoder(SentenceEncoder):
             self._state = map_state(self._state, pad)
         rows = torch.tensor(slots, device=hidden.device)
         starts = select_state(self._state, rows)
-        layers, ended = self.run_from(self._add_boundaries(sentences), starts, directions)
-        for stored, new in zip(state_tensors(self._state), state_tensors(ended), strict=True):
+        layers, ended = self.run_from(
+            self._add_boundaries(sentences), starts, directions
+        )
+        for stored, new in zip(
+            state_tensors(self._state), state_tensors(ended), strict=True
+        ):
             stored[rows] = new
         return layers
 
     def save(self) -> dict[str, str]:
         """Return the states of all slots, as npz in base64."""
         buffer = BytesIO()
-        np.savez(buffer, *(values.float().cpu().numpy() for values in state_tensors(self._state)))
+        np.savez(
+            buffer,
+            *(values.float().cpu().numpy() for values in state_tensors(self._state)),
+        )
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
         """Restore the states of all slots; see `SentenceEncoder.restore`."""
         with np.load(BytesIO(base64.b64decode(saved["npz"]))) as arrays:
             saved_tensors = (torch.from_numpy(arrays[name]) for name in arrays.files)
-            self._state = map_state(self._state, lambda values: next(saved_tensors).to(values))
+            self._state = map_state(
+                self._state, lambda values: next(saved_tensors).to(values)
+            )
 
 
-def make_encoder(bilm: BiLm, types: ComputeTypes, initial_state: InitialState) -> SentenceEncoder:
+def make_encoder(
+    bilm: BiLm, types: ComputeTypes, initial_state: InitialState
+) -> SentenceEncoder:
     """Create the encoder for an initial state. `bilm` must not be used afterwards."""
     if initial_state == "carry":
         return CarriedStateEncoder(bilm, types)

@@ -29,7 +29,9 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-def uncompiled(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+def uncompiled(
+    method: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
     """Leave a method, and all that it calls, out of compiled models.
 
     Compiling ELMo takes a minute for each shape of a batch, and saves no time.
@@ -88,7 +90,9 @@ def _prepare_for_forks() -> None:
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
-    def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
+    def __init__(
+        self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False
+    ) -> None:
         """Prepare LSTMs. Unless `keeps_bilm`, each is removed from its biLM, to save memory."""
         _prepare_for_forks()
         self.options = bilm.options
@@ -119,7 +123,9 @@ class FastBiLm:
         They are float, shape (V, P), with a row per token, (B, T), padded with -1.
         """
         n_roots = len(state[0].forward.hidden)
-        roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
+        roots = (
+            np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
+        )
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self._types.device)
         shape = self.options.n_layers, len(rows), len(directions), vectors.shape[1]
         layers = vectors.new_empty(shape)
@@ -127,15 +133,29 @@ class FastBiLm:
         layers[0, :, 1:] = layers[0, :, :1]
         # All steps share one workspace, because the pages of new memory have to be mapped first.
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
-        n_gates = self._stacks[0][0].input_gates.n_outputs if vectors.device.type == "cpu" else 0
+        n_gates = (
+            self._stacks[0][0].input_gates.n_outputs
+            if vectors.device.type == "cpu"
+            else 0
+        )
         workspace = vectors.new_empty(n_tokens, n_gates)
         ended = [list(starts) for starts in zip(*state, strict=True)]
         # The directions run one after the other on all cores, so that weights stay in the caches.
         for index, direction in enumerate(directions):
-            trie = build_trie(tokens, roots, self._types.device, backward=direction == 1)
-            lstms, starts, results = self._stacks[direction], ended[direction], layers[1:, :, index]
-            ended[direction] = self._run_stack(lstms, vectors, trie, starts, results, workspace)
-        return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
+            trie = build_trie(
+                tokens, roots, self._types.device, backward=direction == 1
+            )
+            lstms, starts, results = (
+                self._stacks[direction],
+                ended[direction],
+                layers[1:, :, index],
+            )
+            ended[direction] = self._run_stack(
+                lstms, vectors, trie, starts, results, workspace
+            )
+        return layers.flatten(2), [
+            LayerState(*pair) for pair in zip(*ended, strict=True)
+        ]
 
     def _run_stack(
         self,
@@ -150,7 +170,9 @@ class FastBiLm:
         inputs, finals = vectors, []
         tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
-            gates = compute_input_gates(lstm.compute_gates, inputs, tokens, trie.sizes, workspace)
+            gates = compute_input_gates(
+                lstm.compute_gates, inputs, tokens, trie.sizes, workspace
+            )
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             if tokens is None and self.options.lstm.use_skip_connections:
                 outputs += inputs
@@ -169,19 +191,24 @@ class FastBiLm:
             hidden = zeros(n_sentences, lstm.projection_dim, dtype=self._types.values)
             return LstmState(hidden, zeros(n_sentences, lstm.dim, dtype=torch.float32))
 
-        return [LayerState(make_direction(), make_direction()) for _ in range(lstm.n_layers)]
+        return [
+            LayerState(make_direction(), make_direction()) for _ in range(lstm.n_layers)
+        ]
 
 
 def compute_input_gates(
     multiply: Callable[[Tensor, Tensor], Tensor],  # see `FastLstm.compute_gates`
     inputs: Tensor,  # float, (V, P)
-    tokens: NDArray[np.int64] | None,  # row of `inputs` per node; None: the nodes are the rows
+    tokens: NDArray[np.int64]
+    | None,  # row of `inputs` per node; None: the nodes are the rows
     sizes: Sequence[int],  # number of nodes per step
     workspace: Tensor,  # memory for the gates of a group of steps, float, (m, 4 D)
 ) -> Iterator[StepGates]:
     """Yield W_ih x + b for the nodes of several steps."""
     most = len(workspace)
-    groups = group_by_rows(sizes) if tokens is None else group_by_tokens(tokens, sizes, most)
+    groups = (
+        group_by_rows(sizes) if tokens is None else group_by_tokens(tokens, sizes, most)
+    )
     start = 0
     for group in groups:
         end = start + sum(group)
@@ -266,39 +293,60 @@ class BiLmRunner:
         All calls must get one model. `ids` are int64, shape (B, T + 2, C). Return layers, float,
         shape (L, B, T + 2, W), zero outside the mask.
         """
-        encode = encode or (lambda rows, columns: bilm.token_encoder(ids[rows, columns]))
+        encode = encode or (
+            lambda rows, columns: bilm.token_encoder(ids[rows, columns])
+        )
         is_frozen = _is_frozen(bilm)
         if not is_frozen:
             self.reload_weights()  # Not all optimizers count their steps.
-        if not is_frozen and (bilm.device.type != "cpu" or torch.compiler.is_compiling()):
+        if not is_frozen and (
+            bilm.device.type != "cpu" or torch.compiler.is_compiling()
+        ):
             return bilm.run_bounded(mask, lengths, encode).layers
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
             vectors, tokens = _encode_distinct_tokens(ids, mask, encode)
         if not is_frozen:
             return bilm.run_bounded(
-                mask, lengths, lambda rows, columns: vectors.index_select(0, tokens[rows, columns])
+                mask,
+                lengths,
+                lambda rows, columns: vectors.index_select(0, tokens[rows, columns]),
             ).layers
-        vectors = vectors.to(_gates_dtype(bilm))  # Autocast may have changed the data type.
+        vectors = vectors.to(
+            _gates_dtype(bilm)
+        )  # Autocast may have changed the data type.
         # Created outside of inference mode, because a mix may need gradients.
-        layers = vectors.new_zeros(bilm.options.n_layers, *mask.shape, bilm.options.width)
+        layers = vectors.new_zeros(
+            bilm.options.n_layers, *mask.shape, bilm.options.width
+        )
         if len(lengths):
             run = self._contextualize
-            if "torch._dynamo" in sys.modules:  # torch.compile would trace the calls of kernels.
+            if (
+                "torch._dynamo" in sys.modules
+            ):  # torch.compile would trace the calls of kernels.
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
             layers[:, mask] = run(bilm, vectors, tokens.numpy())
         return layers
 
-    def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
+    def _contextualize(
+        self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]
+    ) -> Tensor:
         """Run the fast LSTMs, and copy the weights first if they have changed."""
         stacks = bilm.forward_layers, bilm.backward_layers
-        version = WeightsVersion(weight for stack in stacks for weight in stack.parameters())
+        version = WeightsVersion(
+            weight for stack in stacks for weight in stack.parameters()
+        )
         if self._fast is None or version.key != self._copied.key:
-            self._fast, self._copied = None, version  # The old copy is freed before the new one.
+            self._fast, self._copied = (
+                None,
+                version,
+            )  # The old copy is freed before the new one.
             dtype = _gates_dtype(bilm)
             types = ComputeTypes(bilm.device, dtype, dtype, dtype)
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
         with torch.autocast("cpu", enabled=False):
-            return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[0]
+            return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[
+                0
+            ]
 
 
 def _is_frozen(bilm: BiLm) -> bool:
@@ -306,19 +354,25 @@ def _is_frozen(bilm: BiLm) -> bool:
     if bilm.device.type != "cpu" or (bilm.training and bilm.dropout.p > 0):
         return False
     is_trained = any(parameter.requires_grad for parameter in bilm.parameters())
-    return not is_trained and _gates_dtype(bilm) != torch.float64  # Fast cells are float32.
+    return (
+        not is_trained and _gates_dtype(bilm) != torch.float64
+    )  # Fast cells are float32.
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
     return bilm.layer_pairs()[0][0].gates.weight.dtype
 
 
-def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tuple[Tensor, Tensor]:
+def _encode_distinct_tokens(
+    ids: Tensor, mask: Tensor, encode: EncodeAt
+) -> tuple[Tensor, Tensor]:
     """Return distinct vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1."""
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
     first = indices.new_full((len(distinct),), len(indices))
-    first.scatter_reduce_(0, indices, torch.arange(len(indices), device=ids.device), "amin")
+    first.scatter_reduce_(
+        0, indices, torch.arange(len(indices), device=ids.device), "amin"
+    )
     tokens = indices.new_full(mask.shape, -1)
     tokens[rows, columns] = indices
     return encode(rows[first], columns[first]), tokens

@@ -43,7 +43,9 @@ class TableRows(NamedTuple):
 
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""
-        return self.table if self.rows is None else self.table.index_select(0, self.rows)
+        return (
+            self.table if self.rows is None else self.table.index_select(0, self.rows)
+        )
 
 
 class StepGates(NamedTuple):
@@ -58,9 +60,14 @@ class StepGates(NamedTuple):
     def split(self) -> Iterator[TableRows]:
         """Yield the gates of each step."""
         if self.rows is None:
-            yield from (TableRows(step, None) for step in torch.split(self.table, self.sizes))
+            yield from (
+                TableRows(step, None) for step in torch.split(self.table, self.sizes)
+            )
         else:
-            yield from (TableRows(self.table, rows) for rows in torch.split(self.rows, self.sizes))
+            yield from (
+                TableRows(self.table, rows)
+                for rows in torch.split(self.rows, self.sizes)
+            )
 
 
 class _Steps(NamedTuple):
@@ -73,13 +80,17 @@ class _Steps(NamedTuple):
     n_ended: list[int]  # number of sentences that end at each step; they sum to E
     ends: Tensor  # see `Trie.ends`, int64, (E,)
     hidden: Tensor  # hidden states, float, (M, P): written
-    ended: LstmState  # states at the ends of sentences, in the order of the ends: written
+    ended: (
+        LstmState  # states at the ends of sentences, in the order of the ends: written
+    )
 
 
 class _Buffers(NamedTuple):
     """Memory for the largest step of a run, n nodes."""
 
-    cells: tuple[Tensor, Tensor]  # float32, (n, D) each; the steps write to them in turn
+    cells: tuple[
+        Tensor, Tensor
+    ]  # float32, (n, D) each; the steps write to them in turn
     parents: Tensor  # hidden states of the parents, float, (n, P)
     output: Tensor  # inputs of the projection, float, (n, D)
 
@@ -132,12 +143,20 @@ class FastLstm:
             return _to_blocks(values) if self._step else values.to(self._types.device)
 
         bias = None if bias is None else arrange(bias)
-        return prepare_linear(arrange(weight), bias, self._types.gate_weights, self._types.values)
+        return prepare_linear(
+            arrange(weight), bias, self._types.gate_weights, self._types.values
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without kernels, with the size of the blocks that the gates have."""
         block = None if self._step is None else read_constant("block")
-        return {**vars(self), "_steps": None, "_step": None, "_next_cells": None, "block": block}
+        return {
+            **vars(self),
+            "_steps": None,
+            "_step": None,
+            "_next_cells": None,
+            "block": block,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrange the gates again if this processor has other kernels, and keep them otherwise."""
@@ -149,11 +168,15 @@ class FastLstm:
         has_equal = block == (None if self._step is None else read_constant("block"))
         for name in ("input_gates", "hidden_gates"):
             layer = state[name]
-            if type(layer) is Linear or (not has_equal and type(layer) is CompiledLinear):
+            if type(layer) is Linear or (
+                not has_equal and type(layer) is CompiledLinear
+            ):
                 weight, bias = layer.unpack()
                 if block is not None:
                     weight = _from_blocks(weight, self._dim, block)
-                    bias = None if bias is None else _from_blocks(bias, self._dim, block)
+                    bias = (
+                        None if bias is None else _from_blocks(bias, self._dim, block)
+                    )
                 setattr(self, name, self._prepare_gates(weight, bias))
 
     def run(
@@ -167,15 +190,27 @@ class FastLstm:
         before = LstmState(state.hidden.contiguous(), state.cell.contiguous())
         # Lasting tensors are allocated first: between temporary ones they would fragment memory.
         hidden = before.hidden.new_empty(len(trie.parents), self._hidden_dim)  # (M, P)
-        ended = LstmState(*(values.new_empty(len(trie.ends), values.shape[1]) for values in before))
+        ended = LstmState(
+            *(values.new_empty(len(trie.ends), values.shape[1]) for values in before)
+        )
         buffers = self._allocate(max(trie.sizes), before)
         step = start = first = 0
         for gates in input_gates:
             n_ended = trie.n_ended[step : step + len(gates.sizes)]
-            end, last, size = start + sum(gates.sizes), first + sum(n_ended), gates.sizes[-1]
+            end, last, size = (
+                start + sum(gates.sizes),
+                first + sum(n_ended),
+                gates.sizes[-1],
+            )
             parents, ends = trie.parents[start:end], trie.ends[first:last]
-            written = hidden[start:end], LstmState(*(values[first:last] for values in ended))
-            run_steps(_Steps(gates, before, step == 0, parents, n_ended, ends, *written), buffers)
+            written = (
+                hidden[start:end],
+                LstmState(*(values[first:last] for values in ended)),
+            )
+            run_steps(
+                _Steps(gates, before, step == 0, parents, n_ended, ends, *written),
+                buffers,
+            )
             if len(gates.sizes) % 2:
                 buffers = buffers._replace(cells=buffers.cells[::-1])
             before = LstmState(hidden[end - size : end], buffers.cells[1][:size])
@@ -188,7 +223,9 @@ class FastLstm:
         cells = state.cell.new_empty(2, n_nodes, width)
         parents = state.hidden.new_empty(n_nodes, self._hidden_dim)
         return _Buffers(
-            (cells[0], cells[1]), parents, parents.new_empty(n_nodes, self._dim, dtype=self._output)
+            (cells[0], cells[1]),
+            parents,
+            parents.new_empty(n_nodes, self._dim, dtype=self._output),
         )
 
     def _run_at_once(self, steps: _Steps, buffers: _Buffers) -> None:
@@ -197,11 +234,20 @@ class FastLstm:
         assert isinstance(self._project, CompiledLinear)
         table, rows = steps.gates.table, steps.gates.rows
         n_gates, block = table.shape[1], read_constant("block")
-        strides = (self._dim, block) if steps.are_first else (block, block * len(steps.before.cell))
+        strides = (
+            (self._dim, block)
+            if steps.are_first
+            else (block, block * len(steps.before.cell))
+        )
         sizes = steps.gates.sizes
         shape = len(sizes), self._dim, self._hidden_dim, n_gates, sizes
         inputs = table, rows, *steps.before, *strides, steps.parents
-        weights = self.hidden_gates.weight, self._project.weight, self._cell_clip, self._proj_clip
+        weights = (
+            self.hidden_gates.weight,
+            self._project.weight,
+            self._cell_clip,
+            self._proj_clip,
+        )
         memory = buffers.parents, buffers.output, *buffers.cells
         written = steps.hidden, steps.n_ended, steps.ends, *steps.ended
         self._steps(*shape, *inputs, *weights, *memory, *written)
@@ -218,10 +264,14 @@ class FastLstm:
             from_parents = compute_into(
                 buffers.parents[:size], torch.index_select, hidden, 0, parents
             )
-            self.compute_step(inputs, from_parents, TableRows(cells, parents), after, output)
+            self.compute_step(
+                inputs, from_parents, TableRows(cells, parents), after, output
+            )
             hidden, cells = steps.hidden[start:end], after
             projected = output if self._project is None else self._project(output)
-            compute_into(hidden, torch.clamp, projected, -self._proj_clip, self._proj_clip)
+            compute_into(
+                hidden, torch.clamp, projected, -self._proj_clip, self._proj_clip
+            )
             del projected
             if len(ends):
                 for values, last in zip((hidden, cells), steps.ended, strict=True):
@@ -260,7 +310,9 @@ class FastLstm:
         gates = hidden_gates.add_(input_gates.values()).float()
         i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
         compute_into(after, torch.mul, cells.values(), f.sigmoid_())
-        after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-self._cell_clip, self._cell_clip)
+        after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(
+            -self._cell_clip, self._cell_clip
+        )
         out.copy_(after.tanh().mul_(o.sigmoid_()))
 
 

@@ -18,7 +18,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Linear, make_linear, processor_has
-from elmo_cli.errors import ComputationError, DeviceError, InputError, SettingsError, counted
+from elmo_cli.errors import (
+    ComputationError,
+    DeviceError,
+    InputError,
+    SettingsError,
+    counted,
+)
 from elmo_cli.settings import Precision
 
 Device: TypeAlias = str | int | torch.device
@@ -34,10 +40,14 @@ def choose_device(device: Device) -> torch.device:
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     chosen = _SYNONYMS.get(name, name)
-    if chosen == "cpu":  # To count GPUs starts CUDA, which a process that forks must not do.
+    if (
+        chosen == "cpu"
+    ):  # To count GPUs starts CUDA, which a process that forks must not do.
         return torch.device(chosen)
     if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
-        raise SettingsError(f"--device {name!r}: unknown. Use auto, cpu, cuda, cuda:N or mps.")
+        raise SettingsError(
+            f"--device {name!r}: unknown. Use auto, cpu, cuda, cuda:N or mps."
+        )
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
         return torch.device("cuda:0" if n_gpus else "cpu")
@@ -53,7 +63,9 @@ def _explain_missing(name: str, n_gpus: int) -> str:
     if n_gpus:
         return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
     if torch.version.cuda is None and torch.version.hip is None:
-        remedy = "Install a build with CUDA from https://pytorch.org, or use --device cpu."
+        remedy = (
+            "Install a build with CUDA from https://pytorch.org, or use --device cpu."
+        )
         return f"torch {torch.__version__} was built without CUDA. {remedy}"
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU. Change or unset it."
@@ -65,14 +77,21 @@ def _explain_missing(name: str, n_gpus: int) -> str:
 
 
 _Result = TypeVar("_Result")
-_MESSAGES = ("can't allocate memory", "std::bad_alloc", "out of memory", "STATUS_ALLOC_FAILED")
+_MESSAGES = (
+    "can't allocate memory",
+    "std::bad_alloc",
+    "out of memory",
+    "STATUS_ALLOC_FAILED",
+)
 """Parts of the messages of torch's allocator for the CPU, of oneDNN, and of cuBLAS."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether torch or Python ran out of memory."""
     # torch raises a plain RuntimeError on the CPU.
-    is_named = isinstance(error, RuntimeError) and any(part in str(error) for part in _MESSAGES)
+    is_named = isinstance(error, RuntimeError) and any(
+        part in str(error) for part in _MESSAGES
+    )
     return is_named or isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
 
 
@@ -83,7 +102,9 @@ def result_or_raise(result: _Result | ComputationError) -> _Result:
     return result
 
 
-_products_lock = RLock()  # Threads share the settings of torch, the cores and caches of tokens.
+_products_lock = (
+    RLock()
+)  # Threads share the settings of torch, the cores and caches of tokens.
 
 
 def _replace_lock() -> None:
@@ -113,7 +134,10 @@ def exact_products(*, tf32: bool = False) -> Iterator[None]:
 def _set_products(settings: Sequence[str]) -> list[str]:
     """Set how GPUs and oneDNN multiply float32, and return the settings until now."""
     if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # torch before 2.9
-        before, names = torch.get_float32_matmul_precision(), {"ieee": "highest", "tf32": "high"}
+        before, names = (
+            torch.get_float32_matmul_precision(),
+            {"ieee": "highest", "tf32": "high"},
+        )
         torch.set_float32_matmul_precision(names.get(settings[0], settings[0]))
         return [before]
     products = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -123,9 +147,13 @@ def _set_products(settings: Sequence[str]) -> list[str]:
     return old
 
 
-def compute_into(out: Tensor, function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+def compute_into(
+    out: Tensor, function: Callable[..., Tensor], *arguments: Any
+) -> Tensor:
     """Write the result of a function of torch to `out`, which may be a view, and return `out`."""
-    if out.device.type == "mps":  # There, `out` arguments lose their strides and offsets.
+    if (
+        out.device.type == "mps"
+    ):  # There, `out` arguments lose their strides and offsets.
         return out.copy_(function(*arguments))
     return function(*arguments, out=out)
 
@@ -144,14 +172,22 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """Return the data types of a precision. Raise an `InputError` if the device lacks it."""
     if precision == "tf32":
         if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
-            required = "requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later"
-            raise InputError(f"--precision tf32: {required}, and {device} is none. Use float32.")
-        return ComputeTypes(device, torch.float32, torch.float32, torch.float32, tf32=True)
+            required = (
+                "requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later"
+            )
+            raise InputError(
+                f"--precision tf32: {required}, and {device} is none. Use float32."
+            )
+        return ComputeTypes(
+            device, torch.float32, torch.float32, torch.float32, tf32=True
+        )
     if precision != "int8":
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise SettingsError(f"--precision int8 requires the CPU, not {device}. Use bfloat16.")
+        raise SettingsError(
+            f"--precision int8 requires the CPU, not {device}. Use bfloat16."
+        )
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(
@@ -175,8 +211,12 @@ class RoundedLinear(Linear):
 
 
 _LARGEST: Final = 127
-_ZERO: Final = 128  # value for 0 in the inputs: oneDNN's fast product takes unsigned inputs
-_MAX_ROWS: Final = 256  # a product of more rows is no faster, and its result takes more memory
+_ZERO: Final = (
+    128  # value for 0 in the inputs: oneDNN's fast product takes unsigned inputs
+)
+_MAX_ROWS: Final = (
+    256  # a product of more rows is no faster, and its result takes more memory
+)
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
 """Numbers of rows up to each key are rounded up to a multiple of the value.
 

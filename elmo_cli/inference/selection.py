@@ -25,7 +25,9 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 """Function for each name in `settings.NAMED_LAYERS`."""
 
 
-CHOSEN_TOKENS: Final = 512  # tokens whose layers are chosen together, while they are in the cache
+CHOSEN_TOKENS: Final = (
+    512  # tokens whose layers are chosen together, while they are in the cache
+)
 
 
 def selected_arrays(
@@ -49,7 +51,9 @@ def selected_arrays(
         array = values.numpy()
         if selection.pooling is None:
             ends = accumulate(chunk)
-            arrays += [array[..., end - n : end, :] for end, n in zip(ends, chunk, strict=True)]
+            arrays += [
+                array[..., end - n : end, :] for end, n in zip(ends, chunk, strict=True)
+            ]
         else:
             arrays += [array[..., index, :] for index in range(len(chunk))]
     return arrays, are_finite
@@ -64,12 +68,16 @@ def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Ten
     return functional.normalize(values, dim=-1) if selection.normalize else values
 
 
-def pool_record(selection: Selection, values: NDArray[np.float32]) -> NDArray[np.float32]:
+def pool_record(
+    selection: Selection, values: NDArray[np.float32]
+) -> NDArray[np.float32]:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W). Zeros without any."""
     n_tokens = values.shape[-2]
     if n_tokens == 0:
         return np.zeros((*values.shape[:-2], values.shape[-1]), np.float32)
-    pooled = pool_tokens(torch.from_numpy(values), [n_tokens], str(selection.pooling))[..., 0, :]
+    pooled = pool_tokens(torch.from_numpy(values), [n_tokens], str(selection.pooling))[
+        ..., 0, :
+    ]
     pooled = functional.normalize(pooled, dim=-1) if selection.normalize else pooled
     array: NDArray[np.float32] = pooled.numpy()
     return array
@@ -82,7 +90,9 @@ def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
     """
     if selection.mix is not None:
         gamma = 1.0 if selection.gamma is None else selection.gamma
-        weights = gamma * torch.tensor(selection.mix, device=layers.device).softmax(dim=0)
+        weights = gamma * torch.tensor(selection.mix, device=layers.device).softmax(
+            dim=0
+        )
         return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
     if selection.layers in _NAMED_LAYERS:
         return _NAMED_LAYERS[selection.layers](layers)

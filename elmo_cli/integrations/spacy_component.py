@@ -49,18 +49,24 @@ class ElmoComponent:
         """Embed one document."""
         return next(self.pipe([doc]))
 
-    def pipe(self, docs: Iterable[Doc], *, batch_size: int | None = None) -> Iterator[Doc]:
+    def pipe(
+        self, docs: Iterable[Doc], *, batch_size: int | None = None
+    ) -> Iterator[Doc]:
         """Embed a stream of documents, in its order, one window of sentences at a time.
 
         Each document gets `doc.tensor`, float32, shape (T, W), zero for white space, and the
         hooks. spaCy passes `batch_size`, which has no effect: windows are counted in tokens.
         """
-        waiting: deque[tuple[Doc, int]] = deque()  # documents that are read, and their sentences
+        waiting: deque[tuple[Doc, int]] = (
+            deque()
+        )  # documents that are read, and their sentences
 
         def sentences() -> Iterator[Sentence]:
             for doc in docs:
                 parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
-                own = [[word.text for word in part if not word.is_space] for part in parts] or [[]]
+                own = [
+                    [word.text for word in part if not word.is_space] for part in parts
+                ] or [[]]
                 waiting.append((doc, len(own)))
                 yield from own
 
@@ -68,8 +74,13 @@ class ElmoComponent:
         for first in embedded:
             doc, n_sentences = waiting.popleft()
             rest = islice(embedded, n_sentences - 1)
-            arrays = [each if each.ndim == 2 else np.hstack([*each]) for each in (first, *rest)]
-            vectors = np.concatenate(arrays)  # (T, W), with the layers of a token side by side
+            arrays = [
+                each if each.ndim == 2 else np.hstack([*each])
+                for each in (first, *rest)
+            ]
+            vectors = np.concatenate(
+                arrays
+            )  # (T, W), with the layers of a token side by side
             doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
             doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
             add_hooks(doc)
@@ -86,11 +97,21 @@ def make_component(
     device: str | None,
 ) -> ElmoComponent:
     """Create the component of a pipeline; spaCy passes the options of its config."""
-    return ElmoComponent(layers, model=model, state=state, precision=precision, device=device)
+    return ElmoComponent(
+        layers, model=model, state=state, precision=precision, device=device
+    )
 
 
-CONFIG = {"model": None, "layers": "average", "state": None, "precision": "float32", "device": None}
-Language.factory("elmo", default_config=CONFIG, assigns=["doc.tensor"], func=make_component)
+CONFIG = {
+    "model": None,
+    "layers": "average",
+    "state": None,
+    "precision": "float32",
+    "device": None,
+}
+Language.factory(
+    "elmo", default_config=CONFIG, assigns=["doc.tensor"], func=make_component
+)
 
 
 def add_hooks(doc: Doc) -> None:

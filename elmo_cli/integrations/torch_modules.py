@@ -95,8 +95,12 @@ class HubElmo(nn.Module):
         tokens, n_steps = _read(inputs, lengths, signature)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
         layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
-        inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
-        inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
+        inner = layers[:, :, 1:-1].masked_fill(
+            ~mask[:, 2:, None], 0.0
+        )  # (L, B, longest, W)
+        inner = functional.pad(
+            inner, (0, 0, 0, n_steps - inner.shape[2])
+        )  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)
         counts = torch.tensor([max(len(row), 1) for row in tokens], device=mixed.device)
         outputs = {
@@ -108,16 +112,22 @@ class HubElmo(nn.Module):
         return outputs if as_dict else outputs["default"]
 
 
-def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[list[Sentence], int]:
+def _read(
+    inputs: _Inputs, lengths: _Lengths, signature: str | None
+) -> tuple[list[Sentence], int]:
     """Return the tokens of B sentences without padding, and T."""
     if signature is not None:
         check_choice("signature", signature, ("default", "tokens"))
     if isinstance(inputs, Mapping):
         if inputs.keys() != {"tokens", "sequence_len"}:
             keys = ", ".join(map(str, inputs)) or "none"
-            raise InputError(f"inputs: expected the keys tokens and sequence_len, found {keys}.")
+            raise InputError(
+                f"inputs: expected the keys tokens and sequence_len, found {keys}."
+            )
         if lengths is not None:
-            raise InputError("lengths: a mapping contains sequence_len instead. Remove lengths.")
+            raise InputError(
+                "lengths: a mapping contains sequence_len instead. Remove lengths."
+            )
         lengths, inputs = inputs["sequence_len"], inputs["tokens"]
         signature = signature or "tokens"
     batch = list(check_batch(inputs, "inputs"))
@@ -134,20 +144,29 @@ def _read(inputs: _Inputs, lengths: _Lengths, signature: str | None) -> tuple[li
         raise InputError("lengths: sentences are split on spaces. Remove lengths.")
     for index, sentence in enumerate(batch):
         if not isinstance(sentence, str):
-            raise InputError(f"inputs[{index}]: expected a string, found {kind_of(sentence)}.")
+            raise InputError(
+                f"inputs[{index}]: expected a string, found {kind_of(sentence)}."
+            )
     tokens = [[token for token in string.split(" ") if token] for string in strings]
     return tokens, max(map(len, tokens))
 
 
 def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
     if lengths is None:
-        lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
+        lengths = [
+            max((i + 1 for i, token in enumerate(row) if token), default=0)
+            for row in rows
+        ]
     counts = list(map(int, lengths))
     if len(counts) != len(rows):
-        raise InputError(f"lengths: {len(rows)} sentences need one each, not {len(counts)}.")
+        raise InputError(
+            f"lengths: {len(rows)} sentences need one each, not {len(counts)}."
+        )
     for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
         if not 0 <= count <= len(row):
-            raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
+            raise InputError(
+                f"lengths[{number}]: expected 0 to {len(row)}, found {count}"
+            )
         if "" in row[:count]:
             problem = f"the token {row.index('')} of {count} is empty"
             raise InputError(f"inputs[{number}]: {problem}.")

@@ -11,10 +11,15 @@ from elmo_cli.errors import InputError, install_command
 from elmo_cli.text.records import check_batch
 
 try:
-    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.base import (
+        BaseEstimator,
+        ClassNamePrefixFeaturesOutMixin,
+        TransformerMixin,
+    )
 except ModuleNotFoundError:
     raise ImportError(
-        "ElmoVectorizer needs scikit-learn. Install it with " + install_command("sklearn")
+        "ElmoVectorizer needs scikit-learn. Install it with "
+        + install_command("sklearn")
     ) from None
 
 if TYPE_CHECKING:
@@ -60,7 +65,9 @@ class ElmoVectorizer(
         self.batch_tokens = batch_tokens
         self.device = device
 
-    def fit(self, texts: Iterable[str | Sequence[str]], y: object = None) -> "ElmoVectorizer":
+    def fit(
+        self, texts: Iterable[str | Sequence[str]], y: object = None
+    ) -> "ElmoVectorizer":
         """Check the parameters.
 
         Raises:
@@ -89,14 +96,18 @@ class ElmoVectorizer(
         """Embed texts. After `set_output`, `transform` returns tables, and this method an array."""
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             remedy = 'Choose a column: in a ColumnTransformer, "text" and not ["text"].'
-            raise InputError(f"texts: expected a list or a column, found a table. {remedy}")
+            raise InputError(
+                f"texts: expected a list or a column, found a table. {remedy}"
+            )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
         names = ("layers", "mix", "gamma", "pooling", "tokenizer")
         settings = {name: getattr(self, name) for name in names}
         listed: list[Any] = list(texts)
         vectors: Any = self._load().encode(listed, **settings)
-        rows: NDArray[np.float32] = vectors.reshape(len(listed), int(np.prod(vectors.shape[1:])))
+        rows: NDArray[np.float32] = vectors.reshape(
+            len(listed), int(np.prod(vectors.shape[1:]))
+        )
         return rows
 
     @property

@@ -22,7 +22,14 @@ _DELIMITERS: Final = "\t;, "
 _SAMPLE_LINES: Final = 200  # number of lines that decide the form of a file
 _WORD_NAMES: Final = ("word", "spelling", "form", "ortho", "lemma")
 # Names of columns in the headers of published lists, without marks, the best first.
-_COUNT_NAMES: Final = ("freqcount", "wordfreq", "count", "freq", "frequency", "freqfilms2")
+_COUNT_NAMES: Final = (
+    "freqcount",
+    "wordfreq",
+    "count",
+    "freq",
+    "frequency",
+    "freqfilms2",
+)
 _WORD: Final = re.compile(r"\D*[^\W\d_]\D*")
 _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
@@ -51,7 +58,9 @@ def sum_frequencies(
     """
     values: list[float | None] = []
     for word, tokens in [each for each in words if _bare(each[0])] or words:
-        if (value := _look_up(word, frequencies, is_token=list(tokens) == [word])) is not None:
+        if (
+            value := _look_up(word, frequencies, is_token=list(tokens) == [word])
+        ) is not None:
             values.append(value)
         else:
             parts = [token for token in tokens if _bare(token)] or tokens
@@ -60,7 +69,9 @@ def sum_frequencies(
     return sum(present) if len(present) == len(values) else None
 
 
-def _look_up(word: str, frequencies: Mapping[str, float], *, is_token: bool) -> float | None:
+def _look_up(
+    word: str, frequencies: Mapping[str, float], *, is_token: bool
+) -> float | None:
     """Look up a word, at first without the punctuation around it; a token may be `Dr.` or `'t`."""
     plain = normalize(word).strip()
     forms = [*([word, plain] if is_token else []), _bare(plain) or plain]
@@ -70,7 +81,9 @@ def _look_up(word: str, frequencies: Mapping[str, float], *, is_token: bool) -> 
 
 def _bare(word: str) -> str:
     """Return a word without the punctuation and symbols around it; empty if it has only these."""
-    return word.strip("".join(char for char in word if unicodedata.category(char)[0] in "PSZ"))
+    return word.strip(
+        "".join(char for char in word if unicodedata.category(char)[0] in "PSZ")
+    )
 
 
 def read_frequencies(path: str | Path) -> dict[str, float]:
@@ -87,13 +100,19 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
     total = sum(counts.values())
     if not total:
         raise InputError(f"{path}: no words with counts")
-    return {word: math.log2(number / total) for word, number in counts.items() if number}
+    return {
+        word: math.log2(number / total) for word, number in counts.items() if number
+    }
 
 
 def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
-    with Source(path, "Give the name of a file with a word and its count per line.") as source:
+    with Source(
+        path, "Give the name of a file with a word and its count per line."
+    ) as source:
         lines, _ = source.lines()
-        numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+        numbered = (
+            (number, line) for number, line in enumerate(lines, start=1) if line.strip()
+        )
         sample = list(islice(numbered, _SAMPLE_LINES))
         delimiter, *columns, thousands = _find_columns([line for _, line in sample])
         for number, line in chain(sample, numbered):
@@ -116,7 +135,9 @@ def _find_columns(lines: Sequence[str]) -> tuple[str, int, int, str]:
         counts: dict[int, tuple[int, bool]] = {}
         for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
             name, mark = re.sub(r"\W", "", cells[0].lower()), _thousands(cells)
-            values = [value for cell in cells if (value := _number(cell, mark)) is not None]
+            values = [
+                value for cell in cells if (value := _number(cell, mark)) is not None
+            ]
             if 2 * len(values) >= len(cells):
                 steps = {after - before for before, after in pairwise(values)}
                 counts[index] = (*_COUNT_NAMES, name).index(name), steps in ({0}, {1})
@@ -125,8 +146,18 @@ def _find_columns(lines: Sequence[str]) -> tuple[str, int, int, str]:
         if words and counts:
             count = min(counts, key=counts.__getitem__)
             numbers = [row[count] for row in rows if count < len(row)]
-            return delimiter, min(words, key=words.__getitem__), count, _thousands(numbers)
-    return next((each for each in _DELIMITERS if each in "".join(lines)), "\t"), 0, 1, ","
+            return (
+                delimiter,
+                min(words, key=words.__getitem__),
+                count,
+                _thousands(numbers),
+            )
+    return (
+        next((each for each in _DELIMITERS if each in "".join(lines)), "\t"),
+        0,
+        1,
+        ",",
+    )
 
 
 def _split(line: str, delimiter: str) -> list[str]:
@@ -140,7 +171,9 @@ def _split(line: str, delimiter: str) -> list[str]:
 def _thousands(cells: Iterable[str]) -> str:
     """Return the mark between thousands: a comma, unless it is the decimal mark of a number."""
     numbers = [cell for cell in cells if cell[:1].isdigit()]
-    has_decimals = any("," in cell and not _WITH_COMMAS.fullmatch(cell) for cell in numbers)
+    has_decimals = any(
+        "," in cell and not _WITH_COMMAS.fullmatch(cell) for cell in numbers
+    )
     return "." if has_decimals or any(cell.count(".") > 1 for cell in numbers) else ","
 
 

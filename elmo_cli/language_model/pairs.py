@@ -70,7 +70,9 @@ class PairTable:
                 f"--pairs {names}: name two columns, separated by a comma, such as good,bad."
             )
         if self.settings.text_column is not None:
-            raise SettingsError("--text-column has no effect with the two columns of --pairs")
+            raise SettingsError(
+                "--text-column has no effect with the two columns of --pairs"
+            )
 
     @property
     def reading(self) -> TextSettings:
@@ -79,7 +81,9 @@ class PairTable:
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*columns, *filter(None, [self.group]), bad]))
-        return replace(self.settings, text_column=good, text_option="--pairs", keep_columns=columns)
+        return replace(
+            self.settings, text_column=good, text_option="--pairs", keep_columns=columns
+        )
 
     def measure(
         self,
@@ -98,16 +102,26 @@ class PairTable:
             for number, record in enumerate(records, start=1):
                 names = record_names(number, record)
                 text = record.columns[self.columns[1]]
-                good, bad = record.split(), tokenizer.tokenize_sentences(str(text or ""))
+                good, bad = (
+                    record.split(),
+                    tokenizer.tokenize_sentences(str(text or "")),
+                )
                 bad = [[*map(str, text)]] if isinstance(text, list) else bad
                 waiting.append((names, record, [len(good), len(bad)]))
                 for kind, sentences in (("good", good), ("bad", bad)):
                     if not any(sentences):
-                        raise InputError(f"pair {names[0]}: the {kind} sentence is empty")
+                        raise InputError(
+                            f"pair {names[0]}: the {kind} sentence is empty"
+                        )
                     yield from sentences
 
         measured = measure_directions(
-            model, sentences(), batch_size, is_ready, direction=direction, with_boundary=True
+            model,
+            sentences(),
+            batch_size,
+            is_ready,
+            direction=direction,
+            with_boundary=True,
         )
         for first in measured:
             names, record, counts = waiting.popleft()
@@ -137,10 +151,14 @@ class Accuracy:
     """Shares of correct pairs, of all pairs and of each group."""
 
     def __init__(self, direction: Direction, group: str | None = None) -> None:
-        self._kinds = ["forward", "backward", "both"] if direction == "both" else [direction]
+        self._kinds = (
+            ["forward", "backward", "both"] if direction == "both" else [direction]
+        )
         self._group = group
         self._correct: dict[str, list[list[float]]] = {}
-        self.n_pairs = self.n_unknown = 0  # number of pairs, and of those with unknown words
+        self.n_pairs = self.n_unknown = (
+            0  # number of pairs, and of those with unknown words
+        )
 
     def add(self, scored: ScoredRecord[Pair]) -> None:
         """Count a pair."""

@@ -24,7 +24,12 @@ from elmo_cli.errors import InputError, SettingsError, check_at_least, check_typ
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
-from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
+from elmo_cli.model.vocabulary import (
+    END_TOKEN,
+    SPECIAL_TOKENS,
+    START_TOKEN,
+    UNKNOWN_TOKEN,
+)
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, Text, check_sentence, tokenize_texts
 
@@ -123,11 +128,15 @@ def predict_words(
 def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
     """Yield the log probability, shape (V,), of every word in the gap of each text."""
     ahead, _ = model.read([text[: text.index(GAP)] for text in texts], backward=False)
-    behind, _ = model.read([text[text.index(GAP) + 1 :] for text in texts], backward=True)
+    behind, _ = model.read(
+        [text[text.index(GAP) + 1 :] for text in texts], backward=True
+    )
     yield from _between(model, ahead, behind)
 
 
-def _beside(model: LanguageModel, texts: list[Sentence], backward: bool) -> Iterator[Tensor]:
+def _beside(
+    model: LanguageModel, texts: list[Sentence], backward: bool
+) -> Iterator[Tensor]:
     """Yield the log probability, shape (V,), of every word after each text, or before it."""
     contexts, _ = model.read(texts, backward=backward)
     yield from model.softmax.of_words(contexts)
@@ -154,8 +163,12 @@ def substitute_words(
 
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
         lengths = [len(sentence) for sentence in batch]
-        inner = [0 < index <= length for length in lengths for index in range(length + 2)]
-        rows = torch.tensor(inner, device=layer.device).nonzero()[:, 0]  # rows of tokens
+        inner = [
+            0 < index <= length for length in lengths for index in range(length + 2)
+        ]
+        rows = torch.tensor(inner, device=layer.device).nonzero()[
+            :, 0
+        ]  # rows of tokens
         ahead, behind = layer.chunk(2, dim=1)
         log_p = _between(model, ahead[rows - 1], behind[rows + 1])
         return [
@@ -169,9 +182,13 @@ def substitute_words(
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has several gaps, or a mask of BERT."""
     if mask := _MASK.search("".join(text)):
-        raise InputError(f"{' '.join(text)}: write {GAP} for the word to predict, not {mask[0]}.")
+        raise InputError(
+            f"{' '.join(text)}: write {GAP} for the word to predict, not {mask[0]}."
+        )
     if (n_gaps := text.count(GAP)) > 1:
-        raise InputError(f"{' '.join(text)}: {n_gaps} gaps ({GAP}). Fill all but one of them.")
+        raise InputError(
+            f"{' '.join(text)}: {n_gaps} gaps ({GAP}). Fill all but one of them."
+        )
     return text
 
 
@@ -183,9 +200,13 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Iterator[Tensor]:
     """Yield the log probability, (V,), of every word between two contexts, shape (N, P)."""
-    ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64, device="cpu")
+    ranks = torch.arange(
+        1, len(model.vocabulary) + 1, dtype=torch.float64, device="cpu"
+    )
     of_word = ranks.reciprocal().log1p().log()  # log p(w), up to a constant
-    both = zip(model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True)
+    both = zip(
+        model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True
+    )
     for left, right in both:
         yield _without(model, left + right - of_word, *SPECIAL_TOKENS)
 
@@ -203,7 +224,9 @@ def _best(model: LanguageModel, log_p: Tensor, top: int) -> list[Candidate]:
     order = near[log_p[near].argsort(descending=True, stable=True)][:top]
     return [
         Candidate(model.vocabulary.words[index], probability)
-        for index, probability in zip(order.tolist(), log_p[order].exp().tolist(), strict=True)
+        for index, probability in zip(
+            order.tolist(), log_p[order].exp().tolist(), strict=True
+        )
         if probability > 0
     ]
 
@@ -243,7 +266,9 @@ def sample_sentences(
         raise SettingsError(f"--temperature {temperature}: must be above 0.")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    text = model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
+    text = (
+        model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
+    )
     if GAP in text:
         raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
@@ -251,12 +276,21 @@ def sample_sentences(
     samples = [list(text) for _ in random]
     contexts, state = model.read([text], backward=backward)
     contexts = contexts.expand(n_samples, -1)
-    state = select_state(state, torch.zeros(n_samples, dtype=torch.int64, device=contexts.device))
+    state = select_state(
+        state, torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
+    )
     running = list(range(n_samples))
     for _ in range(max_words):
         drawn = [
-            _draw(model, _without(model, log_p, never, UNKNOWN_TOKEN), random[index], temperature)
-            for index, log_p in zip(running, model.softmax.of_words(contexts), strict=True)
+            _draw(
+                model,
+                _without(model, log_p, never, UNKNOWN_TOKEN),
+                random[index],
+                temperature,
+            )
+            for index, log_p in zip(
+                running, model.softmax.of_words(contexts), strict=True
+            )
         ]
         going = [row for row, word in enumerate(drawn) if word != end]
         running = [running[row] for row in going]
@@ -266,7 +300,9 @@ def sample_sentences(
         for index, word in zip(running, words, strict=True):
             samples[index].insert(0 if backward else len(samples[index]), word)
         starts = select_state(state, torch.tensor(going, device=contexts.device))
-        contexts, state = model.read([[word] for word in words], backward=backward, state=starts)
+        contexts, state = model.read(
+            [[word] for word in words], backward=backward, state=starts
+        )
     return samples
 
 

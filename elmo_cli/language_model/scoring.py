@@ -29,12 +29,24 @@ from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Device, result_or_raise
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
-from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
+from elmo_cli.model.vocabulary import (
+    END_TOKEN,
+    START_TOKEN,
+    UNKNOWN_TOKEN,
+    read_vocabulary,
+)
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
 from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record, Sentence, Text, check_sentences, id_value, tokenize_texts
+from elmo_cli.text.records import (
+    Record,
+    Sentence,
+    Text,
+    check_sentences,
+    id_value,
+    tokenize_texts,
+)
 from elmo_cli.text.tokenizers import Tokenizer
 
 _Result = TypeVar("_Result")
@@ -157,7 +169,10 @@ class LanguageModel:
         return self.score_ready(sentences, batch_size)
 
     def score_ready(
-        self, sentences: Iterable[Text], batch_size: int, is_ready: Callable[[], bool] | None = None
+        self,
+        sentences: Iterable[Text],
+        batch_size: int,
+        is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences as `score`; see `compute_batches` for `is_ready`."""
 
@@ -223,15 +238,23 @@ class LanguageModel:
             Whether each token is known, shape (T,), and for each direction the log
             probabilities, shape (1, T + 1), or with the entropies below them, (2, T + 1).
         """
-        tokens = [token for sentence in sentences for token in (START_TOKEN, *sentence, END_TOKEN)]
+        tokens = [
+            token
+            for sentence in sentences
+            for token in (START_TOKEN, *sentence, END_TOKEN)
+        ]
         bounded = self.vocabulary.indices(tokens)  # (N,)
         ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
         before_last = np.delete(np.arange(len(bounded)), ends - 1)
         contexts, targets = [], []
-        for direction, values in zip(directions, top.chunk(len(directions), dim=1), strict=True):
+        for direction, values in zip(
+            directions, top.chunk(len(directions), dim=1), strict=True
+        ):
             # The forward direction predicts the next row from all rows but the last of a
             # sentence, the backward direction the previous row from all but the first.
-            contexts.append(values[torch.from_numpy(before_last + direction).to(top.device)])
+            contexts.append(
+                values[torch.from_numpy(before_last + direction).to(top.device)]
+            )
             targets.append(torch.from_numpy(bounded[before_last + 1 - direction]))
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
@@ -243,7 +266,11 @@ class LanguageModel:
 
     @torch.inference_mode()
     def read(
-        self, texts: Sequence[Sentence], *, backward: bool, state: BiLmState | None = None
+        self,
+        texts: Sequence[Sentence],
+        *,
+        backward: bool,
+        state: BiLmState | None = None,
     ) -> tuple[Tensor, BiLmState]:
         """Read texts in one direction, to predict the next word.
 
@@ -296,7 +323,9 @@ class Perplexity:
 
 
 def measure_perplexity(
-    model: LanguageModel, sentences: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+    model: LanguageModel,
+    sentences: Iterable[Text],
+    batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> Perplexity:
     """Measure the perplexity of a stream of sentences.
 
@@ -314,7 +343,9 @@ def measure_perplexity(
     return perplexity_of_scores(model.score(sentences, batch_size))
 
 
-def perplexity_of_scores(scores: Iterable[SentenceScore], name: str = "the text") -> Perplexity:
+def perplexity_of_scores(
+    scores: Iterable[SentenceScore], name: str = "the text"
+) -> Perplexity:
     """Compute the perplexity from the scores of sentences; see `measure_perplexity`."""
     n_sentences = n_tokens = n_unknown = 0
     log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
@@ -324,7 +355,10 @@ def perplexity_of_scores(scores: Iterable[SentenceScore], name: str = "the text"
         n_tokens += len(score.tokens)
         n_unknown += int(unknown.sum())
         log_p += score.forward.sum(), score.backward.sum()
-        of_unknown += score.forward[:-1][unknown].sum(), score.backward[1:][unknown].sum()
+        of_unknown += (
+            score.forward[:-1][unknown].sum(),
+            score.backward[1:][unknown].sum(),
+        )
     if n_tokens == 0:
         raise InputError(f"{name} has no tokens")
     n = n_tokens + n_sentences
@@ -348,7 +382,9 @@ def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
 def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
     """Return the row of a record, of one or more sentences. Without tokens it has no perplexity."""
     n_tokens = sum(len(score.tokens) for score in scores)
-    perplexities = astuple(perplexity_of_scores(scores).all_words) if n_tokens else [None] * 3
+    perplexities = (
+        astuple(perplexity_of_scores(scores).all_words) if n_tokens else [None] * 3
+    )
     n_unknown = sum(int((~score.known).sum()) for score in scores)
     forward = float(sum(score.forward.sum() for score in scores))
     backward = float(sum(score.backward.sum() for score in scores))

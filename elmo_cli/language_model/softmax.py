@@ -34,8 +34,12 @@ Array = NDArray[np.float32]
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
-ROWS: Final = 8192  # number of words that are read together: 16 MiB of vectors of 512 values
-PREDICTIONS: Final = 1024  # number of predictions that are computed together: 32 MiB of logits
+ROWS: Final = (
+    8192  # number of words that are read together: 16 MiB of vectors of 512 values
+)
+PREDICTIONS: Final = (
+    1024  # number of predictions that are computed together: 32 MiB of logits
+)
 LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
 HELD_BYTES: Final = 2**30  # maximum size that is read once; a larger softmax, per batch
 Rows = tuple[int, Tensor, Tensor]
@@ -74,12 +78,18 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
 
 def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
     """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
-    runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)  # each is read together
+    runs = np.split(
+        words, np.flatnonzero(np.diff(words) != 1) + 1
+    )  # each is read together
     with open_tensors(path) as file:
-        return np.concatenate([file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs])
+        return np.concatenate(
+            [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
+        )
 
 
-def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
+def write_softmax(
+    path: str | Path, weight: Array, bias: Array, dtype: str = "float32"
+) -> None:
     """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
@@ -102,7 +112,11 @@ class FullSoftmax:
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
         self._sums = torch.float32 if device.type == "mps" else torch.float64
-        is_half = precision == "bfloat16" and device.type == "cpu" and find_softmax(torch.bfloat16)
+        is_half = (
+            precision == "bfloat16"
+            and device.type == "cpu"
+            and find_softmax(torch.bfloat16)
+        )
         self._dtype = torch.bfloat16 if is_half else torch.float32
         self._held: list[Words] = []
         if device.type != "cpu" or self._dtype.itemsize * n_words * dim <= HELD_BYTES:
@@ -121,10 +135,16 @@ class FullSoftmax:
         if self._device.type != "cpu" or not find_softmax(self._dtype):
             return self._by_torch(contexts, targets, with_entropy)
         words, dtype = self._words(), self._dtype
-        return log_probabilities(words, contexts, targets, dtype, with_entropy=with_entropy)
+        return log_probabilities(
+            words, contexts, targets, dtype, with_entropy=with_entropy
+        )
 
-    def _by_torch(self, contexts: Tensor, targets: Tensor, with_entropy: bool) -> Tensor:
-        logs = torch.full((len(targets),), float("-inf"), dtype=self._sums, device=self._device)
+    def _by_torch(
+        self, contexts: Tensor, targets: Tensor, with_entropy: bool
+    ) -> Tensor:
+        logs = torch.full(
+            (len(targets),), float("-inf"), dtype=self._sums, device=self._device
+        )
         target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for first, multiply, bias in self._words():
             for start in range(0, len(targets), PREDICTIONS):
@@ -133,7 +153,11 @@ class FullSoftmax:
                 columns = targets[piece] - first
                 here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
                 target_logits[start + here] = logits[here, columns[here]].to(self._sums)
-                mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
+                mean = (
+                    torch.linalg.vecdot(logits.softmax(dim=1), logits)
+                    if with_entropy
+                    else None
+                )
                 before, added = logs[piece], _log_sum_exp_(logits).to(self._sums)
                 after = torch.logaddexp(before, added)
                 if mean is not None:
@@ -154,7 +178,11 @@ class FullSoftmax:
             for first, multiply, bias in self._words():
                 is_half = self._dtype == torch.bfloat16
                 with exact_products():
-                    rows = bfloat16_logits(piece, multiply, bias) if is_half else multiply(piece)
+                    rows = (
+                        bfloat16_logits(piece, multiply, bias)
+                        if is_half
+                        else multiply(piece)
+                    )
                 logits[:, first : first + len(bias)] = rows
             yield from logits.log_softmax(dim=1)
 
@@ -175,7 +203,10 @@ class FullSoftmax:
         vars(self).update(state)
         if self._dtype == torch.bfloat16 and not find_softmax(self._dtype):
             self._dtype = torch.float32
-            rows = [(first, layer.unpack()[0].float(), bias) for first, layer, bias in self._held]
+            rows = [
+                (first, layer.unpack()[0].float(), bias)
+                for first, layer, bias in self._held
+            ]
             self._held = [self._pack(*words) for words in rows]
 
 
@@ -190,14 +221,18 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
 
 
-def find_softmax(dtype: torch.dtype, name: str = "probabilities") -> kernels.Kernel | None:
+def find_softmax(
+    dtype: torch.dtype, name: str = "probabilities"
+) -> kernels.Kernel | None:
     """Return a function in C for the softmax that multiplies values of a data type, or None."""
     is_half, float32 = dtype == torch.bfloat16, torch.float32
     if is_half and not kernels.has_tiles():
         return None
     inputs = dtype, dtype, float32, torch.int64  # contexts, weights, biases, targets
     types = int, int, int, int, *inputs, int, float32, torch.float64, float32
-    return kernels.find_kernel(f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types)
+    return kernels.find_kernel(
+        f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types
+    )
 
 
 def log_probabilities(
@@ -219,7 +254,17 @@ def log_probabilities(
         n_chunks = -(-len(bias) // kernels.read_constant("probabilities_chunk"))
         totals = torch.empty(n_chunks, n, 3, device="cpu")
         numbers = n, words.weight.shape[1], first, len(bias)
-        kernel(*numbers, factors, words.weight, bias, targets, with_entropy, totals, sums, None)
+        kernel(
+            *numbers,
+            factors,
+            words.weight,
+            bias,
+            targets,
+            with_entropy,
+            totals,
+            sums,
+            None,
+        )
     reference, total, mean, target = sums.t().contiguous()
     bits = [target - reference - total.log2(), total.log2() - mean / total]
     return torch.stack(bits[: 1 + with_entropy]) * math.log(2)

@@ -33,7 +33,11 @@ from elmo_cli.text.records import Record, Sentence, Text, check_batch, check_sen
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
-SLOTS: Final[dict[str, Sequence[int]]] = {"forward": FORWARD, "backward": BACKWARD, "both": BOTH}
+SLOTS: Final[dict[str, Sequence[int]]] = {
+    "forward": FORWARD,
+    "backward": BACKWARD,
+    "both": BOTH,
+}
 """Directions of `LanguageModel.score_batch` by their name."""
 _REGION_MARK: Final = "|"
 
@@ -53,7 +57,9 @@ class Unit(NamedTuple):
 def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer for texts with marks of regions, which are no tokens."""
     tokenize = tokenizer.tokenize
-    return replace(tokenizer, tokenize=lambda text: tokenize(text.replace(_REGION_MARK, " ")))
+    return replace(
+        tokenizer, tokenize=lambda text: tokenize(text.replace(_REGION_MARK, " "))
+    )
 
 
 def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
@@ -64,19 +70,25 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
     return _align(kind, parts, tokens)
 
 
-def units_of(kind: UnitKind, record: Record, *, with_regions: bool = False) -> list[Unit]:
+def units_of(
+    kind: UnitKind, record: Record, *, with_regions: bool = False
+) -> list[Unit]:
     """Split the tokens of a record into units. Words that the input gives may be empty."""
     text, tokens = record.text, record.tokens
     if kind == "word" and record.words:
         ends = list(accumulate(word.n_tokens for word in record.words))
         return [
             Unit(number, word.text, slice(end - word.n_tokens, end))
-            for number, (word, end) in enumerate(zip(record.words, ends, strict=True), start=1)
+            for number, (word, end) in enumerate(
+                zip(record.words, ends, strict=True), start=1
+            )
         ]
     if not with_regions:
         return find_units(kind, text, tokens)
     regions = find_units("region", text, tokens)
-    of_token = [region for region in regions for _ in range(*region.tokens.indices(len(tokens)))]
+    of_token = [
+        region for region in regions for _ in range(*region.tokens.indices(len(tokens)))
+    ]
     words = find_units(kind, text.replace(_REGION_MARK, " "), tokens)
     return [word._replace(region=of_token[word.tokens.start]) for word in words]
 
@@ -152,7 +164,9 @@ def measure_surprisal(
         model, sentences, batch_size, direction=direction, with_entropy=with_entropy
     )
     for tokens, known, surprisal, entropy in measured:
-        yield Surprisals(tokens, known, surprisal[0], None if entropy is None else entropy[0])
+        yield Surprisals(
+            tokens, known, surprisal[0], None if entropy is None else entropy[0]
+        )
 
 
 def measure_directions(
@@ -183,9 +197,16 @@ def measure_directions(
         # The boundary is the last prediction of the forward direction, the first of the other.
         return scores if with_boundary else scores[:, slot : scores.shape[1] - 1 + slot]
 
-    empty = _in_bits([], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots])
+    empty = _in_bits(
+        [], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots]
+    )
     return model.compute_batches(
-        sentences, compute, empty, directions=slots, batch_size=batch_size, is_ready=is_ready
+        sentences,
+        compute,
+        empty,
+        directions=slots,
+        batch_size=batch_size,
+        is_ready=is_ready,
     )
 
 
@@ -194,7 +215,9 @@ def _in_bits(
 ) -> Surprisals:
     """Convert log probabilities, shape (1, T), or with entropies, (2, T), to bits."""
     bits = np.stack(scores) / np.log(2)  # (D, 1 or 2, T)
-    return Surprisals(tokens, known, -bits[:, 0], bits[:, 1] if bits.shape[1] > 1 else None)
+    return Surprisals(
+        tokens, known, -bits[:, 0], bits[:, 1] if bits.shape[1] > 1 else None
+    )
 
 
 def directed(name: str, direction: Direction) -> list[str]:
@@ -283,14 +306,18 @@ class SurprisalTable:
         for scored in score_records(records, measure):
             surprisals = _joined(scored.result)
             try:
-                units = units_of(self.unit, scored.record, with_regions=self.with_regions)
+                units = units_of(
+                    self.unit, scored.record, with_regions=self.with_regions
+                )
             except InputError as error:
                 raise InputError(f"record {scored.names[-1]}: {error}") from None
             # NumPy would take ten times as long for the few tokens of each unit.
             words, known = tuple(surprisals.tokens), surprisals.known.tolist()
             lists = surprisals.surprisal, surprisals.entropy
             values = [[] if array is None else array.tolist() for array in lists]
-            result = [self._add(unit, frequency, words, known, *values) for unit in units]
+            result = [
+                self._add(unit, frequency, words, known, *values) for unit in units
+            ]
             yield ScoredRecord(scored.names, scored.record, result)
 
     def _add(
@@ -305,9 +332,13 @@ class SurprisalTable:
         tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
         if not n_tokens:
             none: list[float | None] = [None] * len(surprisal)
-            return UnitSurprisal(unit.number, unit.text, 0, 0, none, none[: len(entropy)], None)
+            return UnitSurprisal(
+                unit.number, unit.text, 0, 0, none, none[: len(entropy)], None
+            )
         # The backward direction meets the last token of the unit first.
-        begins = [tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]]
+        begins = [
+            tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]
+        ]
         return UnitSurprisal(
             unit.number,
             unit.text,
@@ -325,7 +356,9 @@ class SurprisalTable:
         if self.unit != "region":
             return sum_frequencies([(text, tokens)], frequencies)
         words = find_units("word", text, list(tokens))
-        return sum_frequencies([(each.text, tokens[each.tokens]) for each in words], frequencies)
+        return sum_frequencies(
+            [(each.text, tokens[each.tokens]) for each in words], frequencies
+        )
 
 
 def _average(directions: Sequence[float | None]) -> float | None:
@@ -392,7 +425,9 @@ def measure_units(
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
             if not isinstance(text, str):
-                text = check_sentence(text, f"texts[{index}]", "a string or a list of words")
+                text = check_sentence(
+                    text, f"texts[{index}]", "a string or a list of words"
+                )
             yield row_record({"text": text}, settings, chosen)[0]
 
     table = SurprisalTable(by, direction, with_entropy, frequencies)

@@ -15,7 +15,12 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.model.lstm import Lstm, LstmState, pack, send
 from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder, pad_ids
+from elmo_cli.model.token_encoder import (
+    CharacterEncoder,
+    TokenEncoder,
+    WordEncoder,
+    pad_ids,
+)
 from elmo_cli.model.vocabulary import Vocabulary
 
 
@@ -45,10 +50,13 @@ class ScalarMix(nn.Module):
         if values is None:
             values = [0.0] * mixture_size
         if len(values) != mixture_size:
-            raise InputError(f"mix parameters: expected {mixture_size}, found {len(values)}")
+            raise InputError(
+                f"mix parameters: expected {mixture_size}, found {len(values)}"
+            )
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in values
+            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable)
+            for value in values
         )
         self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
 
@@ -64,12 +72,20 @@ class ScalarMix(nn.Module):
             float, shape (B, T, W).
         """
         if len(tensors) != self.mixture_size:
-            raise InputError(f"layers to mix: expected {self.mixture_size}, found {len(tensors)}")
+            raise InputError(
+                f"layers to mix: expected {self.mixture_size}, found {len(tensors)}"
+            )
         if self.do_layer_norm:
-            counted = tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
+            counted = (
+                tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
+            )
             tensors = [_normalize(tensor, counted) for tensor in tensors]
-        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[:, None]
-        pieces = [weight * tensor for weight, tensor in zip(weights, tensors, strict=True)]
+        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[
+            :, None
+        ]
+        pieces = [
+            weight * tensor for weight, tensor in zip(weights, tensors, strict=True)
+        ]
         mixed: Tensor = self.gamma * sum(pieces)
         return mixed
 
@@ -79,7 +95,9 @@ def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
     counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)  # Padding alone would give NaN.
+    n_values = (counted.sum() * tensor.shape[-1]).clamp(
+        min=1
+    )  # Padding alone would give NaN.
     mean = (tensor * counted).sum() / n_values
     variance = (((tensor - mean) * counted) ** 2).sum() / n_values
     return (tensor - mean) / torch.sqrt(variance + 1e-12)
@@ -92,7 +110,9 @@ class LayerState(NamedTuple):
     backward: LstmState
 
 
-BiLmState = list[LayerState]  # one per LSTM layer, from the lowest; one row per sentence
+BiLmState = list[
+    LayerState
+]  # one per LSTM layer, from the lowest; one row per sentence
 
 
 class BiLmOutput(NamedTuple):
@@ -149,13 +169,18 @@ class BiLm(nn.Module):
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
             characters = options.char_cnn
-            self.token_encoder = CharacterEncoder(characters, size, projects=projects_features)
+            self.token_encoder = CharacterEncoder(
+                characters, size, projects=projects_features
+            )
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
             raise ValueError("a word-level model needs its vocabulary")
         self.dropout = Dropout(dropout)
-        lstms = [Lstm(options.lstm, projects=projects) for _ in range(2 * options.lstm.n_layers)]
+        lstms = [
+            Lstm(options.lstm, projects=projects)
+            for _ in range(2 * options.lstm.n_layers)
+        ]
         self.forward_layers = nn.ModuleList(lstms[: options.lstm.n_layers])
         self.backward_layers = nn.ModuleList(lstms[options.lstm.n_layers :])
 
@@ -169,7 +194,10 @@ class BiLm(nn.Module):
         bounded, mask = self.add_boundaries(ids)
         lengths = (mask.sum(dim=1) - 2).tolist()
         return self.run_bounded(
-            mask, lengths, lambda rows, columns: self.token_encoder(bounded[rows, columns]), state
+            mask,
+            lengths,
+            lambda rows, columns: self.token_encoder(bounded[rows, columns]),
+            state,
         )
 
     def run_bounded(
@@ -191,11 +219,18 @@ class BiLm(nn.Module):
         packing = pack([length + 2 for length in lengths])
         rows, columns, order, reversal = (
             send(torch.from_numpy(indices), mask.device)
-            for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
+            for indices in (
+                packing.sentences,
+                packing.positions,
+                packing.order,
+                packing.reversal,
+            )
         )
         vectors = encode(rows, columns)  # (N, P)
         start = select_state(state or self.initial_state(len(lengths)), order)
-        outputs, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, start)
+        outputs, ended = self.run_stacks(
+            vectors, vectors[reversal], packing.sizes, start
+        )
         pairs = [(vectors, vectors), *((fwd, bwd[reversal]) for fwd, bwd in outputs)]
         layers = torch.stack([torch.cat(pair, dim=1) for pair in pairs])  # (L, N, 2 P)
         padded = layers.new_zeros(len(layers), *mask.shape, layers.shape[-1])
@@ -219,7 +254,9 @@ class BiLm(nn.Module):
         ended = []
         for lstms, starts in zip(self.layer_pairs(), state, strict=True):
             pair, ends = [], []
-            for lstm, values, start in zip(lstms, (forward, backward), starts, strict=True):
+            for lstm, values, start in zip(
+                lstms, (forward, backward), starts, strict=True
+            ):
                 inputs = self.dropout(values)
                 hidden, end = lstm(inputs, sizes, start)
                 # Residual connections skip every LSTM but the lowest; the state excludes them.
@@ -239,7 +276,9 @@ class BiLm(nn.Module):
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
         """Return the forward and the backward LSTM of each layer, from the lowest."""
         pairs = zip(self.forward_layers, self.backward_layers, strict=True)
-        return [(cast(Lstm, forward), cast(Lstm, backward)) for forward, backward in pairs]
+        return [
+            (cast(Lstm, forward), cast(Lstm, backward)) for forward, backward in pairs
+        ]
 
     @property
     def device(self) -> torch.device:
@@ -281,7 +320,10 @@ def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
 
 def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmState:
     """Apply a function to every tensor of a state."""
-    return [LayerState(*(LstmState(*map(function, each)) for each in layer)) for layer in state]
+    return [
+        LayerState(*(LstmState(*map(function, each)) for each in layer))
+        for layer in state
+    ]
 
 
 def state_tensors(state: BiLmState) -> list[Tensor]:

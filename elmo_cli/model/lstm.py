@@ -44,10 +44,14 @@ class Packing:
     """Layout of sentences of different lengths, packed step after step (see above)."""
 
     order: NDArray[np.int64]  # indices of the sentences, the longest first, (B,)
-    sizes: list[int]  # number of sentences that still run at each step, in descending order
+    sizes: list[
+        int
+    ]  # number of sentences that still run at each step, in descending order
     sentences: NDArray[np.int64]  # sentence of each packed row, (N,)
     positions: NDArray[np.int64]  # position of each packed row in its sentence, (N,)
-    reversal: NDArray[np.int64]  # row that replaces each row in reversed sentences, (N,)
+    reversal: NDArray[
+        np.int64
+    ]  # row that replaces each row in reversed sentences, (N,)
 
 
 def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
@@ -84,7 +88,9 @@ class PackedLstm(Function):
         weight: Tensor,  # W_ih and W_hh side by side, (4 D, 2 P)
         bias: Tensor,  # including FORGET_BIAS, (4 D,)
         projection: Tensor | None,  # W_hr, (P, D)
-        sizes: Sequence[int],  # number of sequences at each step, in descending order from B
+        sizes: Sequence[
+            int
+        ],  # number of sequences at each step, in descending order from B
         clips: tuple[float, float],  # maximum of a cell, and of a hidden state
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states, (N, P), and cells, (N, D). Only cells may differ in dtype."""
@@ -95,17 +101,34 @@ class PackedLstm(Function):
         outputs = memory if projection is None else torch.empty_like(inputs)
         hidden_gates = make_linear(weight_hh)
         project = None if projection is None else make_linear(projection)
-        kinds = memory.dtype, memory.dtype, cells.dtype, float, cells.dtype, memory.dtype
+        kinds = (
+            memory.dtype,
+            memory.dtype,
+            cells.dtype,
+            float,
+            cells.dtype,
+            memory.dtype,
+        )
         step = _find_step("training_cells", memory, cells, *kinds) or _next_cells
         workspace = gates.new_empty(sizes[0], gates.shape[1])
         before, cells_before = hidden, cell.contiguous()
         for rows in _steps(sizes):
             size = rows.stop - rows.start
             added = hidden_gates(before[:size], workspace)
-            step(gates[rows], added, cells_before[:size], clips[0], cells[rows], memory[rows])
+            step(
+                gates[rows],
+                added,
+                cells_before[:size],
+                clips[0],
+                cells[rows],
+                memory[rows],
+            )
             if project is not None:
                 outputs[rows] = project(memory[rows])
-            before, cells_before = outputs[rows].clamp_(-clips[1], clips[1]), cells[rows]
+            before, cells_before = (
+                outputs[rows].clamp_(-clips[1], clips[1]),
+                cells[rows],
+            )
         results = gates, cells, memory, outputs
         ctx.save_for_backward(inputs, hidden, cell, weight, projection, *results)
         ctx.sizes, ctx.clips = sizes, clips
@@ -115,18 +138,35 @@ class PackedLstm(Function):
     @staticmethod
     def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
         """Return the gradients of the float arguments of `forward`."""
-        if torch.is_grad_enabled():  # A second derivative would treat these tensors as constants.
+        if (
+            torch.is_grad_enabled()
+        ):  # A second derivative would treat these tensors as constants.
             problem = "the LSTM: gradients cannot be differentiated again"
             raise ElmoError(f"{problem}. Remove create_graph=True.")
-        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
-        d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = (
+            ctx.saved_tensors
+        )
+        d_outputs = (
+            torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        )
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         hidden_gates = make_linear(weight_hh.t())
         project = None if projection is None else make_linear(projection.t())
-        kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
+        kinds = (
+            memory.dtype,
+            memory.dtype,
+            cells.dtype,
+            float,
+            *2 * (cells.dtype,),
+            memory.dtype,
+        )
         step = _find_step("training_gradients", memory, cells, *kinds) or _gradients
         clipped = outputs.abs() >= ctx.clips[1]  # Clipped values have no gradient.
-        d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
+        d_gates, d_cell, d_hidden = (
+            torch.empty_like(gates),
+            torch.zeros_like(cell),
+            hidden[:0],
+        )
         steps = _steps(ctx.sizes)
         cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
         for rows, before in zip(reversed(steps), reversed(cells_before), strict=True):
@@ -141,14 +181,25 @@ class PackedLstm(Function):
             step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
             d_hidden = hidden_gates(d_gates[rows])  # gradient of the previous step
         hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
-        parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
+        parts = [
+            part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)
+        ]
         columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
         # Without the memory layout of the weights, autograd would copy their gradients.
         d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
         d_projection = None
         if projection is not None:
-            d_projection = torch.mm(d_outputs.t(), memory, out=torch.empty_like(projection))
-        floats = d_gates @ weight_ih, d_hidden, d_cell, d_weight, d_gates.sum(dim=0), d_projection
+            d_projection = torch.mm(
+                d_outputs.t(), memory, out=torch.empty_like(projection)
+            )
+        floats = (
+            d_gates @ weight_ih,
+            d_hidden,
+            d_cell,
+            d_weight,
+            d_gates.sum(dim=0),
+            d_projection,
+        )
         return *floats, None, None
 
 
@@ -181,7 +232,12 @@ def _find_step(
 
 
 def _next_cells(
-    gates: Tensor, added: Tensor, cells: Tensor, clip: float, new_cells: Tensor, memory: Tensor
+    gates: Tensor,
+    added: Tensor,
+    cells: Tensor,
+    clip: float,
+    new_cells: Tensor,
+    memory: Tensor,
 ) -> None:
     """Compute one step in place: gates, (n, 4 D), after sigmoid and tanh; cells, (n, D); and m."""
     i, j, f, o = gates.add_(added).chunk(4, dim=1)
@@ -228,7 +284,9 @@ class Lstm(nn.Module):
     def initial_state(self, n_sequences: int) -> LstmState:
         """Return the zero state for `n_sequences` sequences."""
         dims = self.options.projection_dim, self.options.dim
-        return LstmState(*(self.gates.weight.new_zeros(n_sequences, dim) for dim in dims))
+        return LstmState(
+            *(self.gates.weight.new_zeros(n_sequences, dim) for dim in dims)
+        )
 
     def forward(
         self, inputs: Tensor, sizes: Sequence[int], state: LstmState | None = None
@@ -248,7 +306,9 @@ class Lstm(nn.Module):
     ) -> tuple[Tensor, LstmState]:
         """Compute `forward` step by step: the readable version."""
         hidden, cell = state
-        weight_ih, weight_hh = torch.split(self.gates.weight, self.options.projection_dim, dim=1)
+        weight_ih, weight_hh = torch.split(
+            self.gates.weight, self.options.projection_dim, dim=1
+        )
         # The inputs of all steps are known, so that one product serves them all.
         input_gates = functional.linear(inputs, weight_ih)  # (N, 4 D)
         outputs, ended = [], []
@@ -258,7 +318,9 @@ class Lstm(nn.Module):
                 ended.append(LstmState(hidden[size:], cell[size:]))
                 hidden, cell = hidden[:size], cell[:size]
             # AllenNLP adds the bias to this product, too. The order of additions changes the bits.
-            step_gates = step_gates + functional.linear(hidden, weight_hh, self.gates.bias)
+            step_gates = step_gates + functional.linear(
+                hidden, weight_hh, self.gates.bias
+            )
             hidden, cell = self._step(step_gates, cell)  # (size, P), (size, D)
             outputs.append(hidden)
         ended.append(LstmState(hidden, cell))
@@ -292,9 +354,13 @@ class Lstm(nn.Module):
 
     def _step(self, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options
-        input_gate, memory, forget_gate, output_gate = gates.chunk(4, dim=1)  # (B, D) each
+        input_gate, memory, forget_gate, output_gate = gates.chunk(
+            4, dim=1
+        )  # (B, D) each
         added = torch.sigmoid(input_gate) * torch.tanh(memory)
-        cell = clip(added + torch.sigmoid(forget_gate + FORGET_BIAS) * cell, options.cell_clip)
+        cell = clip(
+            added + torch.sigmoid(forget_gate + FORGET_BIAS) * cell, options.cell_clip
+        )
         hidden = torch.sigmoid(output_gate) * torch.tanh(cell)  # (B, D)
         if self.projection is not None:
             hidden = self.projection(hidden)  # (B, P)

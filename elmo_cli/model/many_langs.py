@@ -108,13 +108,19 @@ class LexiconEncoder(TokenEncoder):
         super().__init__()
         self.lexicons = lexicons
         dim = 0
-        self.words: nn.Embedding | None = None  # Row 0 stays zero: it means "no token here".
+        self.words: nn.Embedding | None = (
+            None  # Row 0 stays zero: it means "no token here".
+        )
         if lexicons.words is not None:
-            self.words = nn.Embedding(1 + lexicons.words.n_rows, options.word_dim, padding_idx=0)
+            self.words = nn.Embedding(
+                1 + lexicons.words.n_rows, options.word_dim, padding_idx=0
+            )
             dim += options.word_dim
         self.characters: CharacterFeatures | None = None
         if options.char_cnn is not None and lexicons.characters is not None:
-            self.characters = CharacterFeatures(options.char_cnn, lexicons.characters.n_rows)
+            self.characters = CharacterFeatures(
+                options.char_cnn, lexicons.characters.n_rows
+            )
             dim += options.char_cnn.n_filters
         self.projection = nn.Linear(dim, options.lstm.projection_dim)
         self._max_characters = options.max_characters_per_token
@@ -157,7 +163,9 @@ def read_many_langs(
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
     read_tensor = _open_tensors(token_encoder)
     parameters = {
-        f"token_encoder.{name}": _token_parameter(read_tensor, name, tuple(values.shape))
+        f"token_encoder.{name}": _token_parameter(
+            read_tensor, name, tuple(values.shape)
+        )
         for name, values in bilm.token_encoder.state_dict().items()
     }
     parameters |= _lstm_parameters(_open_tensors(encoder), options.lstm)
@@ -165,7 +173,9 @@ def read_many_langs(
     return bilm.requires_grad_(False).eval()
 
 
-def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...]) -> Tensor:
+def _token_parameter(
+    read_tensor: ReadTensor, name: str, shape: tuple[int, ...]
+) -> Tensor:
     if name in _TABLES:
         return below_padding(read_tensor(_TABLES[name], shape[0] - 1, shape[1]))
     name = name.removeprefix("characters.")
@@ -178,7 +188,9 @@ def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...])
     return -carry if gate == "carry" else transform
 
 
-def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str, Tensor]:
+def _lstm_parameters(
+    read_tensor: ReadTensor, options: LstmOptions
+) -> dict[str, Tensor]:
     parameters: dict[str, Tensor] = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):
@@ -189,7 +201,9 @@ def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str,
             weight = _reorder_gates(torch.cat([weight_ih, weight_hh], dim=1))
             bias = _reorder_gates(read_tensor(f"{theirs}.state_linearity.bias", gates))
             bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
-            projection = read_tensor(f"{theirs}.state_projection.weight", size, options.dim)
+            projection = read_tensor(
+                f"{theirs}.state_projection.weight", size, options.dim
+            )
             parameters |= {f"{ours}.gates.weight": weight, f"{ours}.gates.bias": bias}
             parameters[f"{ours}.projection.weight"] = projection
     return parameters
@@ -220,7 +234,9 @@ def _open_tensors(path: Path) -> ReadTensor:
         found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
         if found != shape:
             mismatch = f"{name}: expected {shape}, found {found}"
-            raise WeightsError(f"{path} does not fit the options and the lexicons: {mismatch}")
+            raise WeightsError(
+                f"{path} does not fit the options and the lexicons: {mismatch}"
+            )
         if not values.is_floating_point():
             raise WeightsError(f"{path}: {name}: expected floats, found {values.dtype}")
         if not values.isfinite().all():

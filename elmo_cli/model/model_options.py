@@ -105,10 +105,16 @@ def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWi
     """Read the architecture of a model as `read_options`, and the defaults from its training."""
     content = read_json(path)
     is_config = "config_path" in content
-    options = _read_config(Path(path), content) if is_config else parse_options(content, path)
-    training = content.get("training")  # written by `elmo train`; other values are ignored
+    options = (
+        _read_config(Path(path), content) if is_config else parse_options(content, path)
+    )
+    training = content.get(
+        "training"
+    )  # written by `elmo train`; other values are ignored
     training = training if isinstance(training, dict) else {}
-    state: Literal["zero", "warm"] = "warm" if training.get("state") == "carry" else "zero"
+    state: Literal["zero", "warm"] = (
+        "warm" if training.get("state") == "carry" else "zero"
+    )
     return options, TrainedWith(state, recorded_tokenizer(training))
 
 
@@ -118,14 +124,19 @@ def read_json(path: str | Path) -> dict[str, Any]:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
         raise not_read(path, "options", error, OptionsError) from None
-    except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise a ValueError.
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # Bytes that are not UTF-8 raise a ValueError.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
         raise OptionsError(f"{path}: expected a JSON object, found {_shown(content)}")
     return content
 
 
-def parse_options(content: Mapping[str, Any], path: str | Path = "the options") -> ModelOptions:
+def parse_options(
+    content: Mapping[str, Any], path: str | Path = "the options"
+) -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`."""
     errors: list[str] = []
     lstm = _read(content, "lstm", _LSTM, errors)
@@ -134,10 +145,14 @@ def parse_options(content: Mapping[str, Any], path: str | Path = "the options") 
         char_cnn = _read(content, "char_cnn", _EMBEDDING | _CHARACTERS, errors)
         longest = char_cnn.get("max_characters_per_token")
         if not errors and (widest := max(char_cnn["filters"])[0]) > longest:
-            errors.append(f"char_cnn.filters: expected widths up to {longest}, found {widest}")
+            errors.append(
+                f"char_cnn.filters: expected widths up to {longest}, found {widest}"
+            )
     if errors:
         raise OptionsError(f"{path}: {'; '.join(errors)}")
-    characters = _character_options(char_cnn, char_cnn["embedding"]["dim"]) if char_cnn else None
+    characters = (
+        _character_options(char_cnn, char_cnn["embedding"]["dim"]) if char_cnn else None
+    )
     return ModelOptions(LstmOptions(**lstm), characters)
 
 
@@ -152,7 +167,10 @@ _Check = tuple[str, Callable[[Any], bool]]
 
 
 def _read(
-    content: Mapping[str, Any], name: str, checks: Mapping[str, _Check], errors: list[str]
+    content: Mapping[str, Any],
+    name: str,
+    checks: Mapping[str, _Check],
+    errors: list[str],
 ) -> dict[str, Any]:
     """Return the values of an object of the file, and append a message per invalid value."""
     section = content.get(name)
@@ -160,10 +178,14 @@ def _read(
         errors.append(f"{name}: expected an object, found {_shown(section)}")
         return {}
     values = {key: section.get(key) for key in checks}
-    values |= {key: value for key, value in _DEFAULTS.items() if values.get(key, value) is None}
+    values |= {
+        key: value for key, value in _DEFAULTS.items() if values.get(key, value) is None
+    }
     for key, (expected, accepts) in checks.items():
         if not accepts(values[key]):
-            errors.append(f"{name}.{key}: expected {expected}, found {_shown(values[key])}")
+            errors.append(
+                f"{name}.{key}: expected {expected}, found {_shown(values[key])}"
+            )
     return values
 
 
@@ -190,13 +212,17 @@ def _are_filters(value: Any) -> bool:
 
 
 def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
-    return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
+    return f"a whole number, {least} to {most:,}", lambda value: _is_whole(
+        value, least, most
+    )
 
 
 _MAX_CLIP: Final = 1e38  # below float32's maximum
 _CLIP: Final = (
     f"a number, 0 to {_MAX_CLIP:g}, or null",
-    lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
+    lambda value: (
+        value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP)
+    ),
 )
 _LSTM: Final = {
     "dim": _whole(1),
@@ -230,11 +256,16 @@ _DEFAULTS: Final = {
 _FILTERS: Final = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 _PUBLISHED: Final = ManyLangsOptions(
     LstmOptions(4096, 512, 2, cell_clip=3, proj_clip=3, use_skip_connections=True),
-    CharacterOptions(embedding_dim=50, filters=_FILTERS, n_highway=2, activation="relu"),
+    CharacterOptions(
+        embedding_dim=50, filters=_FILTERS, n_highway=2, activation="relu"
+    ),
     word_dim=100,
     max_characters_per_token=50,
 )
-_PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PUBLISHED_NAMES: Final = (
+    "cnn_50_100_512_4096_sample.json",
+    "cnn_0_100_512_4096_sample.json",
+)
 """Files of the package ELMoForManyLangs, which its models lack. Both contain `_PUBLISHED`."""
 
 
@@ -283,7 +314,9 @@ def parameters_by_part(
     if characters is not None:
         n_filters, dim = characters.n_filters, characters.embedding_dim
         parts["character embedding"] = n_characters * dim
-        parts["convolutions"] = sum(n * (width * dim + 1) for width, n in characters.filters)
+        parts["convolutions"] = sum(
+            n * (width * dim + 1) for width, n in characters.filters
+        )
         parts["highway layers"] = characters.n_highway * 2 * n_filters * (n_filters + 1)
     if projects:
         parts["projection"] = (word_dim + n_filters + 1) * size

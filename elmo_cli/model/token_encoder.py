@@ -15,7 +15,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.model.lstm import autocast_dtype
 from elmo_cli.model.model_options import CharacterOptions
-from elmo_cli.model.vocabulary import BOUNDARIES, N_CHARACTERS, Vocabulary, character_ids
+from elmo_cli.model.vocabulary import (
+    BOUNDARIES,
+    N_CHARACTERS,
+    Vocabulary,
+    character_ids,
+)
 from elmo_cli.text.records import check_sentences
 
 CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
@@ -48,16 +53,23 @@ def pad_ids(
 class CharacterFeatures(nn.Module):
     """Features of character ids: convolutions, maximum, highway layers."""
 
-    def __init__(self, options: CharacterOptions, n_characters: int = N_CHARACTERS) -> None:
+    def __init__(
+        self, options: CharacterOptions, n_characters: int = N_CHARACTERS
+    ) -> None:
         super().__init__()
         self.options = options
         # Row 0 stays zero: it means "no token here".
-        self.char_embedding = nn.Embedding(1 + n_characters, options.embedding_dim, padding_idx=0)
+        self.char_embedding = nn.Embedding(
+            1 + n_characters, options.embedding_dim, padding_idx=0
+        )
         self.convolutions = nn.ModuleList(
-            Convolution(options.embedding_dim, count, width) for width, count in options.filters
+            Convolution(options.embedding_dim, count, width)
+            for width, count in options.filters
         )
         self.activation = _ACTIVATIONS[options.activation]()
-        self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
+        self.highways = nn.ModuleList(
+            Highway(options.n_filters) for _ in range(options.n_highway)
+        )
 
     def features(self, ids: Tensor) -> Tensor:
         """Compute the features of ids, int64, shape (N, 50): float, shape (N, F).
@@ -73,8 +85,12 @@ class CharacterFeatures(nn.Module):
         # One transfer for all groups, because it waits for a GPU. Sums are 0 without tokens.
         ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
         groups = []
-        for rows, longest in zip(torch.split(order, size), torch.stack(ends).tolist(), strict=True):
-            groups.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
+        for rows, longest in zip(
+            torch.split(order, size), torch.stack(ends).tolist(), strict=True
+        ):
+            groups.append(
+                self.convolve(self.char_embedding(ids[rows, : longest + widest]))
+            )
         features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:
             features = highway(features)
@@ -84,7 +100,9 @@ class CharacterFeatures(nn.Module):
         """Compute the maximum of each filter over K characters: float, (N, K, C) to (N, F)."""
         # A lower precision is no faster: oneDNN compiles a product for each number of windows.
         with torch.autocast(embedded.device.type, enabled=False):
-            features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count)
+            features = [
+                conv(embedded).amax(dim=1) for conv in self.convolutions
+            ]  # (N, count)
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated.to(autocast_dtype(activated))
 
@@ -96,16 +114,22 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
         self, options: CharacterOptions, projection_dim: int, *, projects: bool = True
     ) -> None:
         super().__init__(options)
-        self.projection = nn.Linear(options.n_filters, projection_dim) if projects else None
+        self.projection = (
+            nn.Linear(options.n_filters, projection_dim) if projects else None
+        )
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the character ids of tokens: int64, shape (N, 50), on the CPU."""
-        return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
+        return torch.from_numpy(
+            character_ids(tokens, self.options.max_characters_per_token)
+        )
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode `character_ids`, int64, shape (N, 50): float, shape (N, P)."""
         features = self.features(ids)  # (N, F)
-        vectors: Tensor = features if self.projection is None else self.projection(features)
+        vectors: Tensor = (
+            features if self.projection is None else self.projection(features)
+        )
         return vectors
 
 
@@ -114,7 +138,9 @@ class Convolution(nn.Conv1d):
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve a float tensor, shape (N, K, C): shape (N, K - width + 1, count)."""
-        return functional.linear(self.windows(embedded), self.weight.flatten(1), self.bias)
+        return functional.linear(
+            self.windows(embedded), self.weight.flatten(1), self.bias
+        )
 
     def windows(self, embedded: Tensor) -> Tensor:
         """Return all windows of a tensor, shape (N, K, C): shape (N, K - width + 1, C * width)."""
@@ -128,7 +154,9 @@ class Highway(nn.Module):
         super().__init__()
         self.carry = nn.Linear(dim, dim)
         self.transform = nn.Linear(dim, dim)
-        nn.init.constant_(self.carry.bias, -2.0)  # Training starts by passing features on.
+        nn.init.constant_(
+            self.carry.bias, -2.0
+        )  # Training starts by passing features on.
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer to a float tensor, shape (N, F)."""
@@ -143,7 +171,9 @@ class WordEncoder(TokenEncoder):
         super().__init__()
         self.vocabulary = vocabulary
         # Row 0 stays zero: it means "no token here".
-        self.embedding = nn.Embedding(1 + len(vocabulary), projection_dim, padding_idx=0)
+        self.embedding = nn.Embedding(
+            1 + len(vocabulary), projection_dim, padding_idx=0
+        )
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the word ids of tokens, from 1: int64, shape (N, 1), on the CPU."""
@@ -155,7 +185,9 @@ class WordEncoder(TokenEncoder):
         return vectors
 
 
-def encode_in_chunks(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
+def encode_in_chunks(
+    encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]
+) -> Tensor:
     """Encode N tokens in chunks: shape (N, P)."""
     starts = range(0, len(tokens), CHUNK_TOKENS)
     return torch.cat([encode(tokens[start : start + CHUNK_TOKENS]) for start in starts])
@@ -169,7 +201,9 @@ class TokenTable(nn.Module):
     def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()
         self.words = list(words)
-        self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
+        self._unknown = (
+            self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
+        )
         # The table is not in the state dict, because it follows from the weights.
         self.register_buffer("vectors", torch.empty(0, device="cpu"), persistent=False)
         self.fill(encoder)
@@ -189,7 +223,9 @@ class TokenTable(nn.Module):
         The vector of `UNKNOWN_WORD` serves tokens that have no ids, bool, (B, T), as in AllenNLP.
         """
         is_known = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
-        is_known &= (word_inputs != self._unknown) | ~has_ids  # -1 if the list lacks this word.
+        is_known &= (
+            word_inputs != self._unknown
+        ) | ~has_ids  # -1 if the list lacks this word.
         return word_inputs.long().where(is_known, -1)
 
     def with_boundaries(self, rows: Tensor, mask: Tensor) -> Tensor:

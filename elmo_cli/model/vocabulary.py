@@ -27,7 +27,9 @@ _SPECIAL: Final = {START_TOKEN: 256, END_TOKEN: 257}
 WORD_START: Final = 258
 WORD_END: Final = 259
 PADDING: Final = 260
-N_CHARACTERS: Final = 261  # ids, 0 to 260 before one is added: 256 bytes and 5 special ids
+N_CHARACTERS: Final = (
+    261  # ids, 0 to 260 before one is added: 256 bytes and 5 special ids
+)
 
 
 def character_ids(tokens: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:
@@ -66,7 +68,9 @@ class Vocabulary:
         self._index = {word: index for index, word in enumerate(self.words)}
         if missing := [word for word in SPECIAL_TOKENS if word not in self._index]:
             words = ", ".join(missing)
-            raise InputError(f"the vocabulary lacks the words {words}. Add each on its own line.")
+            raise InputError(
+                f"the vocabulary lacks the words {words}. Add each on its own line."
+            )
         self._unknown = self._index[UNKNOWN_TOKEN]
 
     def __len__(self) -> int:
@@ -84,7 +88,9 @@ class Vocabulary:
     def indices(self, tokens: Sequence[str]) -> NDArray[np.int64]:
         """Return the index of each token, from 0: int64, (N,). Unknown tokens count as `<UNK>`."""
         lookup, unknown = self._index.get, self._unknown
-        return np.fromiter((lookup(token, unknown) for token in tokens), np.int64, len(tokens))
+        return np.fromiter(
+            (lookup(token, unknown) for token in tokens), np.int64, len(tokens)
+        )
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:

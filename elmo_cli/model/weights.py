@@ -36,7 +36,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.atomic import open_hdf5, replaced
-from elmo_cli.errors import WeightsError, first_line, load_extra, not_read, system_reason
+from elmo_cli.errors import (
+    WeightsError,
+    first_line,
+    load_extra,
+    not_read,
+    system_reason,
+)
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.model_options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -73,7 +79,9 @@ class TensorFile:
     def _dtype(self, name: str) -> str:
         """Return the data type of a tensor: `float32` in HDF5, `F32` in safetensors."""
         tensor = self._tensors[name]
-        return str(tensor.dtype if isinstance(tensor, h5py.Dataset) else tensor.get_dtype())
+        return str(
+            tensor.dtype if isinstance(tensor, h5py.Dataset) else tensor.get_dtype()
+        )
 
     def is_half(self, name: str) -> bool:
         """Return whether the values of a tensor are float16."""
@@ -90,7 +98,11 @@ class TensorFile:
         if names & {"sentence_to_index", "0"}:
             contents.append("activations, as `elmo embed` writes them")
         if not set(contents) & set(kinds):
-            shown = contents[0] if contents else ", ".join(sorted(names)[:5]) or "no tensors"
+            shown = (
+                contents[0]
+                if contents
+                else ", ".join(sorted(names)[:5]) or "no tensors"
+            )
             raise WeightsError(f"{self.path}: expected {kinds[0]}, found {shown}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
@@ -101,13 +113,17 @@ class TensorFile:
             if (found := self._shape(name)) != shape
         ]
         if mismatches:
-            raise WeightsError(f"{self.path} does not fit {source}: {'; '.join(mismatches)}")
+            raise WeightsError(
+                f"{self.path} does not fit {source}: {'; '.join(mismatches)}"
+            )
 
     def _shape(self, name: str) -> Shape | str:
         if name not in self._tensors:
             return "no tensor"
         tensor = self._tensors[name]
-        return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
+        return tuple(
+            tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape()
+        )
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
         """Read a tensor of floats, or some of its rows, as a float32 copy."""
@@ -117,15 +133,24 @@ class TensorFile:
         with _reporting_damage(self.path):
             values = self._tensors[name][rows]
             if not isinstance(values, np.ndarray):
-                values = values.float().numpy().copy()  # A view would change with the file.
+                values = (
+                    values.float().numpy().copy()
+                )  # A view would change with the file.
             return np.asarray(values, dtype=np.float32)
 
     def load(self, name: str, shape: Shape) -> Tensor:
         """Read a tensor as float32, or map the pages of the file if it is large."""
         values: Array | None = None
-        with _reporting_damage(self.path), suppress(OSError):  # Some file systems cannot map files.
+        with (
+            _reporting_damage(self.path),
+            suppress(OSError),
+        ):  # Some file systems cannot map files.
             offset = self._offset(name)
-            if 4 * math.prod(shape) >= MIN_MAPPED_BYTES and offset is not None and offset % 4 == 0:
+            if (
+                4 * math.prod(shape) >= MIN_MAPPED_BYTES
+                and offset is not None
+                and offset % 4 == 0
+            ):
                 values = np.memmap(self.path, np.float32, "c", offset, shape)
         return torch.from_numpy(self.read(name) if values is None else values)
 
@@ -139,7 +164,11 @@ class TensorFile:
             return offset
         with open(self.path, "rb") as file:
             n_bytes = int.from_bytes(file.read(8), "little")
-            return 8 + n_bytes + int(json.loads(file.read(n_bytes))[name]["data_offsets"][0])
+            return (
+                8
+                + n_bytes
+                + int(json.loads(file.read(n_bytes))[name]["data_offsets"][0])
+            )
 
 
 @contextmanager
@@ -168,7 +197,9 @@ def _find_tensors(file: Any) -> dict[str, Any]:
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
         if next(numbers) > MAX_ITEMS or name.count("/") > _MAX_DEPTH:
             many = f"{MAX_ITEMS:,} datasets and groups, as activations may have"
-            problem = f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
+            problem = (
+                f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
+            )
             raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
             datasets[name] = item
@@ -178,7 +209,9 @@ def _find_tensors(file: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> Iterator[None]:
+def _reporting_damage(
+    path: Path, errors: tuple[type[Exception], ...] = _DAMAGE
+) -> Iterator[None]:
     """Convert errors of h5py and safetensors, which can only mean damage, to a `WeightsError`."""
     try:
         yield
@@ -192,8 +225,14 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
             reason = f"cannot read the weights: {system_reason(error)}{remedy}"
             raise WeightsError(f"{path}: {reason}") from None
         if "signature not found" in str(error) and path.stat().st_size:
-            remedy = "Download it again." if path.suffix == ".hdf5" else "Give the HDF5 file."
-            raise WeightsError(f"{path}: not HDF5, nor named .safetensors. {remedy}") from None
+            remedy = (
+                "Download it again."
+                if path.suffix == ".hdf5"
+                else "Give the HDF5 file."
+            )
+            raise WeightsError(
+                f"{path}: not HDF5, nor named .safetensors. {remedy}"
+            ) from None
         reason = f"not a valid weights file: {first_line(error)}"
         raise WeightsError(f"{path}: {reason}. Download it again.") from None
 
@@ -238,7 +277,9 @@ class _Form(NamedTuple):
 _PLAIN: Final = _Form(lambda values: values, lambda values: values)
 _MATRIX: Final = _Form(Tensor.t, Tensor.t)  # (in, out) in the file, (out, in) in torch
 _FILTER: Final = _Form(
-    lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
+    lambda values: (
+        values[0].permute(2, 1, 0).contiguous()
+    ),  # contiguous like its gradient
     lambda values: values.permute(2, 1, 0)[None],
 )
 """(1, width, C, count) in the file, (count, C, width) in torch."""
@@ -261,7 +302,9 @@ def stored_parameters(
     if options.char_cnn is None:
         yield StoredParameter("embedding", "token_encoder.embedding.weight", _TABLE)
     else:
-        yield StoredParameter("char_embed", "token_encoder.char_embedding.weight", _TABLE)
+        yield StoredParameter(
+            "char_embed", "token_encoder.char_embedding.weight", _TABLE
+        )
         for i in range(len(options.char_cnn.filters)):
             convolution = f"token_encoder.convolutions.{i}"
             yield StoredParameter(f"CNN/W_cnn_{i}", f"{convolution}.weight", _FILTER)
@@ -269,10 +312,14 @@ def stored_parameters(
         for k in range(options.char_cnn.n_highway):
             for gate in ("carry", "transform"):
                 highway = f"token_encoder.highways.{k}.{gate}"
-                yield StoredParameter(f"CNN_high_{k}/W_{gate}", f"{highway}.weight", _MATRIX)
+                yield StoredParameter(
+                    f"CNN_high_{k}/W_{gate}", f"{highway}.weight", _MATRIX
+                )
                 yield StoredParameter(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
         if projects_features:
-            yield StoredParameter("CNN_proj/W_proj", "token_encoder.projection.weight", _MATRIX)
+            yield StoredParameter(
+                "CNN_proj/W_proj", "token_encoder.projection.weight", _MATRIX
+            )
             yield StoredParameter("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
@@ -281,7 +328,9 @@ def stored_parameters(
             yield StoredParameter(f"{cell}/W_0", f"{lstm}.gates.weight", _MATRIX)
             yield StoredParameter(f"{cell}/B", f"{lstm}.gates.bias")
             if projects:
-                yield StoredParameter(f"{cell}/W_P_0", f"{lstm}.projection.weight", _MATRIX)
+                yield StoredParameter(
+                    f"{cell}/W_P_0", f"{lstm}.projection.weight", _MATRIX
+                )
 
 
 def read_weights(
@@ -297,16 +346,25 @@ def read_weights(
         n_features = None if characters is None else characters.n_filters
         features = n_features != size or "CNN_proj/W_proj" in file.names
         with torch.device("meta"), Uninitialized():  # shapes without values
-            bilm = BiLm(options, vocabulary, projects=projects, projects_features=features)
+            bilm = BiLm(
+                options, vocabulary, projects=projects, projects_features=features
+            )
         parameters = bilm.state_dict()
-        stored = list(stored_parameters(options, projects=projects, projects_features=features))
-        shapes = {s.dataset: (*s.form.to_dataset(parameters[s.parameter]).shape,) for s in stored}
+        stored = list(
+            stored_parameters(options, projects=projects, projects_features=features)
+        )
+        shapes = {
+            s.dataset: (*s.form.to_dataset(parameters[s.parameter]).shape,)
+            for s in stored
+        }
         file.check_shapes(shapes, "the options")
         for each in stored:
             values = file.load(each.dataset, shapes[each.dataset])
             parameters[each.parameter] = each.form.to_parameter(values)
     # If any value is not finite, the sum is not. The sum needs only one pass over the values.
-    if invalid := [s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()]:
+    if invalid := [
+        s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()
+    ]:
         raise not_finite(path, invalid)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
@@ -315,8 +373,15 @@ def read_weights(
 class Uninitialized(TorchFunctionMode):
     """Context without initializations: torch imports its compiler to fill the meta device."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.__name__.rstrip("_") in ("kaiming_uniform", "uniform", "normal", "constant"):
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func.__name__.rstrip("_") in (
+            "kaiming_uniform",
+            "uniform",
+            "normal",
+            "constant",
+        ):
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
 
@@ -329,10 +394,16 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
         projects="forward_layers.0.projection.weight" in parameters,
         projects_features="token_encoder.projection.weight" in parameters,
     )
-    tensors = ((s.dataset, s.form.to_dataset(parameters[s.parameter].detach())) for s in stored)
-    write_tensors(path, ((name, values.cpu().numpy()) for name, values in tensors), "float32")
+    tensors = (
+        (s.dataset, s.form.to_dataset(parameters[s.parameter].detach())) for s in stored
+    )
+    write_tensors(
+        path, ((name, values.cpu().numpy()) for name, values in tensors), "float32"
+    )
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:
     """Return the error for tensors with values that are not finite."""
-    return WeightsError(f"{path}: values that are not finite (NaN or infinity) in {names}")
+    return WeightsError(
+        f"{path}: values that are not finite (NaN or infinity) in {names}"
+    )

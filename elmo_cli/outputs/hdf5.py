@@ -38,11 +38,17 @@ CHUNK_BYTES: Final = 1 << 19  # size before compression; HDF5's smallest cache h
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
-MANY_RECORDS: Final = 2_000_000  # number of records from which `--layout packed` is recommended
-BLOCK_BYTES: Final = 1 << 22  # bytes that are written together, and read together in order, about
+MANY_RECORDS: Final = (
+    2_000_000  # number of records from which `--layout packed` is recommended
+)
+BLOCK_BYTES: Final = (
+    1 << 22
+)  # bytes that are written together, and read together in order, about
 BLOCK_RECORDS: Final = 1024
 MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
-_ARRAY_BYTES: Final = 150  # bytes of an array in memory in addition to its values, about
+_ARRAY_BYTES: Final = (
+    150  # bytes of an array in memory in addition to its values, about
+)
 PREFIXES: Final = {
     "activations": "",
     "sentences": "sentence_",
@@ -69,7 +75,11 @@ class Hdf5Writer(FormatWriter):
     """Writer of an HDF5 file, which is closed at a checkpoint, so that resumed runs are equal."""
 
     def __init__(
-        self, file: ResumableFile, settings: OutputSettings, attributes: Attributes, n_records: int
+        self,
+        file: ResumableFile,
+        settings: OutputSettings,
+        attributes: Attributes,
+        n_records: int,
     ) -> None:
         """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, settings, attributes)
@@ -78,7 +88,9 @@ class Hdf5Writer(FormatWriter):
         kind = settings.compression
         # Only the exponents of floats are similar, so bytes are shuffled.
         filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
-        self._filters: dict[str, Any] = filters if kind else {}  # arguments of `create_dataset`
+        self._filters: dict[str, Any] = (
+            filters if kind else {}
+        )  # arguments of `create_dataset`
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -114,13 +126,20 @@ class Hdf5Writer(FormatWriter):
         return h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
 
 
-def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:
+def checked_dataset(
+    group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]
+) -> Any:
     """Return a dataset after checking its axes and its dtype; `kind` is `f`, `u1` or `i8`, ..."""
     try:
         dataset = group[name]
-    except (KeyError, RuntimeError) as error:  # The name is missing, or its link is broken.
+    except (
+        KeyError,
+        RuntimeError,
+    ) as error:  # The name is missing, or its link is broken.
         raise DamagedError(f"{name}: {first_line(error)}") from None
-    is_dataset = isinstance(dataset, h5py.Dataset) and dataset.dtype.str[1:].startswith(kind)
+    is_dataset = isinstance(dataset, h5py.Dataset) and dataset.dtype.str[1:].startswith(
+        kind
+    )
     if not is_dataset or dataset.ndim not in n_axes:
         raise DamagedError(f"{name}: expected {kind} of {n_axes} axes, found {dataset}")
     return dataset
@@ -154,7 +173,9 @@ class AllenNlpWriter(Hdf5Writer):
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             remedy = f"For more than {MANY_RECORDS:,} lines, use --layout packed."
-            logger.warning(f"Warning: HDF5 keeps the name of every line in memory. {remedy}")
+            logger.warning(
+                f"Warning: HDF5 keeps the name of every line in memory. {remedy}"
+            )
         is_by_text = record.id is None and self._format.use_sentence_keys
         if is_by_text and not record.text:  # A blank line has no name.
             return
@@ -166,11 +187,15 @@ class AllenNlpWriter(Hdf5Writer):
                 raise
             # h5py raises it if a part of the name is a dataset already.
             problem = f"the sentence {name[:60]!r} cannot name a dataset, or names an existing one"
-            raise InputError(f"line {number + 1}: {problem}. Remove --use-sentence-keys.") from None
+            raise InputError(
+                f"line {number + 1}: {problem}. Remove --use-sentence-keys."
+            ) from None
         if record.attributes:
             self._hdf5[name].attrs.update(as_text(record.attributes))
         if self._keeps_tokens:
-            self._hdf5[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
+            self._hdf5[name].attrs[TOKENS] = json.dumps(
+                record.tokens, ensure_ascii=False
+            )
         self.skip(number, record)
 
     def finish(self, attributes: Attributes) -> None:
@@ -187,13 +212,21 @@ class AllenNlpWriter(Hdf5Writer):
             raise ValueError("HDF5 ends a name there")
         if self._filters and values.size:  # HDF5 has no empty chunks.
             chunk = list(values.shape)
-            if values.ndim > 1:  # A chunk has about as many bytes as HDF5's cache holds.
-                chunk[-2] = min(chunk[-2], max(1, CHUNK_BYTES * chunk[-2] // values.nbytes))
-            self._hdf5.create_dataset(name, data=values, chunks=tuple(chunk), **self._filters)
+            if (
+                values.ndim > 1
+            ):  # A chunk has about as many bytes as HDF5's cache holds.
+                chunk[-2] = min(
+                    chunk[-2], max(1, CHUNK_BYTES * chunk[-2] // values.nbytes)
+                )
+            self._hdf5.create_dataset(
+                name, data=values, chunks=tuple(chunk), **self._filters
+            )
             return
         # These calls take a third of the time of `create_dataset`.
         kind, space = _make_type(values.dtype), _make_space(values.shape)
-        dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK)
+        dataset = h5d.create(
+            self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK
+        )
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), kind)
 
 
@@ -205,13 +238,19 @@ class AllenNlpFile:
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
         self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
-        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP's files do not say.
+        is_by_text = (
+            file.attrs.get("sentence_keys") == "True"
+        )  # AllenNLP's files do not say.
         # An id or a sentence may have the name of the index; the file has no index then.
-        self._has_index = SENTENCE_TO_INDEX in file and not (self.has_keys or is_by_text)
+        self._has_index = SENTENCE_TO_INDEX in file and not (
+            self.has_keys or is_by_text
+        )
         n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)
         ends = {str(self._shard.number_in_input(number)) for number in (0, n_names - 1)}
-        is_numbered = self._has_index or n_names == 0 or all(name in file for name in ends)
+        is_numbered = (
+            self._has_index or n_names == 0 or all(name in file for name in ends)
+        )
         self._is_by_text = is_by_text or not (self.has_keys or is_numbered)
         self.n_records = len(self._names) if self._is_by_text else n_names
         self.has_sentences = self._has_index or self._is_by_text
@@ -227,10 +266,14 @@ class AllenNlpFile:
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
             # Reading attributes takes time.
-            attributes = with_types(self._dataset(number).attrs) if self._has_attributes else {}
+            attributes = (
+                with_types(self._dataset(number).attrs) if self._has_attributes else {}
+            )
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
             name = f"{self._file.filename}: record {number + 1}, tokens"
-            sentence = text.split() if tokens is None else parse_json(tokens, list[str], name)
+            sentence = (
+                text.split() if tokens is None else parse_json(tokens, list[str], name)
+            )
             records.append(Record(text, sentence, key, attributes))
         return records
 
@@ -239,7 +282,11 @@ class AllenNlpFile:
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:
-        name = str(self._shard.number_in_input(number)) if self.is_ordered else self._names[number]
+        name = (
+            str(self._shard.number_in_input(number))
+            if self.is_ordered
+            else self._names[number]
+        )
         return checked_dataset(self._file, name, "f", self._n_axes)
 
     @cached_property
@@ -268,8 +315,16 @@ class AllenNlpFile:
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
         try:  # bilm-tf wrote numbers, AllenNLP their names.
             names = json.loads(dataset.asstr()[0])
-            return {text: int(name) // self._shard.total for text, name in names.items()}
-        except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
+            return {
+                text: int(name) // self._shard.total for text, name in names.items()
+            }
+        except (
+            AttributeError,
+            IndexError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise DamagedError(f"{SENTENCE_TO_INDEX}: {first_line(error)}") from None
 
     @cached_property
@@ -296,19 +351,27 @@ class PackedWriter(Hdf5Writer):
         self._add("activations", rows.copy())  # (T, ..., W)
         attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
-        texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
+        texts = {
+            "sentences": sentence,
+            "keys": record.id or "",
+            "attributes": attributes,
+        }
         if self._keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():
             if text or name in self._ends:
-                self._add(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
+                self._add(
+                    name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+                )
         self._n_records += 1
         if self._n_bytes >= BLOCK_BYTES:
             self.flush()
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is buffered and these attributes, and close the file."""
-        if "activations" not in self._ends:  # Without any record the file still has offsets.
+        if (
+            "activations" not in self._ends
+        ):  # Without any record the file still has offsets.
             self._held["offsets"] = [np.zeros(1, np.int64)]
         self.flush()
         super().finish(attributes)
@@ -318,7 +381,9 @@ class PackedWriter(Hdf5Writer):
         if name not in self._ends:
             self._ends[name] = 0
             self._held[name] = [rows[:0]]
-            self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(self._n_records + 1, np.int64)]
+            self._held[f"{PREFIXES[name]}offsets"] = [
+                np.zeros(self._n_records + 1, np.int64)
+            ]
 
     def _add(self, name: str, rows: Array) -> None:
         self._begin_dataset(name, rows)
@@ -334,7 +399,9 @@ class PackedWriter(Hdf5Writer):
             rows = np.concatenate(parts)
             if name not in self._hdf5:
                 row_shape = rows.shape[1:]
-                n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize))
+                n_rows = max(
+                    1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize)
+                )
                 self._hdf5.create_dataset(
                     name,
                     shape=(0, *row_shape),
@@ -366,7 +433,9 @@ class PackedFile:
             if name in file:
                 kind, n_axes = ("u1", (1,)) if prefix else ("f", (2, 3))
                 self._rows[name] = checked_dataset(file, name, kind, n_axes)
-                self._offsets[name] = checked_dataset(file, f"{prefix}offsets", "i8", (1,))
+                self._offsets[name] = checked_dataset(
+                    file, f"{prefix}offsets", "i8", (1,)
+                )
                 check_count(len(self._offsets[name]) - 1, self.n_records)
         for name, ends in self._offsets.items():
             n_rows = len(self._rows[name]) if name in self._rows else 0
@@ -380,7 +449,9 @@ class PackedFile:
         """Read the activations of some records, a few MB."""
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
-        max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
+        max_rows = max(
+            1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize)
+        )
         offsets = self._offsets["activations"][start : stop + 1]
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
@@ -398,15 +469,27 @@ class PackedFile:
         rows = enumerate(zip(*columns, strict=True), start + 1)
         for number, (text, key, stored, tokens) in rows:
             name = f"{self._path}: record {number}"
-            sentence = parse_json(tokens, list[str], f"{name}, tokens") if tokens else text.split()
-            attributes = parse_json(stored, dict[str, str], f"{name}, attributes") if stored else {}
+            sentence = (
+                parse_json(tokens, list[str], f"{name}, tokens")
+                if tokens
+                else text.split()
+            )
+            attributes = (
+                parse_json(stored, dict[str, str], f"{name}, attributes")
+                if stored
+                else {}
+            )
             records.append(Record(text, sentence, key or None, with_types(attributes)))
         return records
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last one with that text."""
-        numbers = np.flatnonzero(self._hashes == hash(name))[::-1].tolist() if name else []
-        return next((n for n in numbers if self._texts(self._names, n, n + 1) == [name]), None)
+        numbers = (
+            np.flatnonzero(self._hashes == hash(name))[::-1].tolist() if name else []
+        )
+        return next(
+            (n for n in numbers if self._texts(self._names, n, n + 1) == [name]), None
+        )
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
@@ -415,7 +498,9 @@ class PackedFile:
             self._texts(self._names, start, min(start + BLOCK_RECORDS, n_names))
             for start in range(0, n_names, BLOCK_RECORDS)
         )
-        return np.fromiter((hash(text) for block in blocks for text in block), np.int64, n_names)
+        return np.fromiter(
+            (hash(text) for block in blocks for text in block), np.int64, n_names
+        )
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
         """Read the texts of some records in a column. A missing column has "" for each."""
@@ -429,4 +514,6 @@ class PackedFile:
 
     def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
         """Read the rows of some records, split at their ends."""
-        return np.split(self._rows[name][offsets[0] : offsets[-1]], offsets[1:-1] - offsets[0])
+        return np.split(
+            self._rows[name][offsets[0] : offsets[-1]], offsets[1:-1] - offsets[0]
+        )

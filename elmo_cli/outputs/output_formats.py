@@ -37,10 +37,19 @@ _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMAT
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
-KEYS: Final = "keys"  # attribute of an output with ids, where the input format does not decide
+KEYS: Final = (
+    "keys"  # attribute of an output with ids, where the input format does not decide
+)
 Attributes = Mapping[str, str]
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
-_INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
+_INTEGERS: Final = (
+    "batch_size",
+    "input_records",
+    "line",
+    "n_skipped",
+    "records",
+    "tokens",
+)
 # Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
 
@@ -63,7 +72,9 @@ _OPTIONS: Final = {
 class OutputSettings:
     """Settings of an output: its format, layout, compression and data type."""
 
-    file_format: str | None = None  # One of `OUTPUT_FORMATS`. None: chosen by the suffix.
+    file_format: str | None = (
+        None  # One of `OUTPUT_FORMATS`. None: chosen by the suffix.
+    )
     layout: str | None = None  # One of `LAYOUTS`, of HDF5. None is AllenNLP's.
     compression: str | None = None  # one of `COMPRESSIONS`, of HDF5
     dtype: str = "float32"  # one of `DTYPES`, of the stored values
@@ -114,13 +125,19 @@ class OutputSettings:
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in _TEXT_SUFFIXES:
             remedy = "Choose .hdf5, .jsonl, .npz or .parquet, or name a format with --format."
-            raise SettingsError(f"{path}: vectors are not written as {suffix}. {remedy}")
+            raise SettingsError(
+                f"{path}: vectors are not written as {suffix}. {remedy}"
+            )
         name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
         if str(path) == STANDARD_OUTPUT and name != "jsonl":
-            raise SettingsError(f"format {name} cannot go to standard output. Use --format jsonl.")
+            raise SettingsError(
+                f"format {name} cannot go to standard output. Use --format jsonl."
+            )
         for option in ("layout", "compression"):
             if getattr(self, option) is not None and name != "hdf5":
-                raise SettingsError(f"--{option} requires HDF5, found the output format {name}")
+                raise SettingsError(
+                    f"--{option} requires HDF5, found the output format {name}"
+                )
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_flags()
         if self.compression == "zstd":
@@ -134,9 +151,13 @@ class OutputSettings:
         if name == "npy" and not self.pooled:
             raise SettingsError("format npy requires --pooling: one vector per line.")
         if self.rows == "tokens" and name not in FORMATS_WITH_ROWS:
-            raise SettingsError(f"--rows tokens requires Parquet or JSON lines, found {name}")
+            raise SettingsError(
+                f"--rows tokens requires Parquet or JSON lines, found {name}"
+            )
         if self.rows == "tokens" and self.pooled:
-            raise SettingsError("--rows tokens requires one vector per token. Remove --pooling.")
+            raise SettingsError(
+                "--rows tokens requires one vector per token. Remove --pooling."
+            )
         if self.use_sentence_keys and (name != "hdf5" or self.is_packed):
             other = "--layout packed" if self.is_packed else f"the output format {name}"
             raise SettingsError(
@@ -209,7 +230,9 @@ def option_name(attribute: str) -> str:
 class FormatWriter:
     """Base of the writers, one per format, which add records to an open file."""
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         self._file, self._format, self._attributes = file, output_format, attributes
 
     def skip(self, number: int, record: Record) -> None:
@@ -243,14 +266,24 @@ _TEXT: Final = ("a text", lambda text: True)
 _COUNT: Final = ("a number", re.compile(r"[0-9]{1,18}").fullmatch)
 _LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    **dict.fromkeys(("model", "model_sha256", "state", "pooling", "format", "layout"), _TEXT),
-    **dict.fromkeys(("compression", "sentence_keys", "tokenizer", "normalization"), _TEXT),
+    **dict.fromkeys(
+        ("model", "model_sha256", "state", "pooling", "format", "layout"), _TEXT
+    ),
+    **dict.fromkeys(
+        ("compression", "sentence_keys", "tokenizer", "normalization"), _TEXT
+    ),
     **dict.fromkeys(("records", "input_records"), _COUNT),
     "layers": ("a choice of layers", _LAYERS.fullmatch),
-    "mix": ("numbers", lambda text: all(map(math.isfinite, map(float, text.split(","))))),
+    "mix": (
+        "numbers",
+        lambda text: all(map(math.isfinite, map(float, text.split(",")))),
+    ),
     "gamma": ("a number", lambda text: math.isfinite(float(text))),
     "shard": ("a shard such as 3/16", parse_shard),
-    "words": ("JSON of words", lambda text: parse_json(text, dict[str, str], "words") is not None),
+    "words": (
+        "JSON of words",
+        lambda text: parse_json(text, dict[str, str], "words") is not None,
+    ),
 }
 """Description of valid texts, and a function that returns a false value, or raises a `ValueError`,
 for an invalid text."""
@@ -258,7 +291,10 @@ for an invalid text."""
 
 def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
     """Raise an `InputError` for a known attribute of another form than a run writes."""
-    names = [*attributes, *(["gamma"] if "mix" in attributes else [])]  # A mix needs it.
+    names = [
+        *attributes,
+        *(["gamma"] if "mix" in attributes else []),
+    ]  # A mix needs it.
     for name in filter(_CHECKS.__contains__, names):
         value, (expected, accepts) = attributes.get(name), _CHECKS[name]
         with suppress(ValueError):  # An `InputError` is one.
@@ -272,7 +308,9 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Return whether the tokens of an output can differ from its text split at white space."""
-    is_tokenized = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
+    is_tokenized = any(
+        name in attributes for name in ("tokenizer", "split_sentences", "words")
+    )
     return is_tokenized or attributes.get("format") in _FORMATS_WITH_TOKENS
 
 

@@ -32,7 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import output_error, sync
-from elmo_cli.errors import InputError, OutputError, first_line, shown, system_reason, utf8_name
+from elmo_cli.errors import (
+    InputError,
+    OutputError,
+    first_line,
+    shown,
+    system_reason,
+    utf8_name,
+)
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.output_formats import check_attributes, load_pyarrow
 from elmo_cli.text.records import Record
@@ -42,19 +49,34 @@ _Result = TypeVar("_Result")
 PLAN: Final = "_elmo/plan.parquet"
 WORK: Final = "_elmo/work"
 SUCCESS: Final = "_SUCCESS"
-PLAN_SHA256: Final = "plan_sha256"  # attribute of a part, and key of the plan's metadata
+PLAN_SHA256: Final = (
+    "plan_sha256"  # attribute of a part, and key of the plan's metadata
+)
 PART: Final = "part"  # attribute of a part: its number
 PARTS: Final = "parts"  # attribute of a part: the number of all parts
 OTHER_FOLDER: Final = "Choose another folder."
 _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 _PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
-_OF_PART: Final = (PART, "records", "input_records", "input_sha256", "tokens", "skipped")
+_OF_PART: Final = (
+    PART,
+    "records",
+    "input_records",
+    "input_sha256",
+    "tokens",
+    "skipped",
+)
 """Attributes of a part that the folder does not have, or has as sums."""
 _MAX_SKIPPED: Final = 1000  # maximum number of skipped records that the attributes name
 _N_THREADS: Final = 16  # number of parts whose metadata is read at the same time
 _METADATA_BYTES: Final = (1 << 31) - 1
 # Errors of a file system without hard links.
-_NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_LINKS: Final = (
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EMLINK,
+)
 
 
 def open_location(location: str) -> tuple[Any, str]:
@@ -81,7 +103,9 @@ def check_name(location: str) -> None:
         location.encode()
     except UnicodeEncodeError:
         name = utf8_name(location)
-        raise InputError(f"{name}: the name of the file is not UTF-8. Rename it.") from None
+        raise InputError(
+            f"{name}: the name of the file is not UTF-8. Rename it."
+        ) from None
 
 
 class Folder:
@@ -95,7 +119,11 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""
         open_file = self._file_system.open_input_stream
-        with suppress(FileNotFoundError), self._errors_named(), open_file(self._path(name)) as file:
+        with (
+            suppress(FileNotFoundError),
+            self._errors_named(),
+            open_file(self._path(name)) as file,
+        ):
             return bytes(file.read())
         return None
 
@@ -103,7 +131,10 @@ class Folder:
         """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
         from pyarrow import parquet
 
-        settings = {"filesystem": self._file_system, "thrift_string_size_limit": _METADATA_BYTES}
+        settings = {
+            "filesystem": self._file_system,
+            "thrift_string_size_limit": _METADATA_BYTES,
+        }
         return parquet.ParquetFile(self._path(name), **settings)
 
     def create(self, name: str, content: bytes) -> None:
@@ -160,7 +191,9 @@ class Folder:
         root = self._root
         if file_system.type_name == "local":
             path, root = os.path.realpath(path), os.path.realpath(root)
-        return bool(file_system == self._file_system) and PurePath(path).is_relative_to(root)
+        return bool(file_system == self._file_system) and PurePath(path).is_relative_to(
+            root
+        )
 
     def names(self, *, only_files: bool = False) -> list[str]:
         """Return the names in the folder, sorted."""
@@ -169,7 +202,9 @@ class Folder:
         selector = FileSelector(self._root, allow_not_found=True)
         with self._errors_named():
             infos = self._file_system.get_file_info(selector)
-        return sorted(info.base_name for info in infos if info.is_file or not only_files)
+        return sorted(
+            info.base_name for info in infos if info.is_file or not only_files
+        )
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder of the folder with all in it, as far as no other run writes to it."""
@@ -188,7 +223,9 @@ class Folder:
             raise
         except OSError as error:
             reason = system_reason(error)
-            raise OutputError(f"{self.location}: cannot use the folder: {reason}.") from None
+            raise OutputError(
+                f"{self.location}: cannot use the folder: {reason}."
+            ) from None
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -232,7 +269,9 @@ def read_footer(folder: Folder, number: int) -> Footer | None:
         if folder.has(name):  # Opening a named pipe would wait for its writer.
             footer = folder.open_parquet(name).metadata
             attributes = parse_json(footer.metadata[b"elmo"], dict[str, str], name)
-            found, n_parts, n_tokens = (int(attributes[key]) for key in (PART, PARTS, "tokens"))
+            found, n_parts, n_tokens = (
+                int(attributes[key]) for key in (PART, PARTS, "tokens")
+            )
             sha256 = attributes[PLAN_SHA256]
             return Footer(sha256, found, n_parts, footer.num_rows, n_tokens, attributes)
     return None
@@ -243,22 +282,31 @@ def read_footers(folder: Folder) -> dict[int, Footer | None]:
     matches = map(_PART_NAME.fullmatch, folder.names(only_files=True))
     numbers = [int(match[1]) for match in matches if match]
     with ThreadPool(_N_THREADS) as pool:
-        return dict(zip(numbers, pool.map(partial(read_footer, folder), numbers), strict=True))
+        return dict(
+            zip(numbers, pool.map(partial(read_footer, folder), numbers), strict=True)
+        )
 
 
 def find_done(folder: Folder, plan_sha256: str) -> set[int]:
     """Return the numbers of the complete parts of a plan, by their content."""
     footers = read_footers(folder).items()
-    return {number for number, each in footers if each and each[:2] == (plan_sha256, number)}
+    return {
+        number for number, each in footers if each and each[:2] == (plan_sha256, number)
+    }
 
 
 def count_repeated(folder: Folder, n_parts: int) -> int:
     """Count the records with the id of an earlier record. A hash of 8 bytes per id is in memory."""
     hashes = [np.empty(0, np.int64)]
     for number in range(n_parts):
-        with _damage_named(folder, number), folder.open_parquet(part_name(number)) as part:
+        with (
+            _damage_named(folder, number),
+            folder.open_parquet(part_name(number)) as part,
+        ):
             ids = part.read(columns=["id"]).column("id").to_pylist()
-        hashes.append(np.array([hash(str(each)) for each in ids if each is not None], np.int64))
+        hashes.append(
+            np.array([hash(str(each)) for each in ids if each is not None], np.int64)
+        )
     found = np.concatenate(hashes)
     return len(found) - len(np.unique(found))
 
@@ -318,8 +366,13 @@ class PartsFolder:
         """Return some records of one row group, without their values."""
         table = self._rows(start, stop)
         own = ("sentence", "tokens", *(["id"] if self.has_keys else []))
-        rows = table.select([name for name in table.column_names if name in own]).to_pylist()
-        return [Record(r.get("sentence") or "", r["tokens"], _text_of(r.get("id"))) for r in rows]
+        rows = table.select(
+            [name for name in table.column_names if name in own]
+        ).to_pylist()
+        return [
+            Record(r.get("sentence") or "", r["tokens"], _text_of(r.get("id")))
+            for r in rows
+        ]
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last number of its text."""
@@ -331,7 +384,9 @@ class PartsFolder:
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
             with _damage_named(self._folder, part):
-                names = self._opened(part).read(columns=[column]).column(column).to_pylist()
+                names = (
+                    self._opened(part).read(columns=[column]).column(column).to_pylist()
+                )
             texts = enumerate(map(_text_of, names), end - len(names))
             numbers.update((name, number) for number, name in texts if name)
         return numbers
@@ -350,7 +405,9 @@ class PartsFolder:
             reason = "its run has not ended"
             if missing:
                 numbers = shown(", ".join(map(str, missing)))
-                reason = f"{len(missing):,} of {n_parts:,} parts are missing ({numbers})"
+                reason = (
+                    f"{len(missing):,} of {n_parts:,} parts are missing ({numbers})"
+                )
             raise InputError(
                 f"{location}: the folder is not complete: {reason}. {_AGAIN}: it resumes."
             )
@@ -358,9 +415,17 @@ class PartsFolder:
         for number, footer in found.items():
             if footer is None:
                 self._open_part(number)  # It raises the error of a damaged part.
-            if footer is None or first is None or footer[:2] != (first.plan_sha256, number):
+            if (
+                footer is None
+                or first is None
+                or footer[:2] != (first.plan_sha256, number)
+            ):
                 is_moved = footer and first and footer.plan_sha256 == first.plan_sha256
-                kind = f"part {footer.number}" if footer and is_moved else "a part of another plan"
+                kind = (
+                    f"part {footer.number}"
+                    if footer and is_moved
+                    else "a part of another plan"
+                )
                 problem = f"expected part {number} of the plan, found {kind}. {_AGAIN}."
                 raise InputError(f"{location}/{part_name(number)}: {problem}")
             footers.append(footer)
@@ -371,7 +436,11 @@ class PartsFolder:
         part = bisect_right(self._ends, start)
         row = start - (self._ends[part - 1] if part else 0)
         footer = self._opened(part).metadata
-        ends = list(accumulate(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
+        ends = list(
+            accumulate(
+                footer.row_group(i).num_rows for i in range(footer.num_row_groups)
+            )
+        )
         group = bisect_right(ends, row)
         return self._group(part, group).slice(row - [0, *ends][group], stop - start)
 
@@ -388,7 +457,9 @@ def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:
     """Return the attributes of a folder: those that all parts share, and sums."""
     skipped: dict[str, str] = {}
     for footer in footers:
-        skipped |= parse_json(footer.attributes.get("skipped", "{}"), dict[str, str], location)
+        skipped |= parse_json(
+            footer.attributes.get("skipped", "{}"), dict[str, str], location
+        )
     attributes = footers[0].attributes if footers else {}
     first = json.dumps(dict(list(skipped.items())[:_MAX_SKIPPED]))
     return {

@@ -25,7 +25,15 @@ LayoutFile = hdf5.AllenNlpFile | hdf5.PackedFile | PartsFolder
 """Open file of one layout. Its records are numbered from 0, in the order of the input if it
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
-SHARED_ATTRIBUTES: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
+SHARED_ATTRIBUTES: Final = (
+    "model_sha256",
+    "state",
+    "layers",
+    "mix",
+    "gamma",
+    "pooling",
+    "format",
+)
 """Attributes that must be equal in files that are read as one."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
@@ -54,7 +62,9 @@ class Activations:
             self.files += map(ActivationsFile, matching_paths(paths))
             described = [(file.path, file.attributes) for file in self.files]
             check_same(described, SHARED_ATTRIBUTES)
-            are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
+            are_shards = len(self.files) > 1 and any(
+                "shard" in f.attributes for f in self.files
+            )
             if are_shards:
                 check_same(described, ("input_records", "input_sha256"))
                 check_shards(self.files)
@@ -79,7 +89,9 @@ class Activations:
         """True if the file contains sentences."""
 
     def __repr__(self) -> str:
-        return f"<Activations of {', '.join(map(str, self.paths))}, {len(self)} records>"
+        return (
+            f"<Activations of {', '.join(map(str, self.paths))}, {len(self)} records>"
+        )
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -123,7 +135,9 @@ class Activations:
         """
         number = self._find(name)
         if number is None:
-            raise KeyError(f"{self.files[0].path}: no record has the id or sentence {name!r}")
+            raise KeyError(
+                f"{self.files[0].path}: no record has the id or sentence {name!r}"
+            )
         return number
 
     def sentence(self, number: SupportsIndex) -> str | None:
@@ -176,7 +190,8 @@ class Activations:
 
     def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
         streams = {
-            file: file.pairs(0, len(file.numbers), with_records=with_records) for file in self.files
+            file: file.pairs(0, len(file.numbers), with_records=with_records)
+            for file in self.files
         }
         for number in range(len(self)):
             yield next(streams[self._located(number)[0]])
@@ -227,7 +242,9 @@ class ActivationsFile:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self.handle:
             raise errors.InputError(f"{self.path}: the file is closed. Open it again.")
-        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
+        if (
+            self._process != os.getpid()
+        ):  # HDF5 cannot share a file with the parent process.
             self._open()
         with _damage_named(self.path):
             yield self.layout_file
@@ -240,7 +257,11 @@ class ActivationsFile:
             with self.reading() as layout:
                 values = layout.values(start, stop)
                 end = start + len(values)
-                records = layout.records(start, end) if with_records else [_UNKNOWN] * len(values)
+                records = (
+                    layout.records(start, end)
+                    if with_records
+                    else [_UNKNOWN] * len(values)
+                )
             yield from zip(records, values, strict=True)
             start = end
 
@@ -259,7 +280,9 @@ class ActivationsFile:
                 try:
                     attributes = dict(file.attrs)
                 except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                    raise hdf5.DamagedError(f"its attributes: {errors.first_line(error)}") from None
+                    raise hdf5.DamagedError(
+                        f"its attributes: {errors.first_line(error)}"
+                    ) from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
@@ -269,9 +292,16 @@ class ActivationsFile:
                     problem = f"expected activations, as `elmo embed` writes them, found {names}"
                     raise errors.InputError(f"{self.path}: {problem}")
                 is_packed = self.attributes.get("layout") == "packed"
-                self.layout_file = hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
-                if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":
-                    hdf5.check_count(self.layout_file.n_records, int(self.attributes["records"]))
+                self.layout_file = (
+                    hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
+                )
+                if (
+                    "records" in self.attributes
+                    and self.attributes.get("sentence_keys") != "True"
+                ):
+                    hdf5.check_count(
+                        self.layout_file.n_records, int(self.attributes["records"])
+                    )
         except errors.ElmoError:
             file.close()
             raise
@@ -305,7 +335,9 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
 
 def _open_hdf5(path: Path | str) -> h5py.File:
     if os.path.isdir(path):
-        raise errors.InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
+        raise errors.InputError(
+            f"{path}: expected {_ACTIVATIONS}, found another folder"
+        )
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
@@ -317,8 +349,12 @@ def _open_hdf5(path: Path | str) -> h5py.File:
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise errors.InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
-        raise errors.InputError(f"{path}: cannot be read: {errors.system_reason(error)}.") from None
+            raise errors.InputError(
+                f"{path}: expected {_ACTIVATIONS}. {remedy}"
+            ) from None
+        raise errors.InputError(
+            f"{path}: cannot be read: {errors.system_reason(error)}."
+        ) from None
 
 
 def _holds_activations(file: h5py.File) -> bool:
@@ -327,10 +363,18 @@ def _holds_activations(file: h5py.File) -> bool:
 
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
     def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
-        return item if isinstance(item, h5py.Dataset) or name.count("/") > hdf5.MAX_NESTED else None
+        return (
+            item
+            if isinstance(item, h5py.Dataset) or name.count("/") > hdf5.MAX_NESTED
+            else None
+        )
 
     first = file.visititems(dataset_or_deep)
-    return isinstance(first, h5py.Dataset) and first.dtype.kind == "f" and first.ndim in (2, 3)
+    return (
+        isinstance(first, h5py.Dataset)
+        and first.dtype.kind == "f"
+        and first.ndim in (2, 3)
+    )
 
 
 def with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,14 +382,22 @@ def with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {**attributes, "tokenizer": recorded_tokenizer(attributes) or "whitespace"}
 
 
-def check_same(described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]) -> None:
+def check_same(
+    described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]
+) -> None:
     """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
-    (first_path, first), *others = [(path, with_tokenizer(each)) for path, each in described]
+    (first_path, first), *others = [
+        (path, with_tokenizer(each)) for path, each in described
+    ]
     for path, attributes in others:
         for name in names:
             there, here = first.get(name, "none"), attributes.get(name, "none")
             if there != here:
-                how = f"--tokenizer {there}" if name == "tokenizer" else f"options of {first_path}"
+                how = (
+                    f"--tokenizer {there}"
+                    if name == "tokenizer"
+                    else f"options of {first_path}"
+                )
                 raise errors.InputError(
                     f"{first_path} and {path} cannot be read together: {option_name(name)} is "
                     f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}. "

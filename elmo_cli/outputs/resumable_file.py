@@ -24,7 +24,9 @@ from elmo_cli.errors import OutputError, StoppedError
 
 PAGE_BYTES: Final = 4096
 CHECKED_BYTES: Final = 256 * PAGE_BYTES
-_WEIGHTS: Final = np.arange(1, PAGE_BYTES // 4, 2, dtype=np.uint64)  # odd, one per word of a page
+_WEIGHTS: Final = np.arange(
+    1, PAGE_BYTES // 4, 2, dtype=np.uint64
+)  # odd, one per word of a page
 _ADVICE: Final = "`elmo embed` output. Move it away, or choose another output."
 _START_OVER: Final = "Use --overwrite to start over."
 
@@ -39,7 +41,9 @@ class _Log(NamedTuple):
     size: int
     state: dict[str, Any] | None
     pages: Pages
-    checksum: int | None  # checksum of the file with these pages; None in a log of an older version
+    checksum: (
+        int | None
+    )  # checksum of the file with these pages; None in a log of an older version
 
 
 _EMPTY: Final = _Log(0, None, {}, 0)
@@ -63,7 +67,9 @@ class ResumableFile(FileIO):
         self.final = final
         self.path, self.log, lock_path = _paths(final)
         self.error: BaseException | None = None
-        self.state: dict[str, Any] | None = None  # state of the last checkpoint, if there is one
+        self.state: dict[str, Any] | None = (
+            None  # state of the last checkpoint, if there is one
+        )
         self._position = self._size = 0
         self._kept_size = 0  # size that no checkpoint exceeds
         self._below = 0  # size at the last checkpoint, rounded up to a page
@@ -93,7 +99,9 @@ class ResumableFile(FileIO):
         start, view = self._position, memoryview(buffer).cast("B")
         view = view[: max(0, self._size - start)]
         view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
-        for number, in_page, in_view in _parts(start, min(start + len(view), self._below)):
+        for number, in_page, in_view in _parts(
+            start, min(start + len(view), self._below)
+        ):
             if number in self._pages:
                 view[in_view] = self._pages[number][in_page]
         self._position += len(view)
@@ -114,7 +122,9 @@ class ResumableFile(FileIO):
         for number, in_page, _ in _parts(self._size, self._below):
             self._pages[number] = page = self._page(number)
             page[in_page] = bytes(len(page[in_page]))
-        self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._kept_size)))
+        self._attempt(
+            lambda: os.ftruncate(self.fileno(), max(self._size, self._kept_size))
+        )
         return self._size
 
     def flush(self) -> None:
@@ -187,7 +197,9 @@ class ResumableFile(FileIO):
 
     def _write(self, view: memoryview) -> None:
         n_below = max(0, min(len(view), self._below - self._position))
-        for number, in_page, in_view in _parts(self._position, self._position + n_below):
+        for number, in_page, in_view in _parts(
+            self._position, self._position + n_below
+        ):
             # HDF5 writes all names of a group for each new name: most pages do not change.
             page = self._page(number)
             if page[in_page] != view[in_view]:
@@ -263,11 +275,17 @@ class ResumableFile(FileIO):
         self._below = -(-log.size // PAGE_BYTES) * PAGE_BYTES
         self._checksum = log.checksum or 0
 
-    def checksum_of(self, start: int, end: int, should_stop: Stop = lambda: False) -> int:
+    def checksum_of(
+        self, start: int, end: int, should_stop: Stop = lambda: False
+    ) -> int:
         """Return the checksum of the file from the start of a page on: the sum of its pages'."""
         checksum = 0
         for position in range(start, end, CHECKED_BYTES):
-            if position > start and position % (64 * CHECKED_BYTES) == 0 and should_stop():
+            if (
+                position > start
+                and position % (64 * CHECKED_BYTES) == 0
+                and should_stop()
+            ):
                 raise StoppedError(f"Stopped while {self.path} was checked.")
             content = self._read_at(position, min(CHECKED_BYTES, end - position))
             checksum += _page_checksum(content)
@@ -293,7 +311,9 @@ def _page_checksum(content: bytes | bytearray) -> int:
 def _read_log(path: Path) -> _Log:
     """Read a log, which belongs to this program if its hash is right."""
     # Opening a named pipe would wait for its writer.
-    checksum, _, content = (path.read_bytes() if path.is_file() else b"").partition(b"\n")
+    checksum, _, content = (path.read_bytes() if path.is_file() else b"").partition(
+        b"\n"
+    )
     if hashlib.sha256(content).hexdigest().encode() != checksum:
         raise OutputError(f"{path}: not a log of an unfinished {_ADVICE} {_START_OVER}")
     line, _, body = content.partition(b"\n")
@@ -307,7 +327,11 @@ def _read_log(path: Path) -> _Log:
 def _paths(final: Path) -> tuple[Path, Path, Path]:
     """Return the unfinished file of an output, its log and its lock."""
     name = f"{final.name}.partial"
-    return final.with_name(name), final.with_name(f"{name}.log"), final.with_name(f"{name}.lock")
+    return (
+        final.with_name(name),
+        final.with_name(f"{name}.log"),
+        final.with_name(f"{name}.lock"),
+    )
 
 
 def remove_log(final: Path) -> None:

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import renamed, sync
 from elmo_cli.errors import InputError
 from elmo_cli.json_form import json_text
-from elmo_cli.outputs.output_formats import Attributes, FormatWriter, OutputSettings, load_pyarrow
+from elmo_cli.outputs.output_formats import (
+    Attributes,
+    FormatWriter,
+    OutputSettings,
+    load_pyarrow,
+)
 from elmo_cli.text.parsers import LINE, ORIGINAL_ID
 from elmo_cli.text.records import Record, id_value, renamed_columns
 
@@ -30,7 +35,9 @@ LAYER_PREFIX: Final = "layer_"
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 _NPY_HEADER_BYTES: Final = 128
-ROW_GROUP_BYTES: Final = 1 << 25  # bytes of rows that are buffered and written together to Parquet
+ROW_GROUP_BYTES: Final = (
+    1 << 25
+)  # bytes of rows that are buffered and written together to Parquet
 # Bytes in memory, about.
 _RECORD_BYTES, _TOKEN_BYTES, _CELL_BYTES = 1000, 60, 40
 _CHUNK_RECORDS: Final = 8
@@ -87,7 +94,9 @@ class SentenceRows:
         """Return the vectors of several `Rows` as a column of Arrow."""
         pyarrow, block = load_pyarrow(), [values for (values,) in vectors]
         return pyarrow.chunked_array(
-            nested_array(block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled)
+            nested_array(
+                block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled
+            )
             for start in range(0, len(block), _CHUNK_RECORDS)
         )
 
@@ -101,7 +110,9 @@ class SentenceRows:
             settings["compression"] = self._format.compression
             settings["use_dictionary"] = columns
             # DuckDB cannot read float16 that is split into streams of bytes.
-            settings["use_byte_stream_split"] = [leaf] if self._format.dtype == "float32" else False
+            settings["use_byte_stream_split"] = (
+                [leaf] if self._format.dtype == "float32" else False
+            )
         return settings
 
 
@@ -111,7 +122,9 @@ class TokenRows(SentenceRows):
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         super().__init__(output_format, attributes)
         # The sentences of a table are no records of their own.
-        self._is_split = "split_sentences" in attributes and attributes.get("format") == "text"
+        self._is_split = (
+            "split_sentences" in attributes and attributes.get("format") == "text"
+        )
         self._layers = attributes["layers"]
 
     def positions(self, record: Record) -> Sequence[int]:
@@ -128,7 +141,9 @@ class TokenRows(SentenceRows):
         line = int(str(record.attributes.get(LINE, number))) + 1
         split = {"sentence_number": number + 1} if self._is_split else {}
         values = {"id": id_value(record.id), "line": line, **split}
-        columns: Columns = {name: [value] * len(positions) for name, value in values.items()}
+        columns: Columns = {
+            name: [value] * len(positions) for name, value in values.items()
+        }
         return {**columns, "position": list(positions)}
 
     def of(self, number: int, record: Record, values: Array) -> Rows:
@@ -137,16 +152,23 @@ class TokenRows(SentenceRows):
         own = self.columns(number, record, positions)
         vectors = {VECTOR: values}
         if values.ndim > 2:
-            layers = self._layers.split(",") if "," in self._layers else range(len(values))
+            layers = (
+                self._layers.split(",") if "," in self._layers else range(len(values))
+            )
             names = [f"{LAYER_PREFIX}{layer}" for layer in layers]
             vectors = dict(zip(names, values, strict=True))
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
         new_names = renamed_columns(
             record.columns.keys(), {*own, "sentence_number", VECTOR, *like_layers}
         )
-        kept = {new: [record.columns[old]] * len(positions) for old, new in new_names.items()}
+        kept = {
+            new: [record.columns[old]] * len(positions)
+            for old, new in new_names.items()
+        }
         n_cells = len(positions) * (len(own) + len(kept))
-        return Rows(len(positions), own, kept, vectors, values.nbytes + _CELL_BYTES * n_cells)
+        return Rows(
+            len(positions), own, kept, vectors, values.nbytes + _CELL_BYTES * n_cells
+        )
 
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow, lists of fixed size."""
@@ -160,9 +182,13 @@ class TokenRows(SentenceRows):
 
 
 class _RowWriter(FormatWriter):
-    rows_type: type[SentenceRows] | None = None  # rows that replace the ones that the format names
+    rows_type: type[SentenceRows] | None = (
+        None  # rows that replace the ones that the format names
+    )
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         named_type = TokenRows if output_format.rows == "tokens" else SentenceRows
         self.rows = (self.rows_type or named_type)(output_format, attributes)
@@ -186,12 +212,17 @@ class JsonlWriter(_RowWriter):
 class ParquetWriter(_RowWriter):
     """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         self._parquet: Any = None
         # A column may have been renamed by `renamed_columns`, and always is if it is called id.
         types = output_format.column_types
-        self._types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
+        self._types = {
+            **{f"input_{name}": kind for name, kind in types.items()},
+            **types,
+        }
         self._types.pop("id", None)
         # Rows that are not written yet. Without any record, sentences still have a column.
         self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}
@@ -250,16 +281,28 @@ class ParquetWriter(_RowWriter):
         """Write the rows that are held, or only the first `n_rows`."""
         from pyarrow import parquet
 
-        columns = {name: self._own_column(name, held) for name, held in self._own.items()}
-        columns |= {name: self._kept_column(name, held) for name, held in self._kept.items()}
+        columns = {
+            name: self._own_column(name, held) for name, held in self._own.items()
+        }
+        columns |= {
+            name: self._kept_column(name, held) for name, held in self._kept.items()
+        }
         settings = self.rows.parquet_settings([*columns], self._vectors)
-        columns |= {name: self.rows.nested(held) for name, held in self._vectors.items()}
+        columns |= {
+            name: self.rows.nested(held) for name, held in self._vectors.items()
+        }
         table = load_pyarrow().table(columns)
         if self._parquet is None:
-            schema = table.schema.with_metadata({"elmo": json.dumps(dict(self._attributes))})
+            schema = table.schema.with_metadata(
+                {"elmo": json.dumps(dict(self._attributes))}
+            )
             self._parquet = parquet.ParquetWriter(self._file, schema, **settings)
         self._parquet.write_table(table.slice(0, n_rows))
-        for held in (*self._own.values(), *self._kept.values(), *self._vectors.values()):
+        for held in (
+            *self._own.values(),
+            *self._kept.values(),
+            *self._vectors.values(),
+        ):
             held.clear()
         self._n_held = self._n_bytes = 0
 
@@ -269,20 +312,26 @@ class ParquetWriter(_RowWriter):
         pyarrow = load_pyarrow()
         if name == "tokens":
             return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
-        return pyarrow.array(values, pyarrow.int64() if name in _INTEGERS else pyarrow.string())
+        return pyarrow.array(
+            values, pyarrow.int64() if name in _INTEGERS else pyarrow.string()
+        )
 
     def _kept_column(self, name: str, values: list[Any]) -> Any:
         """Convert a column. Values of several types in the first rows become texts."""
         pyarrow = load_pyarrow()
         if name not in self._types:
             found = type_of(values)
-            self._types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
+            self._types[name] = (
+                pyarrow.string() if pyarrow.types.is_null(found) else found
+            )
         column_type = self._types[name]
         if pyarrow.types.is_string(column_type):
             values = list(map(_as_text, values))
         column = _arrow_array(values, column_type)
         if column is None:
-            wrong = next(value for value in values if _arrow_array([value], column_type) is None)
+            wrong = next(
+                value for value in values if _arrow_array([value], column_type) is None
+            )
             raise InputError(
                 f"column {name!r}: expected {column_type}, as in the first rows, found "
                 f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
@@ -293,7 +342,9 @@ class ParquetWriter(_RowWriter):
 class NpzWriter(FormatWriter):
     """Writer that adds arrays to a zip archive in the format of `numpy.savez`."""
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         self._archive = zipfile.ZipFile(file, "w")
         self._rows = SentenceRows(output_format, attributes)
@@ -318,13 +369,17 @@ def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
     """Add an array to a zip archive of `numpy.savez`."""
     # Equal runs write equal files: the member has no time.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
+        np.lib.format.write_array(
+            member, np.ascontiguousarray(values), allow_pickle=False
+        )
 
 
 class NpyWriter(FormatWriter):
     """Writer of one array, and of a file next to it with the ids of its rows, one per line."""
 
-    def __init__(self, file: Any, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         self._n_rows, self._row_shape = 0, ()
         self._ids: list[str] = []

@@ -74,7 +74,9 @@ class ActivationsWriter:
         self.output_format = output_format
         # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
-        self.is_complete = False  # True if the file is finished already. It is not changed then.
+        self.is_complete = (
+            False  # True if the file is finished already. It is not changed then.
+        )
         self.n_records = 0
         self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
         self._shard = shard_of(attributes)
@@ -85,14 +87,18 @@ class ActivationsWriter:
             return
         check_output(self.path, overwrite=True)
         if output_format.name == "npy":
-            check_output(vector_rows.ids_path(self.path), overwrite=overwrite or self.path.exists())
+            check_output(
+                vector_rows.ids_path(self.path),
+                overwrite=overwrite or self.path.exists(),
+            )
         if overwrite or not os.path.exists(self.path):
             self._file = self._open(should_stop, overwrite=overwrite)
         self.is_complete = self._file is None
         if self.is_complete:
             remove_log(self.path)
             self._resume(
-                finished_state(self.path), f"{self.path} already exists, and was written with"
+                finished_state(self.path),
+                f"{self.path} already exists, and was written with",
             )
 
     @property
@@ -119,7 +125,9 @@ class ActivationsWriter:
         """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T."""
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
-            self._opened().write(self._shard.number_in_input(self.n_records), record, values)
+            self._opened().write(
+                self._shard.number_in_input(self.n_records), record, values
+            )
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:
@@ -134,7 +142,11 @@ class ActivationsWriter:
                 self._opened().flush()
                 self._opened().close()  # The next record reopens it.
                 self._file.checkpoint(
-                    {"settings": self.settings, "n_records": self.n_records, "run": run_state}
+                    {
+                        "settings": self.settings,
+                        "n_records": self.n_records,
+                        "run": run_state,
+                    }
                 )
             self.run_state = run_state
 
@@ -156,10 +168,14 @@ class ActivationsWriter:
                     self._writer.close()
             self._file.discard()
 
-    def _open(self, should_stop: Callable[[], bool], *, overwrite: bool) -> ResumableFile | None:
+    def _open(
+        self, should_stop: Callable[[], bool], *, overwrite: bool
+    ) -> ResumableFile | None:
         """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
-            file = ResumableFile(self.path, overwrite=overwrite, should_stop=should_stop)
+            file = ResumableFile(
+                self.path, overwrite=overwrite, should_stop=should_stop
+            )
             if file.closed and overwrite:
                 file = ResumableFile(self.path)
             if file.closed:
@@ -200,7 +216,9 @@ class ActivationsWriter:
         differing = differences(there, here)
         if differing:
             remedy = "Use --overwrite to start over."
-            raise OutputError(f"{what} other options: {shown(', '.join(differing))}. {remedy}")
+            raise OutputError(
+                f"{what} other options: {shown(', '.join(differing))}. {remedy}"
+            )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     @contextmanager
@@ -231,7 +249,11 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 
 
 def end_attributes(
-    n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
+    n_records: int,
+    progress: Progress,
+    skipped: Mapping[str, str],
+    *,
+    has_keys: bool = False,
 ) -> dict[str, str]:
     """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name."""
     return {
@@ -247,10 +269,16 @@ def finished_state(path: Path) -> dict[str, Any]:
     """Return the state of the writer that finished a file."""
     with suppress(InputError, KeyError), open_activations(path) as activations:
         stored = activations.attributes
-        settings = {n: str(value) for n, value in stored.items() if n not in _END_ATTRIBUTES}
+        settings = {
+            n: str(value) for n, value in stored.items() if n not in _END_ATTRIBUTES
+        }
         progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
         n_records = int(stored["records"])
-        return {"settings": settings, "n_records": n_records, "run": {"place": progress}}
+        return {
+            "settings": settings,
+            "n_records": n_records,
+            "run": {"place": progress},
+        }
     raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
 
 
@@ -261,7 +289,9 @@ class FiniteCheck:
     output: object
     unit: str  # word for a record, such as `line`
     dtype: str  # data type of the stored values
-    report: Callable[[str], object] = lambda message: logger.warning("Warning: %s", message)
+    report: Callable[[str], object] = lambda message: logger.warning(
+        "Warning: %s", message
+    )
     """Function that is called once, with a sentence."""
     has_reported: bool = False
     are_finite: bool | None = None  # True if all batches so far are; None without any

@@ -31,7 +31,14 @@ from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from elmo_cli.atomic import LOCK_FILE, locked_folder, renamed
-from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra, shown, size_text
+from elmo_cli.errors import (
+    ElmoError,
+    ModelError,
+    first_line,
+    load_extra,
+    shown,
+    size_text,
+)
 from elmo_cli.model.model_options import MAX_OPTIONS_BYTES
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -59,8 +66,24 @@ _MIN_BYTES: Final = 30_000  # in this time
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 HUB_PREFIX: Final = "hf:"
 
-_FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
-_UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
+_FROM_HUB: Final = (
+    "*.json",
+    "*.hdf5",
+    "*.safetensors",
+    "*vocab*.txt",
+    "*vocab*.txt.gz",
+    "card.md",
+)
+_UNPACKED: Final = (
+    ".dic",
+    ".gz",
+    ".hdf5",
+    ".json",
+    ".md",
+    ".pkl",
+    ".safetensors",
+    ".txt",
+)
 """Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
 MAX_BYTES: Final = 1 << 32
 """Maximum size of a download, and of an unpacked model, whose size is unknown."""
@@ -93,16 +116,24 @@ def download_file(
         logger.info("Downloading %s from %s", destination.name, host)
         try:
             with renamed(destination, unfinished):
-                _receive(url, unfinished, destination.name, max_bytes, allow_file=allow_file)
+                _receive(
+                    url, unfinished, destination.name, max_bytes, allow_file=allow_file
+                )
                 check(unfinished)
             return
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if isinstance(error, OSError) and error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+            ):
                 raise not_written(destination, error) from None
             reason = _reason(error).removeprefix(f"{unfinished}: ").removesuffix(".")
             reason = reason.removeprefix(f"{destination.name}: ")
             errors.append(f"cannot download {destination.name} from {host}: {reason}")
-    advice = advice or "If you can get the file elsewhere, give its path in place of the URL."
+    advice = (
+        advice
+        or "If you can get the file elsewhere, give its path in place of the URL."
+    )
     raise ModelError(f"{errors[-1]}. {advice}")
 
 
@@ -130,7 +161,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(*arguments)
 
 
-def _receive(url: str, path: Path, name: str, max_bytes: int, *, allow_file: bool) -> None:
+def _receive(
+    url: str, path: Path, name: str, max_bytes: int, *, allow_file: bool
+) -> None:
     """Write the content of a URL to a file, through the proxies of the environment."""
     from tqdm import tqdm
 
@@ -143,14 +176,21 @@ def _receive(url: str, path: Path, name: str, max_bytes: int, *, allow_file: boo
         least, ends = _MIN_BYTES, time.monotonic() + TIMEOUT_SECONDS
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
         with open(path, "wb") as file, tqdm.wrapattr(file, "write", **bar) as body:
-            while max(n_bytes, total) <= max_bytes and (piece := response.read1(_PIECE_BYTES)):
+            while max(n_bytes, total) <= max_bytes and (
+                piece := response.read1(_PIECE_BYTES)
+            ):
                 n_bytes += body.write(piece)
                 if time.monotonic() > ends:
                     if n_bytes < least:
                         raise ModelError("the server sends less than 1 kB per second")
-                    least, ends = n_bytes + _MIN_BYTES, time.monotonic() + TIMEOUT_SECONDS
+                    least, ends = (
+                        n_bytes + _MIN_BYTES,
+                        time.monotonic() + TIMEOUT_SECONDS,
+                    )
     if max(n_bytes, total) > max_bytes:
-        raise ModelError(f"it is larger than {size_text(max_bytes)}, the limit for this file")
+        raise ModelError(
+            f"it is larger than {size_text(max_bytes)}, the limit for this file"
+        )
     if total and n_bytes != total:
         raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
 
@@ -160,14 +200,26 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
     scheme = url.lower().partition(":")[0]
     is_allowed = scheme == "http" and os.environ.get("ELMO_ALLOW_HTTP") == "1"
     if not (is_allowed or scheme == "https" or (scheme == "file" and allow_file)):
-        advice = "Set ELMO_ALLOW_HTTP=1 for http." if scheme == "http" else "Use https or a path."
+        advice = (
+            "Set ELMO_ALLOW_HTTP=1 for http."
+            if scheme == "http"
+            else "Use https or a path."
+        )
         raise ModelError(f"{shown(url)}: not an https URL. {advice}")
 
 
 def _max_bytes(role: str | None, model: PublishedModel | None = None) -> int:
     """Return the maximum size of a model's file with a role, or of its archive or lexicon."""
-    limit = _MAX_RATIO * model.download_bytes if model and model.download_bytes else MAX_BYTES
-    limits = {"options": MAX_OPTIONS_BYTES, "vocabulary": MAX_TEXT_BYTES, "softmax": MAX_BYTES}
+    limit = (
+        _MAX_RATIO * model.download_bytes
+        if model and model.download_bytes
+        else MAX_BYTES
+    )
+    limits = {
+        "options": MAX_OPTIONS_BYTES,
+        "vocabulary": MAX_TEXT_BYTES,
+        "softmax": MAX_BYTES,
+    }
     return limits.get(role or "", limit)
 
 
@@ -175,7 +227,10 @@ def cache_folder() -> Path:
     """Return the folder of downloaded models, which may not exist."""
     if folder := os.environ.get("ELMO_CACHE"):
         return Path(os.path.expanduser(folder))
-    return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / "elmo-cli"
+    return (
+        Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"))
+        / "elmo-cli"
+    )
 
 
 def published_folder(model: PublishedModel) -> Path:
@@ -185,7 +240,9 @@ def published_folder(model: PublishedModel) -> Path:
 
 def n_bytes_downloaded(model: PublishedModel) -> int | None:
     """Return the size of a published model's options and weights on this disk, or None."""
-    files = [only_file(published_folder(model), role) for role in ("options", "weights")]
+    files = [
+        only_file(published_folder(model), role) for role in ("options", "weights")
+    ]
     return sum(file.stat().st_size for file in files if file) if all(files) else None
 
 
@@ -194,13 +251,29 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
     folder = published_folder(model)
     if model.name != BUNDLED:
         _try_mirror(model, folder, with_softmax=with_softmax)
-    if with_softmax and "softmax" not in model.urls and not candidates(folder, "softmax"):
-        names = [each.name for each in MODELS if "softmax" in each.urls or each.name == BUNDLED]
-        remedy = f"Choose one of {', '.join(names)}, or a folder that `elmo train` wrote."
-        raise ModelError(f"{model.name}: no softmax is published for this model. {remedy}")
+    if (
+        with_softmax
+        and "softmax" not in model.urls
+        and not candidates(folder, "softmax")
+    ):
+        names = [
+            each.name
+            for each in MODELS
+            if "softmax" in each.urls or each.name == BUNDLED
+        ]
+        remedy = (
+            f"Choose one of {', '.join(names)}, or a folder that `elmo train` wrote."
+        )
+        raise ModelError(
+            f"{model.name}: no softmax is published for this model. {remedy}"
+        )
     if model.name != BUNDLED:
         if "archive" in model.urls:
-            _fill(folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder))
+            _fill(
+                folder,
+                lambda: n_bytes_downloaded(model),
+                lambda: _get_archive(model, folder),
+            )
         for role in FILE_NAMES if with_softmax else ("options", "weights"):
             if role in ("options", "weights") or role in model.urls:
                 _published_file(model, role)
@@ -224,7 +297,11 @@ def local_file(file: str | Path, role: str) -> Path:
     path = cache_folder() / "urls" / _cache_key(url) / name
     check = partial(check_file, role=role)
     limit = _max_bytes(role)
-    _fill(path.parent, path.exists, lambda: download_file([url], path, check, max_bytes=limit))
+    _fill(
+        path.parent,
+        path.exists,
+        lambda: download_file([url], path, check, max_bytes=limit),
+    )
     return path
 
 
@@ -233,7 +310,9 @@ def unpacked(archive: Path) -> Path:
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _cache_key(identity)
-    _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
+    _fill(
+        folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder)
+    )
     return folder
 
 
@@ -254,7 +333,9 @@ def locked(folder: Path) -> AbstractContextManager[None]:
     return locked_folder(
         folder,
         partial(not_written, folder / LOCK_FILE),
-        lambda: logger.info("Waiting for another process that is downloading to %s", folder),
+        lambda: logger.info(
+            "Waiting for another process that is downloading to %s", folder
+        ),
     )
 
 
@@ -262,7 +343,9 @@ def _published_file(model: PublishedModel, role: str) -> Path:
     """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
     target, urls = folder / FILE_NAMES[role], model.urls.get(role, ())
-    check = partial(check_file, role=role, expected_sha256=model.known_sha256(target.name))
+    check = partial(
+        check_file, role=role, expected_sha256=model.known_sha256(target.name)
+    )
     advice, limit = _advice(model), _max_bytes(role, model)
     get = partial(download_file, urls, target, check, advice=advice, max_bytes=limit)
     _fill(folder, lambda: candidates(folder, role), get)
@@ -305,7 +388,9 @@ def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> N
         )
     except ModelError as error:
         reason = str(error).removesuffix(".")
-        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason)
+        logger.warning(
+            "Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason
+        )
 
 
 def mirror_address() -> str | None:
@@ -325,9 +410,16 @@ def _get_from_mirror(
     for name in names:
         role, url = role_of(name), f"{address}/{quote(model.name)}/{quote(name)}"
         if not (candidates(folder, role) if role else (folder / name).exists()):
-            check = partial(check_file, role=role, expected_sha256=model.known_sha256(name))
-            advice, n = "Correct the mirror, or unset ELMO_MIRROR", _max_bytes(role, model)
-            download_file([url], folder / name, check, allow_file=True, advice=advice, max_bytes=n)
+            check = partial(
+                check_file, role=role, expected_sha256=model.known_sha256(name)
+            )
+            advice, n = (
+                "Correct the mirror, or unset ELMO_MIRROR",
+                _max_bytes(role, model),
+            )
+            download_file(
+                [url], folder / name, check, allow_file=True, advice=advice, max_bytes=n
+            )
 
 
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
@@ -339,16 +431,23 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     try:
         with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
             temporary = Path(made)
-            named = [(PurePosixPath(each.filename).name, each) for each in file.infolist()]
+            named = [
+                (PurePosixPath(each.filename).name, each) for each in file.infolist()
+            ]
             visible = [each for each in named if not each[0].startswith(".")]
             members = [each for each in visible if each[0].endswith(_UNPACKED)]
             if len(members) > _MAX_MEMBERS:
                 found = f"{len(members):,} files. Unpack it, and give the folder of one model."
-                raise ModelError(f"{archive}: expected the files of one model, found {found}")
+                raise ModelError(
+                    f"{archive}: expected the files of one model, found {found}"
+                )
             # A member never has more bytes than it says.
             _check_size(archive, sum(member.file_size for _, member in members), model)
             for name, member in members:
-                with file.open(member) as source, open(temporary / name, "xb") as target:
+                with (
+                    file.open(member) as source,
+                    open(temporary / name, "xb") as target,
+                ):
                     shutil.copyfileobj(source, target, _PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):

@@ -59,7 +59,12 @@ _OTHER_KINDS: Final = {
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
     "weights": ("encoder.pkl", "model.hdf5", "weights.hdf5", "*.hdf5", "*.safetensors"),
-    "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
+    "softmax": (
+        "softmax.hdf5",
+        "softmax.safetensors",
+        "*softmax*.hdf5",
+        "*softmax*.safetensors",
+    ),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
 """Patterns of names. The first that fits counts. HDF5 comes before safetensors, an extra."""
@@ -99,13 +104,17 @@ class ModelFiles:
         """Tokenizer of the model's training text, or None if it is unknown."""
         return self._options_and_training[1].tokenizer
 
-    def make_tokenizer(self, name: str | None = None, language: str | None = None) -> Tokenizer:
+    def make_tokenizer(
+        self, name: str | None = None, language: str | None = None
+    ) -> Tokenizer:
         """Make a tokenizer of raw texts. None is the training's, if it is known, or else moses."""
         settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
         return settings.make_tokenizer(self.language, "moses")
 
     @cached_property
-    def _options_and_training(self) -> tuple[model_options.ModelOptions, model_options.TrainedWith]:
+    def _options_and_training(
+        self,
+    ) -> tuple[model_options.ModelOptions, model_options.TrainedWith]:
         return model_options.read_options_and_training(self.options)
 
 
@@ -160,16 +169,22 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
         found = " and ".join(errors)
-        problem = f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
+        problem = (
+            f"{folder}: expected a model (options.json and weights.hdf5), found {found}"
+        )
         for path in sorted(folder.glob("*")):
             check_kind(path, f"{problem}. {path.name} is")
         several = f"{problem}. Give the two files instead of the folder."
-        raise ModelError(several) if all(by_role.values()) else MissingModelError(problem)
+        raise (
+            ModelError(several) if all(by_role.values()) else MissingModelError(problem)
+        )
     (options,), (weights,) = by_role.values()
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     paths = [options, weights, *filter(None, (vocabulary, softmax))]
     if weights.suffix == ".pkl":
-        paths += [folder / name for name in MANY_LANGS_FILES if os.path.exists(folder / name)]
+        paths += [
+            folder / name for name in MANY_LANGS_FILES if os.path.exists(folder / name)
+        ]
     for path in paths:
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
@@ -210,7 +225,9 @@ def check_sha256(path: Path, expected: str | None) -> None:
         raise ModelError(f"{name}: {problem}. Download it again.")
 
 
-def check_file(path: Path, role: str | None, expected_sha256: str | None = None) -> None:
+def check_file(
+    path: Path, role: str | None, expected_sha256: str | None = None
+) -> None:
     """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
     check_sha256(path, expected_sha256)
     if path.suffix != ".pkl":

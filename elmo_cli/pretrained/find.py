@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
 logger = logging.getLogger(__name__)
-_PATH: Final = re.compile(r"[~.]|.*[/\\]|[A-Za-z]:|.*\.(zip|hdf5|safetensors|json)$", re.DOTALL)
+_PATH: Final = re.compile(
+    r"[~.]|.*[/\\]|[A-Za-z]:|.*\.(zip|hdf5|safetensors|json)$", re.DOTALL
+)
 _HUB_NAME: Final = re.compile(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)")
 
 
@@ -69,11 +71,15 @@ def choose_model(
         name = options_file if model is None else model
         files = find_model(name, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
-        raise ModelError("Give either --options-file and --weight-file, or --model, or none.")
+        raise ModelError(
+            "Give either --options-file and --weight-file, or --model, or none."
+        )
     else:
         files = _find_two_files(options_file, weight_file)
     if vocabulary_file is not None:
-        files = replace(files, vocabulary=cache.local_file(vocabulary_file, "vocabulary"))
+        files = replace(
+            files, vocabulary=cache.local_file(vocabulary_file, "vocabulary")
+        )
     if softmax_file is not None:
         check_kind(softmax := cache.local_file(softmax_file, "softmax"))
         files = replace(files, softmax=softmax)
@@ -92,8 +98,12 @@ def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelF
         check_kind(weights)
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
     model = models[0] if models[0] == models[1] else None
-    vocabulary, softmax = (only_file(weights.parent, role) for role in ("vocabulary", "softmax"))
-    name, language = (model.name, model.language_code) if model else (str(weight_file), None)
+    vocabulary, softmax = (
+        only_file(weights.parent, role) for role in ("vocabulary", "softmax")
+    )
+    name, language = (
+        (model.name, model.language_code) if model else (str(weight_file), None)
+    )
     return ModelFiles(name, options, weights, vocabulary, softmax, language)
 
 
@@ -102,11 +112,15 @@ def _check_softmax(files: ModelFiles) -> ModelFiles:
     files = with_own_softmax(files)
     if files.softmax is None:
         remedy = f"Add softmax.hdf5 next to {files.weights}, or give --softmax-file."
-        raise MissingModelError(f"{files.name}: predicting words requires a softmax. {remedy}")
+        raise MissingModelError(
+            f"{files.name}: predicting words requires a softmax. {remedy}"
+        )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
         remedy = f"Add vocab.txt next to {files.softmax}, or give --vocabulary-file."
-        raise MissingModelError(f"{files.name}: the softmax requires its vocabulary. {remedy}")
+        raise MissingModelError(
+            f"{files.name}: the softmax requires its vocabulary. {remedy}"
+        )
     return replace(files, vocabulary=vocabulary)
 
 
@@ -164,8 +178,13 @@ def resolve_model(
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
     else:
-        name = next(each for each in (model, options_file, default_model()) if each is not None)
-        published, is_local = published_model(name) if isinstance(name, str) else None, True
+        name = next(
+            each for each in (model, options_file, default_model()) if each is not None
+        )
+        published, is_local = (
+            published_model(name) if isinstance(name, str) else None,
+            True,
+        )
     if published is not None:
         return ResolvedModel(published.language_code)
     with suppress(ElmoError):  # `choose_model` reports the errors of a model later.
@@ -173,11 +192,15 @@ def resolve_model(
             files = choose_model(model, options_file, weight_file, *others)
             # The softmax of a model of the hub may have to be downloaded.
             is_complete = not str(model).startswith(cache.HUB_PREFIX)
-            return ResolvedModel(files.language, files.tokenizer, files if is_complete else None)
+            return ResolvedModel(
+                files.language, files.tokenizer, files if is_complete else None
+            )
     return ResolvedModel()
 
 
-def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
+def find_model(
+    name: str | Path | None = None, *, with_softmax: bool = False
+) -> ModelFiles:
     """Find the files of a model, and download them, with the softmax if `with_softmax`.
 
     The name is in the registry or on the hub, or the path of a folder or zip file. A `Path` is
@@ -187,10 +210,14 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     name = default_model() if name is None else name
     check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
-        raise ModelError("the name of the model is empty. Give a name, a folder or a zip file.")
+        raise ModelError(
+            "the name of the model is empty. Give a name, a folder or a zip file."
+        )
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
-            logger.warning("Warning: %s is the published model. The folder is ./%s.", name, name)
+            logger.warning(
+                "Warning: %s is the published model. The folder is ./%s.", name, name
+            )
         return cache.download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(cache.HUB_PREFIX):
         return cache.find_in_hub(name, with_softmax=with_softmax)
@@ -202,7 +229,9 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         raise no_such_model(name, source)
     if path.suffix != ".zip" and not zipfile.is_zipfile(path):
         problem = "expected a name, a folder or a zip file, found another file"
-        remedy = "Give the folder that has the options.json and the weights of the model."
+        remedy = (
+            "Give the folder that has the options.json and the weights of the model."
+        )
         raise ModelError(f"{path}: {problem}. {remedy}")
     return read_folder(cache.unpacked(path), str(name))
 
@@ -215,7 +244,9 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
         in_hub = cache.HUB_PREFIX + str(name).removeprefix(cache.HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
     if revision is not None:
-        raise ModelError(f"{name}: only models of the hub have revisions. Remove the revision.")
+        raise ModelError(
+            f"{name}: only models of the hub have revisions. Remove the revision."
+        )
     return find_model(name)
 
 
@@ -230,19 +261,27 @@ def known_model(name: str) -> PublishedModel:
 def remove_model(name: str) -> tuple[Path, int]:
     """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(cache.HUB_PREFIX):
-        raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
+        raise ModelError(
+            f"{name}: the hub's own package stores it. See `hf cache --help`."
+        )
     model = known_model(name)
     if model.name == BUNDLED:
-        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
+        raise ModelError(
+            f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed."
+        )
     folder = cache.published_folder(model)
     if not folder.is_dir():
-        raise ModelError(f"{model.name}: the model is not downloaded: {folder} is missing.")
+        raise ModelError(
+            f"{model.name}: the model is not downloaded: {folder} is missing."
+        )
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return folder, n_bytes
 
 
-def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True) -> ModelError:
+def no_such_model(
+    name: str | Path, source: str = "", *, takes_path: bool = True
+) -> ModelError:
     """Return the error for an unknown name. Its message begins with `source`."""
     text = str(name)
     looks_like_path = isinstance(name, Path) or _PATH.match(text)
@@ -250,15 +289,21 @@ def no_such_model(name: str | Path, source: str = "", *, takes_path: bool = True
         remedy = "Use --options-file and --weight-file with the URLs of the two files."
         return MissingModelError(f"{source}{text}: a URL is not a model. {remedy}")
     if takes_path and looks_like_path:
-        remedy = f". If it is in the hub, use hf:{text}." if _HUB_NAME.match(text) else ""
-        return MissingModelError(f"{source}{text}: no such model folder or zip file{remedy}")
+        remedy = (
+            f". If it is in the hub, use hf:{text}." if _HUB_NAME.match(text) else ""
+        )
+        return MissingModelError(
+            f"{source}{text}: no such model folder or zip file{remedy}"
+        )
     names = [model.name for model in MODELS]
     if text.startswith(MANY_LANGS_PREFIX):
         advice = " `elmo models --all` lists the codes."
     elif advice := did_you_mean(text, names):
         advice += " `elmo models` lists all names."
     else:
-        listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+        listed = ", ".join(
+            name for name in names if not name.startswith(MANY_LANGS_PREFIX)
+        )
         advice = f" Choose one of {listed}, {MANY_LANGS_PREFIX}CODE (see `elmo models`)"
         advice += ", or give the path of a folder." if takes_path else "."
     return MissingModelError(f"{source}{text}: no such model.{advice}")
@@ -273,19 +318,27 @@ def describe_models(
         language = language.lower()
         codes = sorted({model.language_code for model in models if model.language_code})
         if language not in codes:
-            raise SettingsError(f"--language {language}: expected a code of {', '.join(codes)}")
+            raise SettingsError(
+                f"--language {language}: expected a code of {', '.join(codes)}"
+            )
         models = [model for model in models if model.language_code == language]
     described = map(_describe_published, models)
-    return [model for model in described if not downloaded or model["state"] != "available"]
+    return [
+        model for model in described if not downloaded or model["state"] != "available"
+    ]
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
     """Describe a model by its name or path. Only a model of the hub is downloaded."""
     name = name or None
     known = published_model(name or default_model())
-    description = _describe_published(known) if known else {"name": name or default_model()}
+    description = (
+        _describe_published(known) if known else {"name": name or default_model()}
+    )
     is_missing = description.get("state") == "available"
-    return description if is_missing else description | _describe_files(find_model(name))
+    return (
+        description if is_missing else description | _describe_files(find_model(name))
+    )
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:
@@ -314,7 +367,9 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         n_characters = lexicons.characters.n_rows if lexicons.characters else 0
     else:
         if characters and characters.n_filters == options.lstm.projection_dim:
-            projects = has_tensor(files.weights, "CNN_proj/W_proj")  # bilm-tf may omit it.
+            projects = has_tensor(
+                files.weights, "CNN_proj/W_proj"
+            )  # bilm-tf may omit it.
         if files.vocabulary and (characters is None or files.softmax):
             n_words = len(read_vocabulary(files.vocabulary))
     card: list[str] = []
@@ -323,7 +378,11 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         card = read_text(card_file).splitlines()[:12] if card_file.is_file() else []
     parts = parameters_by_part(options, n_words, n_characters, projects=projects)
     paths = {
-        role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
+        role: {
+            "path": str(path.absolute()),
+            "bytes": path.stat().st_size,
+            "sha256": sha256(path),
+        }
         for role in FILE_NAMES
         if (path := getattr(files, role)) is not None
     }

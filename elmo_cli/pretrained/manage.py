@@ -45,7 +45,11 @@ _README: Final = "README.md"
 
 
 def convert_weights(
-    source: str | Path, target: str | Path, dtype: str | None = None, *, overwrite: bool = False
+    source: str | Path,
+    target: str | Path,
+    dtype: str | None = None,
+    *,
+    overwrite: bool = False,
 ) -> tuple[int, str]:
     """Write the weights of a biLM or a softmax to a file. Return their number and data type.
 
@@ -57,19 +61,32 @@ def convert_weights(
     source, target = Path(source), Path(target)
     if target.suffix not in weights.WEIGHTS_SUFFIXES:
         known = " or ".join(weights.WEIGHTS_SUFFIXES)
-        raise OutputNameError(f"{target}: unknown suffix {target.suffix!r}. Choose {known}.")
+        raise OutputNameError(
+            f"{target}: unknown suffix {target.suffix!r}. Choose {known}."
+        )
     check_output(target, source, overwrite=overwrite)
     check_kind(source)
     with weights.open_tensors(source) as file:
         file.check_kind(weights.BILM, weights.SOFTMAX)
-        dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")
-        origin = {"source_sha256": sha256(source), "dtype": dtype, "elmo_cli_version": __version__}
-        tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
+        dtype = dtype or (
+            "float16" if all(map(file.is_half, file.names)) else "float32"
+        )
+        origin = {
+            "source_sha256": sha256(source),
+            "dtype": dtype,
+            "elmo_cli_version": __version__,
+        }
+        tensors = (
+            (name, _converted(source, name, file.read(name), dtype))
+            for name in file.names
+        )
         weights.write_tensors(target, tensors, dtype, origin)
     return len(file.names), dtype
 
 
-def _converted(source: Path, name: str, values: weights.Array, dtype: str) -> weights.Array:
+def _converted(
+    source: Path, name: str, values: weights.Array, dtype: str
+) -> weights.Array:
     """Convert the values of a tensor to `dtype`. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise weights.not_finite(source, [name])
@@ -77,7 +94,9 @@ def _converted(source: Path, name: str, values: weights.Array, dtype: str) -> we
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():
         maximum = f"{np.finfo(dtype).max:,.0f}, the maximum of {dtype}"
-        raise WeightsError(f"{source}: {name} has values beyond {maximum}. Keep float32.")
+        raise WeightsError(
+            f"{source}: {name} has values beyond {maximum}. Keep float32."
+        )
     return converted
 
 
@@ -118,7 +137,9 @@ def _write_readme(files: ModelFiles, folder: Path) -> None:
         layers=options.n_layers,
         width=options.width,
         shape=f"{options.n_layers}, 4, {options.width}",
-        units="characters" if options.char_cnn is not None else "the words of its vocabulary",
+        units="characters"
+        if options.char_cnn is not None
+        else "the words of its vocabulary",
         card=card,
     )
     write_lines(folder / _README, page.splitlines())
@@ -131,7 +152,9 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     """Check folders, zip files and files of a published model, and copy them into the cache."""
     model = known_model(name)
     if model.name == BUNDLED:
-        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary.")
+        raise ModelError(
+            f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary."
+        )
     folder = published_folder(model)
     with locked(folder), TemporaryDirectory(dir=folder) as temporary:
         staged = Path(temporary)
@@ -165,20 +188,30 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         elif source.exists():
             raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
         else:
-            raise MissingModelError(f"{path}: no such file or folder. Give {_EXPECTED}.")
+            raise MissingModelError(
+                f"{path}: no such file or folder. Give {_EXPECTED}."
+            )
         for each in paths:
             shutil.copyfile(each, staged / _cache_name(each))
     except OSError as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"{source}: cannot be copied: {system_reason(error)}.") from None
+        raise ModelError(
+            f"{source}: cannot be copied: {system_reason(error)}."
+        ) from None
 
 
 def _paths_in(folder: Path) -> list[Path]:
     files = read_folder(folder, str(folder))
     if files.weights.suffix == ".pkl":  # A model of ELMoForManyLangs has more files.
-        return [each for each in folder.iterdir() if each.suffix in (".dic", ".json", ".pkl")]
-    return [*filter(None, (files.options, files.weights, files.vocabulary, files.softmax))]
+        return [
+            each
+            for each in folder.iterdir()
+            if each.suffix in (".dic", ".json", ".pkl")
+        ]
+    return [
+        *filter(None, (files.options, files.weights, files.vocabulary, files.softmax))
+    ]
 
 
 def _cache_name(source: Path) -> str:

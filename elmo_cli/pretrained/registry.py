@@ -31,7 +31,9 @@ class PublishedModel:
     parameters: int | None = None
     download_bytes: int | None = None
     """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
-    weights_sha256: str | None = None  # SHA-256 of the HDF5 file of weights, if it is known
+    weights_sha256: str | None = (
+        None  # SHA-256 of the HDF5 file of weights, if it is known
+    )
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -45,19 +47,26 @@ class PublishedModel:
 
 MODELS: Final = tuple(
     PublishedModel(**model)
-    for model in json.loads(Path(__file__).with_name("models.json").read_text(encoding="utf-8"))
+    for model in json.loads(
+        Path(__file__).with_name("models.json").read_text(encoding="utf-8")
+    )
 )
 """All published models, the bundled one first."""
 
 
 def published_model(name: str) -> PublishedModel | None:
     """Return the model with a name or an alias, ignoring case, or None."""
-    return next((model for model in MODELS if name.lower() in (model.name, *model.aliases)), None)
+    return next(
+        (model for model in MODELS if name.lower() in (model.name, *model.aliases)),
+        None,
+    )
 
 
 def model_of_url(url: str) -> PublishedModel | None:
     """Return the model that has a file at a URL, or None."""
-    models = (model for model in MODELS if any(url in urls for urls in model.urls.values()))
+    models = (
+        model for model in MODELS if any(url in urls for urls in model.urls.values())
+    )
     return next(models, None)
 
 

@@ -20,11 +20,15 @@ _MAGIC_BYTES: Final = 10
 
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 AS_TEXT: Final = "Write its text into a file with one sentence per line."
-PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
+PANDOC: Final = (
+    "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
+)
 _UNPACK: Final = "Unpack it and name a file in it."
 _SOFFICE: Final = 'Convert it with `soffice --convert-to "{}" FILE`.'
 _OFFICE: Final = ("an Office document", _SOFFICE.format("txt:Text (encoded):UTF8"))
-_TO_CSV: Final = f"{_SOFFICE.format('csv:Text - txt - csv (StarCalc):44,34,76')} Or save it as CSV."
+_TO_CSV: Final = (
+    f"{_SOFFICE.format('csv:Text - txt - csv (StarCalc):44,34,76')} Or save it as CSV."
+)
 _IN_ZIPS: Final = {
     b"xl/w": ("a spreadsheet", _TO_CSV),
     b"opendocument.spreadsheet": ("a spreadsheet", _TO_CSV),
@@ -36,16 +40,36 @@ _IN_ZIPS: Final = {
 _MAGICS: Final = (
     ((b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-32", _ICONV.format("utf-32")),
     ((b"\xff\xfe", b"\xfe\xff"), "UTF-16", _ICONV.format("utf-16")),
-    (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
-    (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
+    (
+        b"PAR1\x15",
+        "Parquet",
+        "Use --input-format parquet, and name a file: it cannot be piped.",
+    ),
+    (
+        b"PK\x03\x04",
+        "a zip file",
+        "Unpack it, for example with `unzip -p FILE | elmo ... -`.",
+    ),
     (b"PK\x05\x06", "an empty zip file", "Choose another file."),
     (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
     (b"\x89HDF\r\n", "HDF5", AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", AS_TEXT),
-    (b"ARROW1\0\0", "Arrow", "In pyarrow: `parquet.write_table(feather.read_table(FILE), NEW)`."),
-    (b"\xd0\xcf\x11\xe0", _OFFICE[0], f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}"),
+    (
+        b"ARROW1\0\0",
+        "Arrow",
+        "In pyarrow: `parquet.write_table(feather.read_table(FILE), NEW)`.",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0",
+        _OFFICE[0],
+        f"{_OFFICE[1]} If it is a spreadsheet: {_TO_CSV}",
+    ),
     (b"{\\rtf", "RTF", PANDOC),
-    (b"SQLite format 3\0", "SQLite", "Use `sqlite3 -header -csv FILE 'SELECT ...' > FILE.csv`."),
+    (
+        b"SQLite format 3\0",
+        "SQLite",
+        "Use `sqlite3 -header -csv FILE 'SELECT ...' > FILE.csv`.",
+    ),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     ((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), "a pickle", AS_TEXT),
@@ -55,8 +79,15 @@ _MAGICS: Final = (
 
 def _compression_of(content: bytes) -> str | None:
     """Return the compression of data by its first bytes, or None if it is not compressed."""
-    name = next((n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)), None)
-    return None if name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS else name
+    name = next(
+        (n for n, (magic, *_) in _COMPRESSIONS.items() if content.startswith(magic)),
+        None,
+    )
+    return (
+        None
+        if name == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS
+        else name
+    )
 
 
 def binary_type(content: bytes) -> tuple[str, str] | None:
@@ -65,10 +96,15 @@ def binary_type(content: bytes) -> tuple[str, str] | None:
         program = _COMPRESSIONS[compression][1]
         return f"{compression} data", f"Pipe in `{program} FILE`, or name the file."
     if content[257:262] == b"ustar":
-        return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
+        return (
+            "a tar archive",
+            "Unpack it, for example with `tar -xOf FILE | elmo ... -`.",
+        )
     in_zip = _IN_ZIPS.items() if content.startswith(b"PK\x03\x04") else ()
     found = [kind for part, kind in in_zip if part in content]
-    found += [(name, advice) for magic, name, advice in _MAGICS if content.startswith(magic)]
+    found += [
+        (name, advice) for magic, name, advice in _MAGICS if content.startswith(magic)
+    ]
     return found[0] if found else _unmarked_utf(content)
 
 

@@ -75,7 +75,10 @@ def _invalid_name(identifier: str | None) -> str | None:
     """Return the error of an id that names a dataset, if any."""
     if not identifier:
         return None
-    name, remedy = f"the id {identifier[:60]!r}", "Use --layout packed, Parquet or JSON lines."
+    name, remedy = (
+        f"the id {identifier[:60]!r}",
+        "Use --layout packed, Parquet or JSON lines.",
+    )
     if "\0" in identifier:
         return f"{name} has a zero byte. Remove it."
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
@@ -86,7 +89,11 @@ def _invalid_name(identifier: str | None) -> str | None:
 
 
 def _id_error(
-    record: Record, number: int, numbers: dict[str | None, int], number_unit: str, ids: IdUse
+    record: Record,
+    number: int,
+    numbers: dict[str | None, int],
+    number_unit: str,
+    ids: IdUse,
 ) -> str | None:
     """Store the number of an id. Return its error if it is missing, repeats or cannot be used."""
     identifier = record.id

@@ -18,7 +18,13 @@ from elmo_cli.errors import InputError, SettingsError, check_choice, ignore
 from elmo_cli.text import parsers, tables
 from elmo_cli.text.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
-from elmo_cli.text.records import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, Record, TextSettings
+from elmo_cli.text.records import (
+    ALL_COLUMNS,
+    DEFAULT_SETTINGS,
+    NO_ID,
+    Record,
+    TextSettings,
+)
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -30,7 +36,9 @@ class InputFormat:
 
     name: str
     unit: str  # word for a record in messages
-    suffixes: tuple[str, ...]  # suffixes of its files; the suffix of a compression may follow
+    suffixes: tuple[
+        str, ...
+    ]  # suffixes of its files; the suffix of a compression may follow
     # Parser of lines.
     entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[parsers.Entry]]
     # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
@@ -39,7 +47,9 @@ class InputFormat:
     has_tokens: bool = False
     number_unit: str = "line"  # unit that the numbers of records count in messages
     delimiter: str | None = None  # usual character between the fields of CSV or TSV
-    keeps_ends: bool = False  # True if lines are parsed with the whitespace at their ends
+    keeps_ends: bool = (
+        False  # True if lines are parsed with the whitespace at their ends
+    )
     splits_at_cr: bool = False  # True if a lone CR ends a line, also in files with LF
     has_columns: bool = False  # True if the columns with texts and ids can be chosen
     is_guess: bool = False  # True if nothing was known about the input
@@ -58,9 +68,14 @@ def _is_jsonl(lines: Sequence[str]) -> object:
         return False
     try:
         row = json.loads(lines[0])
-    except (ValueError, RecursionError):  # A long line is cut off, so it is no valid JSON.
+    except (
+        ValueError,
+        RecursionError,
+    ):  # A long line is cut off, so it is no valid JSON.
         return re.match(r'\{"(text|tokens|id)":', lines[0])
-    return isinstance(row, dict) and not row.keys().isdisjoint(("text", "tokens", "token"))
+    return isinstance(row, dict) and not row.keys().isdisjoint(
+        ("text", "tokens", "token")
+    )
 
 
 def _is_conllu(lines: Sequence[str]) -> object:
@@ -89,7 +104,12 @@ CONLLU: Final = InputFormat(
     splits_at_cr=True,
 )
 JSON_LINES: Final = InputFormat(
-    "jsonl", "record", (".jsonl", ".ndjson"), parsers.json_entries, _is_jsonl, has_columns=True
+    "jsonl",
+    "record",
+    (".jsonl", ".ndjson"),
+    parsers.json_entries,
+    _is_jsonl,
+    has_columns=True,
 )
 JSON_ARRAY: Final = InputFormat(
     "json",
@@ -122,24 +142,36 @@ PARQUET: Final = InputFormat(
     "parquet",
     "row",
     (".parquet", ".pq"),
-    lambda lines, tokenizer, settings: iter(()),  # It has no lines; see `parquet_entries`.
+    lambda lines, tokenizer, settings: iter(
+        ()
+    ),  # It has no lines; see `parquet_entries`.
     lambda lines: lines[0].startswith("PAR1\x15"),
     number_unit="row",
     has_columns=True,
 )
 FORMATS: Final = {
-    each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
+    each.name: each
+    for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
 }
 
-_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")  # follow the suffix of a format
+_COMPRESSED_SUFFIXES: Final = (
+    ".gz",
+    ".bz2",
+    ".xz",
+    ".zst",
+)  # follow the suffix of a format
 _CONLL: Final = (
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
     f"Otherwise {parsers.TO_ONE_SENTENCE_PER_LINE}"
 )
-_FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
+_FASTQ: Final = (
+    """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
+)
 _UNREAD_SUFFIXES: Final = {
     **dict.fromkeys((".conll", ".iob", ".bio"), ("CoNLL other than CoNLL-U", _CONLL)),
-    **dict.fromkeys((".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")),
+    **dict.fromkeys(
+        (".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")
+    ),
     **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", PANDOC)),
     ".xml": ("XML", AS_TEXT),
 }
@@ -161,7 +193,9 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     path = source.path.lower()
     for suffix in _COMPRESSED_SUFFIXES:
         path = path.removesuffix(suffix)
-    by_suffix = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), None)
+    by_suffix = next(
+        (each for each in FORMATS.values() if path.endswith(each.suffixes)), None
+    )
     if by_suffix is JSON_ARRAY and content is JSON_LINES:
         return content
     if found := by_suffix or content:
@@ -175,7 +209,9 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
 def _recognize(text: str) -> InputFormat | None:
     """Return the format of a text by its beginning, or None for plain text."""
     lines = [line.strip() for line in re.split("\r\n|\r|\n", text) if line.strip()]
-    return next((each for each in FORMATS.values() if lines and each.is_like(lines)), None)
+    return next(
+        (each for each in FORMATS.values() if lines and each.is_like(lines)), None
+    )
 
 
 @dataclass(frozen=True)
@@ -229,7 +265,9 @@ def open_input(
             f"--split-sentences requires text or a table, found {input_format.name}"
         )
     if input_format.has_tokens and tokenizer.name != WHITESPACE.name:
-        raise SettingsError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
+        raise SettingsError(
+            f"--tokenizer has no effect with {input_format.name}, which has tokens"
+        )
     if tokenizer.splits_by is not None and input_format.name == TEXT.name:
         input_format = replace(input_format, unit="sentence")
     return TextInput(source, settings, input_format, tokenizer, trained)
@@ -241,7 +279,9 @@ def names_in_head(
     """Return the columns of a table, or the fields of its first object; none if it has no head."""
     head = (source.head or source.first_line).decode("utf-8-sig", "replace")
     if input_format.delimiter is not None:
-        return tables.column_names(head.splitlines(keepends=True), settings, input_format.delimiter)
+        return tables.column_names(
+            head.splitlines(keepends=True), settings, input_format.delimiter
+        )
     with suppress(TypeError, ValueError, RecursionError):  # Errors are reported later.
         if input_format in (JSON_LINES, JSON_ARRAY):
             return [*json.JSONDecoder().raw_decode(head.lstrip("[ \r\n"))[0]]
@@ -259,7 +299,9 @@ def _with_token_rows(
         return settings
     id_column = settings.id_column or ("line" if "line" in names else None)
     tokenizer = settings.tokenizer or WHITESPACE.name
-    return replace(settings, word_column="token", id_column=id_column, tokenizer=tokenizer)
+    return replace(
+        settings, word_column="token", id_column=id_column, tokenizer=tokenizer
+    )
 
 
 def default_tokenizer(input_format: InputFormat, default: str = WHITESPACE.name) -> str:
@@ -310,11 +352,18 @@ def open_records(
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     with text.source:
         is_numbered, are_integers = _survey_ids(
-            text, should_stop, finds_repeats=ids == "rows", finds_integers=finds_integers
+            text,
+            should_stop,
+            finds_repeats=ids == "rows",
+            finds_integers=finds_integers,
         )
         entries, is_ready = _open_entries(text, on_bytes, should_stop)
         entries = map(tables.with_integer_id, entries) if are_integers else entries
-        entries = parsers.group_words(entries, text.tokenizer) if settings.word_column else entries
+        entries = (
+            parsers.group_words(entries, text.tokenizer)
+            if settings.word_column
+            else entries
+        )
         records = checked_records(
             entries,
             text.source.name,
@@ -340,9 +389,14 @@ def open_records(
 
 def _make_report(text: TextInput, expected: Expected) -> InputReport:
     has_lines = text.format.name == TEXT.name
-    is_text, has_columns = has_lines and not text.settings.paragraphs, text.format.has_columns
+    is_text, has_columns = (
+        has_lines and not text.settings.paragraphs,
+        text.format.has_columns,
+    )
     is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
-    sample = Sample(is_text, is_split_at_spaces and not text.format.has_tokens, expected)
+    sample = Sample(
+        is_text, is_split_at_spaces and not text.format.has_tokens, expected
+    )
     sample.is_table = has_columns
     sample.is_whole = text.tokenizer.splits_by is None and (has_columns or has_lines)
     if text.settings.text_option == "--regions":
@@ -359,12 +413,18 @@ def _example(text: TextInput, *, has_ids: bool | None) -> Record:
     keep_columns = text.settings.keep_columns
     columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
     attributes = {parsers.LINE: 0} if text.splits_lines else {}
-    identifier = "" if has_ids or (has_ids is None and text.settings.id_column) else None
+    identifier = (
+        "" if has_ids or (has_ids is None and text.settings.id_column) else None
+    )
     return Record("", [""], identifier, attributes, columns=columns)
 
 
 def _survey_ids(
-    text: TextInput, should_stop: Callable[[], bool], *, finds_repeats: bool, finds_integers: bool
+    text: TextInput,
+    should_stop: Callable[[], bool],
+    *,
+    finds_repeats: bool,
+    finds_integers: bool,
 ) -> tuple[bool, bool]:
     """Return whether ids may repeat, as in a stream, and whether all ids of a table are integers.
 
@@ -380,16 +440,24 @@ def _survey_ids(
     seen, may_repeat = set[str | None](), False
     with suppress(InputError, tables.TableError):  # Errors are reported later.
         if text.format.name == PARQUET.name:
-            entries = tables.parquet_entries(text.source.open(), tokenizer, settings, only_ids=True)
+            entries = tables.parquet_entries(
+                text.source.open(), tokenizer, settings, only_ids=True
+            )
         else:
             entries, _ = _open_entries(text, ignore, should_stop)
-        entries = parsers.group_words(entries, tokenizer) if settings.word_column else entries
-        ids = (each.record.id for each in entries if not (each.error or each.record.error))
+        entries = (
+            parsers.group_words(entries, tokenizer) if settings.word_column else entries
+        )
+        ids = (
+            each.record.id for each in entries if not (each.error or each.record.error)
+        )
         for number, identifier in enumerate(ids):
             seen.add(identifier)
             may_repeat = may_repeat or len(seen) == number
             are_integers = are_integers and tables.is_integer(identifier or "")
-            if not identifier or not (are_integers or (finds_repeats and not may_repeat)):
+            if not identifier or not (
+                are_integers or (finds_repeats and not may_repeat)
+            ):
                 break
     text.source.rewind()
     return may_repeat, are_integers and bool(seen)
@@ -403,7 +471,9 @@ def _open_entries(
     if input_format.name == PARQUET.name:
         if not source.is_file:
             source.check()
-            raise InputError(f"{source.name}: {input_format.name} needs a file, not a stream")
+            raise InputError(
+                f"{source.name}: {input_format.name} needs a file, not a stream"
+            )
         file, size = source.open(), source.size or 0
         entries = tables.parquet_entries(
             file, text.tokenizer, settings, size=size, on_bytes=on_bytes
@@ -418,7 +488,9 @@ def _open_entries(
     )
     if input_format.is_guess:
         check_first = partial(_refuse_other_formats, source.name)
-        return parsers.text_entries(lines, text.tokenizer, settings, check_first), is_ready
+        return parsers.text_entries(
+            lines, text.tokenizer, settings, check_first
+        ), is_ready
     return input_format.entries(lines, text.tokenizer, settings), is_ready
 
 

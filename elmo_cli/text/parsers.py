@@ -79,7 +79,9 @@ def text_entries(
 ) -> Iterator[Entry]:
     """Yield the sentences of a text. The first line that is not blank is checked."""
     tokenize, is_split = tokenizer.tokenize, tokenizer.splits_by is not None
-    for number, line in _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1):
+    for number, line in (
+        _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1)
+    ):
         if check_first is not None and line:
             check_first(number, line)
             check_first = None
@@ -88,7 +90,9 @@ def text_entries(
             yield Entry(number, Record("", [], None, attributes, line.error))
         elif is_split:
             for sentence in tokenizer.split_sentences(line):
-                yield Entry(number, Record(sentence, tokenize(sentence), None, attributes))
+                yield Entry(
+                    number, Record(sentence, tokenize(sentence), None, attributes)
+                )
         else:
             yield Entry(number, Record(line, tokenize(line)))
 
@@ -116,8 +120,12 @@ def conllu_entries(
     lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
 ) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
-    for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
-        for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
+    for is_sentence, group in groupby(
+        enumerate(lines, start=1), lambda pair: pair[1] != ""
+    ):
+        for index, sentence in enumerate(
+            _split_at_first_ids(group) if is_sentence else ()
+        ):
             for entry in _conllu_entry(sentence):
                 yield entry._replace(has_no_blank_line=True) if index else entry
 
@@ -210,10 +218,16 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
         error = "expected an id after `>`, found none"
     elif "\0" in header:
         error = f"the header of {identifier[:60]!r} has a zero byte"
-    unreadable = next((line.error for line in lines if isinstance(line, InvalidLine)), None)
+    unreadable = next(
+        (line.error for line in lines if isinstance(line, InvalidLine)), None
+    )
     tokens = [] if unreadable else residues
     text = f"{header}\n{sequence}"
-    return Entry(start, Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable), error)
+    return Entry(
+        start,
+        Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable),
+        error,
+    )
 
 
 def json_entries(
@@ -226,12 +240,17 @@ def json_entries(
         elif line:
             try:
                 row = json.loads(line)
-            except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
+            except (
+                ValueError,
+                RecursionError,
+            ):  # Deeply nested JSON raises RecursionError.
                 row = None
             if isinstance(row, dict):
                 yield Entry(number, *row_record(row, settings, tokenizer))
             else:
-                yield Entry(number, Record("", []), f"expected a JSON object, found {line[:60]}")
+                yield Entry(
+                    number, Record("", []), f"expected a JSON object, found {line[:60]}"
+                )
 
 
 def row_record(
@@ -242,7 +261,9 @@ def row_record(
     identifier, error = _row_id(row, settings)
     if name is None and error is None:
         names = " or ".join(map(repr, settings.text_columns))
-        remedy = f"Choose one with {settings.text_option}{or_word_column([*row], settings)}."
+        remedy = (
+            f"Choose one with {settings.text_option}{or_word_column([*row], settings)}."
+        )
         error = f"expected a field {names}, found {_shown_fields(row)}. {remedy}"
     if name is None or error is not None:
         return Record("", [], identifier), error
@@ -256,7 +277,11 @@ def row_record(
             record = _split_text(record, tokenizer)
     elif is_list and all(map(_is_text, text)):
         record = Record(" ".join(text), text, identifier)
-        record = record_of_words(record, text, tokenizer) if settings.splits_words else record
+        record = (
+            record_of_words(record, text, tokenizer)
+            if settings.splits_words
+            else record
+        )
     else:
         error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
         return Record("", [], identifier), error
@@ -270,20 +295,27 @@ def row_record(
 
 def or_word_column(names: Sequence[str], settings: TextSettings) -> str:
     """Return advice for a table that has a column of words instead of texts, or an empty text."""
-    name = next((each for each in names if each.lower() in ("word", "words", "token")), None)
+    name = next(
+        (each for each in names if each.lower() in ("word", "words", "token")), None
+    )
     is_named = settings.text_column is not None or settings.word_column is not None
     if name is None or is_named or not is_offered("--word-column"):
         return ""
     return f", or if each row is a word, use --word-column {name} and --id-column for its text"
 
 
-def _row_id(row: Mapping[str, Any], settings: TextSettings) -> tuple[str | None, str | None]:
+def _row_id(
+    row: Mapping[str, Any], settings: TextSettings
+) -> tuple[str | None, str | None]:
     name = settings.id_name
     identifier = None if name is None else row.get(name)
     if type(identifier) is int:
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
-        return None, f"field {name!r}: expected a text or an integer, found {repr(identifier)[:60]}"
+        return (
+            None,
+            f"field {name!r}: expected a text or an integer, found {repr(identifier)[:60]}",
+        )
     if identifier is None and settings.id_column:
         return None, f"field {name!r}: expected an id, found none"
     return identifier, None
@@ -299,7 +331,9 @@ def _split_text(record: Record, tokenizer: Tokenizer) -> Record:
     return record._replace(tokens=list(chain.from_iterable(tokens)), sentences=spans)
 
 
-def record_of_words(record: Record, words: Sequence[str], tokenizer: Tokenizer) -> Record:
+def record_of_words(
+    record: Record, words: Sequence[str], tokenizer: Tokenizer
+) -> Record:
     """Add words to a record, each tokenized by itself, and their sentences."""
     tokens = list(map(tokenizer.tokenize, words))
     spans = list(map(Span, words, map(len, tokens)))
@@ -348,7 +382,9 @@ def group_words(entries: Iterable[Entry], tokenizer: Tokenizer) -> Iterator[Entr
             first = first._replace(error=error)
         elif is_valid:
             words = [row.record.text for row in rows]
-            record = record_of_words(first.record._replace(columns={}), words, tokenizer)
+            record = record_of_words(
+                first.record._replace(columns={}), words, tokenizer
+            )
             columns = [row.record.columns for row in rows]
             first = first._replace(record=record._replace(word_columns=columns))
         yield first
@@ -362,7 +398,14 @@ def normal_row(
     The column `tokens` is read if it is a list; the tokens of Prodigy are objects with a `text`.
     An id such as 1.0 is an integer: pandas writes it where another id is missing.
     """
-    row = {**{path: value for path in settings.paths for value in _nested_fields(row, path)}, **row}
+    row = {
+        **{
+            path: value
+            for path in settings.paths
+            for value in _nested_fields(row, path)
+        },
+        **row,
+    }
     names = [name for name in settings.text_columns if name in row]
     lists = [name for name in names if isinstance(row[name], list)]
     for name in lists[:1]:
@@ -378,12 +421,19 @@ def _nested_fields(row: Mapping[str, Any], path: str) -> list[Any]:
     """Return the value of a nested field in a list, which is empty without such a field."""
     values: list[Any] = [row]
     for name in path.split("."):
-        values = [each[name] for each in values if isinstance(each, dict) and name in each]
+        values = [
+            each[name] for each in values if isinstance(each, dict) and name in each
+        ]
     return values
 
 
 def _shown_fields(row: Mapping[str, Any]) -> str:
-    nested = (f"{name}.{key}" for name in row if isinstance(row[name], dict) for key in row[name])
+    nested = (
+        f"{name}.{key}"
+        for name in row
+        if isinstance(row[name], dict)
+        for key in row[name]
+    )
     return ", ".join(map(repr, [*row, *nested]))[:60] or "none"
 
 

@@ -61,7 +61,9 @@ class Record(NamedTuple):
         if not self.sentences:
             return [self.tokens]
         ends = list(accumulate(span.n_tokens for span in self.sentences))
-        return [self.tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return [
+            self.tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)
+        ]
 
 
 def id_value(identifier: str | None) -> str | int | None:
@@ -95,16 +97,24 @@ def check_sentence(
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
     is_sequence = hasattr(sentence, "__getitem__") and not is_table
     if isinstance(sentence, (str, bytes)) or not is_sequence:
-        remedy = next((text for kind, text in _REMEDIES.items() if isinstance(sentence, kind)), "")
-        raise InputError(f"{name}: expected {expected}, found {kind_of(sentence)}.{remedy}")
+        remedy = next(
+            (text for kind, text in _REMEDIES.items() if isinstance(sentence, kind)), ""
+        )
+        raise InputError(
+            f"{name}: expected {expected}, found {kind_of(sentence)}.{remedy}"
+        )
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
         if not isinstance(token, str):
-            raise InputError(f"{name}[{position}]: expected a string, found {kind_of(token)}.")
+            raise InputError(
+                f"{name}[{position}]: expected a string, found {kind_of(token)}."
+            )
     return tokens
 
 
-def check_sentences(batch: Iterable[object], name: str = "sentences") -> Iterator[Sentence]:
+def check_sentences(
+    batch: Iterable[object], name: str = "sentences"
+) -> Iterator[Sentence]:
     """Yield the tokens of each sentence of a batch or stream."""
     for index, sentence in enumerate(check_batch(batch, name)):
         yield check_sentence(sentence, f"{name}[{index}]")
@@ -130,9 +140,13 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
         remedy = "Put it into a list."
     elif isinstance(batch, Mapping):
         remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
-    elif hasattr(batch, "columns"):  # Iterating over a table gives the names of its columns.
+    elif hasattr(
+        batch, "columns"
+    ):  # Iterating over a table gives the names of its columns.
         remedy = "Choose one of its columns."
-    elif isinstance(batch, (set, frozenset)) or not any(hasattr(batch, name) for name in _READS):
+    elif isinstance(batch, (set, frozenset)) or not any(
+        hasattr(batch, name) for name in _READS
+    ):
         remedy = "Make a list."
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
@@ -165,7 +179,9 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text), re.ASCII)
     shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
-        raise SettingsError(f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
+        raise SettingsError(
+            f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16"
+        )
     return shard
 
 
@@ -277,9 +293,15 @@ class TextSettings:
             "--keep-columns": self.keep_columns != (),
         }
         if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            raise SettingsError(f"{option} has no effect with {name}: it has no columns{advice}")
-        if name not in ("csv", "tsv") and (option := next(iter(self.cell_attributes), None)):
-            raise SettingsError(f"--{option} requires --input-format csv or tsv, found {name}")
+            raise SettingsError(
+                f"{option} has no effect with {name}: it has no columns{advice}"
+            )
+        if name not in ("csv", "tsv") and (
+            option := next(iter(self.cell_attributes), None)
+        ):
+            raise SettingsError(
+                f"--{option} requires --input-format csv or tsv, found {name}"
+            )
         if self.paragraphs and name != "text":
             raise SettingsError(f"--paragraphs requires text, found {name}")
 
@@ -344,14 +366,19 @@ class ShardReader:
         is_whole = self._shard == WHOLE
         try:
             for record in islice(self._records, rest):
-                self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
+                self._digest.update(
+                    record.text.encode("utf-8", "surrogatepass") + b"\n"
+                )
                 self._n_read += 1
                 if not (is_whole or self._shard.has(self._n_read - 1)):
                     continue
                 record = self._prepare(record)
                 tokens_since += len(record.tokens) or 1
                 records_since += 1
-                if tokens_since < checkpoint_tokens or records_since % checkpoint_records:
+                if (
+                    tokens_since < checkpoint_tokens
+                    or records_since % checkpoint_records
+                ):
                     yield ReadRecord(record, self._n_read)
                 else:
                     yield ReadRecord(record, self._n_read, self.progress)

@@ -48,14 +48,22 @@ class Sample:
     is_text: bool = True  # True if each line is a sentence, or is split into sentences
     is_split_at_spaces: bool = True
     expected: Expected = UNKNOWN
-    tokens: Sentence = field(default_factory=list)  # at least `_SAMPLE_TOKENS`, if possible
+    tokens: Sentence = field(
+        default_factory=list
+    )  # at least `_SAMPLE_TOKENS`, if possible
     lines: dict[int, str] = field(default_factory=dict)
     """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
     is_table: bool = False
-    is_whole: bool = True  # True if each line or text is one record, which may be a passage
-    detached: list[tuple[bool, str]] = field(default_factory=list)  # see `detached_token`
-    region_column: str | None = None  # column of a table whose texts `|` separates into regions
+    is_whole: bool = (
+        True  # True if each line or text is one record, which may be a passage
+    )
+    detached: list[tuple[bool, str]] = field(
+        default_factory=list
+    )  # see `detached_token`
+    region_column: str | None = (
+        None  # column of a table whose texts `|` separates into regions
+    )
 
     @property
     def texts(self) -> list[str]:
@@ -70,7 +78,9 @@ class Sample:
             self.is_fasta = self.is_fasta or ORIGINAL_ID in record.attributes
         if number <= _SAMPLE_LINES:
             before = self.lines.get(number)
-            self.lines[number] = record.text if before is None else f"{before} {record.text}"
+            self.lines[number] = (
+                record.text if before is None else f"{before} {record.text}"
+            )
             self.detached.append(detached_token(record.text, record.tokens))
 
 
@@ -95,7 +105,9 @@ def attached_punctuation(sample: Sample) -> str | None:
     )
 
 
-_DETACHED: Final = re.compile(r"(?<!\S)\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)")
+_DETACHED: Final = re.compile(
+    r"(?<!\S)\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)"
+)
 _ATTACHED: Final = re.compile(r"\w{2}[.,](?!\S)|\w['’]s\b")
 _MAX_DETACHED: Final = 0.2  # share of the texts; raw text has a few such typing errors
 
@@ -105,19 +117,26 @@ def detached_token(text: str, tokens: Sentence) -> tuple[bool, str]:
 
     It comes with whether a word of the text is split into several of `tokens`.
     """
-    is_split = len(tokens) > len(text.replace("|", " ").split())  # Marks of regions are no tokens.
+    is_split = len(tokens) > len(
+        text.replace("|", " ").split()
+    )  # Marks of regions are no tokens.
     match = None if _ATTACHED.search(text) else _DETACHED.search(text)
     return match is not None and is_split, match[0] if match else ""
 
 
 def tokenized_text(sample: Sample) -> str | None:
     """Return a warning if a tokenizer splits the tokens of texts that are tokenized already."""
-    n_found, n_texts = sum(found != "" for _, found in sample.detached), len(sample.texts)
+    n_found, n_texts = (
+        sum(found != "" for _, found in sample.detached),
+        len(sample.texts),
+    )
     ranked = sorted(sample.detached, key=lambda each: (each[0], each[1][-1:].isalpha()))
     is_split, example = ranked[-1] if ranked else (False, "")
     if not is_split or n_found <= _MAX_DETACHED * n_texts:
         return None
-    problem = f"{n_found:,} of the first {n_texts:,} texts look tokenized already ({example})"
+    problem = (
+        f"{n_found:,} of the first {n_texts:,} texts look tokenized already ({example})"
+    )
     return f"{problem}. Use --tokenizer whitespace."
 
 
@@ -127,10 +146,20 @@ def region_marks(sample: Sample) -> str | None:
     if sample.region_column is not None:
         where = f"the first {counted(len(texts), 'text')} in {sample.region_column!r}"
         has_mark = any("|" in text for text in texts) or not texts
-        return None if has_mark else f"none of {where} contains |, so each is one region."
-    if "|" not in sample.tokens or 2 * n_marked <= len(texts) or not is_offered("--regions"):
+        return (
+            None if has_mark else f"none of {where} contains |, so each is one region."
+        )
+    if (
+        "|" not in sample.tokens
+        or 2 * n_marked <= len(texts)
+        or not is_offered("--regions")
+    ):
         return None
-    remedy = "use" if sample.is_table else "put the texts into a table with a header, and use"
+    remedy = (
+        "use"
+        if sample.is_table
+        else "put the texts into a table with a header, and use"
+    )
     return (
         f"{n_marked:,} of the first {len(texts):,} texts contain |, which becomes a token. If it "
         f"separates regions, {remedy} --regions COLUMN."
@@ -171,14 +200,21 @@ def _unspaced_language(tokens: Sentence) -> str | None:
 _MIN_LINES: Final = 20  # lines that another line follows in their paragraph
 _MIN_SHARE: Final = 0.6
 """Minimum share of these lines that end without punctuation, and that have similar widths."""
-_SIMILAR: Final = 0.75  # minimum width of a full line, as a share of the longest lines' width
+_SIMILAR: Final = (
+    0.75  # minimum width of a full line, as a share of the longest lines' width
+)
 _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 
 
 def hard_wrapping(sample: Sample) -> str | None:
     """Return a warning if the lines of a text seem to end where a maximum width is reached."""
-    lines = [sample.lines.get(number, "") for number in range(1, max(sample.lines, default=0) + 1)]
-    followed = [line for line, following in pairwise(lines) if " " in line and following]
+    lines = [
+        sample.lines.get(number, "")
+        for number in range(1, max(sample.lines, default=0) + 1)
+    ]
+    followed = [
+        line for line, following in pairwise(lines) if " " in line and following
+    ]
     if not sample.is_text or len(followed) < _MIN_LINES:
         return None
     widths = sorted(map(len, followed))
@@ -188,7 +224,9 @@ def hard_wrapping(sample: Sample) -> str | None:
     if not 40 <= width <= 120 or min(n_open, n_full) < _MIN_SHARE * len(followed):
         return None
     remedy = "Use --paragraphs to join the lines until a blank line."
-    return f"the text seems to be hard-wrapped: most lines end within a sentence. {remedy}"
+    return (
+        f"the text seems to be hard-wrapped: most lines end within a sentence. {remedy}"
+    )
 
 
 _RESIDUES: Final = frozenset("ABCDEFGHIKLMNOPQRSTUVWXYZ*-")
@@ -198,11 +236,17 @@ _MIN_TOKENS: Final = 20  # tokens of an input, other than FASTA, whose domain is
 
 def other_domain(sample: Sample) -> str | None:
     """Return a warning for proteins with a published model of text, or the reverse."""
-    tokens, language, model = sample.tokens, sample.expected.language, sample.expected.model
+    tokens, language, model = (
+        sample.tokens,
+        sample.expected.language,
+        sample.expected.model,
+    )
     is_enough = bool(tokens) and (sample.is_fasta or len(tokens) >= _MIN_TOKENS)
     if language is None or not is_enough:
         return None
-    is_proteins = sum(token in _RESIDUES for token in tokens) >= _MIN_RESIDUES * len(tokens)
+    is_proteins = sum(token in _RESIDUES for token in tokens) >= _MIN_RESIDUES * len(
+        tokens
+    )
     if is_proteins == (language == PROTEINS):
         return None
     seems, trained, other, others = (
@@ -223,13 +267,21 @@ _PASSAGE: Final = (
     r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
 """Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
-_TOKENIZED_PASSAGE: Final = r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+_TOKENIZED_PASSAGE: Final = (
+    r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+)
 
 
 def _matching(sample: Sample, pattern: str, least: int, share: float) -> list[str]:
     """Return the first texts that match, if they are enough of them."""
-    found = [text for text in map(str.strip, sample.texts) if re.fullmatch(pattern, text)]
-    return found if sample.is_whole and len(found) >= max(least, share * len(sample.texts)) else []
+    found = [
+        text for text in map(str.strip, sample.texts) if re.fullmatch(pattern, text)
+    ]
+    return (
+        found
+        if sample.is_whole and len(found) >= max(least, share * len(sample.texts))
+        else []
+    )
 
 
 def only_numbers(sample: Sample) -> str | None:
@@ -246,7 +298,11 @@ def words_as_texts(sample: Sample) -> str | None:
     n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
     if not 0 < n_ends <= len(words) / 3:  # All answers such as `Yes.` end a sentence.
         return None
-    remedy = "use --word-column" if is_offered("--word-column") else "join them to sentences first"
+    remedy = (
+        "use --word-column"
+        if is_offered("--word-column")
+        else "join them to sentences first"
+    )
     return (
         f"{len(words):,} of the first {len(sample.texts):,} texts are single words "
         f"({' '.join(words[:3])}). If they are the words of a text, {remedy}."
@@ -277,7 +333,9 @@ def sequences_as_words(sample: Sample) -> str | None:
 def sentences_in_texts(sample: Sample) -> str | None:
     """Return a warning if many texts of a table, or lines of a text, contain several sentences."""
     pattern = _PASSAGE if sample.is_table else f"{_PASSAGE}|{_TOKENIZED_PASSAGE}"
-    passages = _matching(sample, pattern, least=max(2, min(5, len(sample.texts))), share=0.3)
+    passages = _matching(
+        sample, pattern, least=max(2, min(5, len(sample.texts))), share=0.3
+    )
     if not passages or hard_wrapping(sample) or not is_offered("--split-sentences"):
         return None
     unit = "texts" if sample.is_table else "lines"
@@ -334,7 +392,9 @@ def long_tokens(limit: TokenLimit) -> Tally:
         tokens = entry.record.tokens
         if max(map(len, tokens), default=0) <= max_characters:
             return 0
-        units = (token.encode("utf-8", "ignore") if is_bytes else token for token in tokens)
+        units = (
+            token.encode("utf-8", "ignore") if is_bytes else token for token in tokens
+        )
         return sum(len(each) > limit.length for each in units)
 
     def warning(n_found: int, first: str) -> str:
@@ -366,7 +426,9 @@ def typographic_marks() -> Tally:
     def count(entry: Entry) -> int:
         if "".join(entry.record.tokens).isascii():
             return 0
-        found = [token for token in entry.record.tokens if not _TYPOGRAPHIC.isdisjoint(token)]
+        found = [
+            token for token in entry.record.tokens if not _TYPOGRAPHIC.isdisjoint(token)
+        ]
         examples.extend(found[: 3 - len(examples)])
         return len(found)
 
@@ -425,7 +487,11 @@ class InputReport:
             self._sample.add(entry)
             has_tokens = len(self._sample.tokens) >= _SAMPLE_TOKENS
             for check in list(self._waiting):
-                if has_tokens if check in _TOKEN_CHECKS else entry.line >= _SAMPLE_LINES:
+                if (
+                    has_tokens
+                    if check in _TOKEN_CHECKS
+                    else entry.line >= _SAMPLE_LINES
+                ):
                     self._run(check)
 
     def end(self, *, is_complete: bool) -> None:

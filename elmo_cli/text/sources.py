@@ -21,7 +21,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, StoppedError, first_line, ignore, kind_of, not_read
+from elmo_cli.errors import (
+    InputError,
+    StoppedError,
+    first_line,
+    ignore,
+    kind_of,
+    not_read,
+)
 from elmo_cli.text.file_types import binary_error, decompressed, is_damage
 
 logger = logging.getLogger(__name__)
@@ -32,8 +39,12 @@ _POLL_SECONDS: Final = 0.1  # interval at which a waiting reader calls `should_s
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-_HEAD_BYTES: Final = 4096  # bytes at the beginning of a file that show its type and format
-_LINE_END_BYTES: Final = 1 << 16  # bytes at the beginning of a file that show its line ends
+_HEAD_BYTES: Final = (
+    4096  # bytes at the beginning of a file that show its type and format
+)
+_LINE_END_BYTES: Final = (
+    1 << 16
+)  # bytes at the beginning of a file that show its line ends
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28  # maximum size of a file that is read as a whole
 _PIPE: Final = "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
@@ -96,7 +107,9 @@ class Pipe(io.FileIO):
 def _open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     """Return standard input as a file of bytes. It is a `Pipe` if it is no regular file."""
     if sys.stdin is None:
-        raise InputError("standard input is closed. Name a file, or pipe a text into it.")
+        raise InputError(
+            "standard input is closed. Name a file, or pipe a text into it."
+        )
     file = sys.stdin.buffer
     if file.isatty():
         logger.info("Reading from the terminal; Ctrl-D ends the text.")
@@ -124,7 +137,9 @@ class Source:
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
         if not is_path and (is_binary or not hasattr(given, "read")):
             kind = "a binary file" if is_binary else kind_of(given)
-            raise InputError(f"the input: expected a path or an open text file, found {kind}.")
+            raise InputError(
+                f"the input: expected a path or an open text file, found {kind}."
+            )
         self._given, self._advice = given, advice
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
@@ -144,7 +159,9 @@ class Source:
     @cached_property
     def is_file(self) -> bool:
         """True for a regular file, which has a head and a size, and can be read again."""
-        return self.path not in (None, STANDARD_INPUT) and os.path.isfile(str(self.path))
+        return self.path not in (None, STANDARD_INPUT) and os.path.isfile(
+            str(self.path)
+        )
 
     @property
     def size(self) -> int | None:
@@ -156,7 +173,9 @@ class Source:
         """First bytes, decompressed; empty for a stream, and for a file that cannot be read."""
         content = b""
         if self.is_file:
-            with suppress(Exception):  # The reader of the whole file explains the error.
+            with suppress(
+                Exception
+            ):  # The reader of the whole file explains the error.
                 content = decompressed(self.open()).read(_HEAD_BYTES)
             self.rewind()
         return content
@@ -178,7 +197,9 @@ class Source:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
             is_dash = self.path == STANDARD_INPUT
-            self._file = (_open_standard_input if is_dash else self._open_path)(should_stop)
+            self._file = (_open_standard_input if is_dash else self._open_path)(
+                should_stop
+            )
         elif isinstance(self._file, Pipe):
             self._file.should_stop = should_stop
         return self._file
@@ -193,14 +214,21 @@ class Source:
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
-            remedy = self._advice if is_missing and not re.fullmatch(r"\S*\.\S*", path) else ""
+            remedy = (
+                self._advice
+                if is_missing and not re.fullmatch(r"\S*\.\S*", path)
+                else ""
+            )
             if isinstance(error, IsADirectoryError):
                 remedy = "To read the files in it, use `cat FOLDER/* | elmo ... -`."
             raise not_read(path, "input", error, InputError, remedy) from None
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""
-        if self.path not in (None, STANDARD_INPUT) and not Path(str(self.path)).is_fifo():
+        if (
+            self.path not in (None, STANDARD_INPUT)
+            and not Path(str(self.path)).is_fifo()
+        ):
             self.open()
 
     def rewind(self) -> None:
@@ -232,7 +260,9 @@ class Source:
         if self.path is None:
             lines = _lines_of_open_file(self._given, splits_at_cr)  # type: ignore[arg-type]
             return (lines if keep_ends else map(str.strip, lines)), lambda: True
-        reader = LineReader(self.name, self.open(should_stop), splits_at_cr=splits_at_cr)
+        reader = LineReader(
+            self.name, self.open(should_stop), splits_at_cr=splits_at_cr
+        )
         return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
 
 
@@ -275,11 +305,15 @@ class LineReader:
         self.number += 1
         return line
 
-    def decode(self, line: bytes, skip_errors: bool = False, keep_ends: bool = False) -> str:
+    def decode(
+        self, line: bytes, skip_errors: bool = False, keep_ends: bool = False
+    ) -> str:
         """Decode the line that was read last. See `Source.lines` for the options."""
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-            text = text.lstrip(BYTE_ORDER_MARK)  # Joined files have marks at later lines too.
+            text = text.lstrip(
+                BYTE_ORDER_MARK
+            )  # Joined files have marks at later lines too.
             return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
             reason = not_utf8(self._name, error, self.number)
@@ -310,7 +344,11 @@ class LineReader:
 
     def is_ready(self) -> bool:
         """Return whether the next line can be read without a long wait: see `Pipe.has_line`."""
-        return bool(self._lines) or not isinstance(self._file, Pipe) or self._file.has_line()
+        return (
+            bool(self._lines)
+            or not isinstance(self._file, Pipe)
+            or self._file.has_line()
+        )
 
     def _begin(self) -> None:
         """Find the line ends of a file by its beginning. Refuse data that is no text."""
@@ -341,7 +379,9 @@ class LineReader:
             if not is_damage(error):
                 raise
             location = f"{self._name}, line {self.number + 1}"
-            raise InputError(f"{location}: reading failed: {first_line(error)}") from None
+            raise InputError(
+                f"{location}: reading failed: {first_line(error)}"
+            ) from None
 
 
 def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
@@ -351,7 +391,9 @@ def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
         source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     for number, line in enumerate(source):
         if not isinstance(line, str):
-            raise InputError("the input: expected a file that is open as text, found a binary file")
+            raise InputError(
+                "the input: expected a file that is open as text, found a binary file"
+            )
         line = line.lstrip(BYTE_ORDER_MARK)
         if "\r" in line and (splits_at_cr or not (number or line.endswith("\n"))):
             # The method `splitlines` also splits elsewhere than after CR, LF and CRLF.

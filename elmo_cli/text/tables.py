@@ -36,7 +36,11 @@ class TableError(ValueError):
 
 
 def delimited_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings, *, delimiter: str
+    lines: Iterable[str],
+    tokenizer: Tokenizer,
+    settings: TextSettings,
+    *,
+    delimiter: str,
 ) -> Iterator[Entry]:
     """Yield the rows of CSV or TSV, given as lines with their ends."""
     names: list[str] | None = None
@@ -49,7 +53,9 @@ def delimited_entries(
         elif unreadable:
             yield Entry(line, Record("", [], error=unreadable))
         elif error or len(values) != len(names):
-            mismatch = f"expected {len(names)} fields, as in the header, found {len(values)}"
+            mismatch = (
+                f"expected {len(names)} fields, as in the header, found {len(values)}"
+            )
             yield Entry(line, Record("", []), error or mismatch)
         else:
             row = dict(zip(names, values, strict=True))
@@ -74,9 +80,13 @@ def _delimited_rows(
     number, header, delimiter = _find_header(noted, settings, delimiter)
     is_tsv = delimiter == "\t"
     cells_have_lines = not is_tsv or settings.quotes is not None
-    advice = f"If quotes are text, use --quotes none{'' if cells_have_lines else _OR_CSV}"
+    advice = (
+        f"If quotes are text, use --quotes none{'' if cells_have_lines else _OR_CSV}"
+    )
     may_be_text = not cells_have_lines and '"' not in header
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = (
+        csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL
+    )
     csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
     for first in chain([header] if header else [], noted):
         row = chain([first], noted if cells_have_lines else [])
@@ -85,7 +95,9 @@ def _delimited_rows(
         try:
             values = next(reader)
         except csv.Error as reason:
-            error = str(reason).replace("unexpected end of data", "a quoted cell has no end")
+            error = str(reason).replace(
+                "unexpected end of data", "a quoted cell has no end"
+            )
             error = f"not valid {'TSV' if is_tsv else 'CSV'}: {error}. {advice}."
         if may_be_text and (match := _SPACED_QUOTES.search(first)):
             error = f"the cell {match[1][:60]} is in quotes. {advice}."
@@ -95,7 +107,9 @@ def _delimited_rows(
         number += reader.line_num
 
 
-def _find_header(lines: Iterable[str], settings: TextSettings, usual: str) -> tuple[int, str, str]:
+def _find_header(
+    lines: Iterable[str], settings: TextSettings, usual: str
+) -> tuple[int, str, str]:
     """Return the number of the first line of a table, the line, and the delimiter."""
     delimiter = settings.delimiter
     for number, line in enumerate(lines, start=1):
@@ -116,9 +130,13 @@ def _delimiter_of(header: str, settings: TextSettings, usual: str) -> str:
     return max((usual, *_DELIMITERS), key=fit)  # The first one of equal ones is used.
 
 
-def column_names(lines: Iterable[str], settings: TextSettings, delimiter: str) -> list[str]:
+def column_names(
+    lines: Iterable[str], settings: TextSettings, delimiter: str
+) -> list[str]:
     """Return the names in the header of CSV or TSV. Errors are reported later."""
-    return next((names for _, names, *_ in _delimited_rows(lines, settings, delimiter)), [])
+    return next(
+        (names for _, names, *_ in _delimited_rows(lines, settings, delimiter)), []
+    )
 
 
 def choose_columns(
@@ -128,7 +146,9 @@ def choose_columns(
     # A column of tokens comes before the text only if its cells are lists.
     text_columns = settings.text_columns[:: 1 if has_lists else -1]
     text = next((name for name in text_columns if name in names), None)
-    shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
+    shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (
+        ", ..." if names[_MAX_NAMES:] else ""
+    )
     listing = f"The columns are {shown or 'missing'}."
     if text is None:
         text_names = " or ".join(map(repr, settings.text_columns))
@@ -150,11 +170,16 @@ def choose_columns(
         if name not in names:
             raise missing(name, "--keep-columns")
         if names.count(name) > 1:
-            raise TableError(f"several columns {name!r}. {listing} Rename all but one of them.")
+            raise TableError(
+                f"several columns {name!r}. {listing} Rename all but one of them."
+            )
     id_column = NO_ID if id_name is None else settings.id_column
     text_column = text if settings.word_column is None else None
     return replace(
-        settings, text_column=text_column, id_column=id_column, keep_columns=kept_columns
+        settings,
+        text_column=text_column,
+        id_column=id_column,
+        keep_columns=kept_columns,
     )
 
 
@@ -176,7 +201,9 @@ def json_array_entries(
 ) -> Iterator[Entry]:
     """Yield the objects of a JSON array, given as lines with their ends."""
     parts = list(lines)
-    if error := next((line.error for line in parts if isinstance(line, InvalidLine)), None):
+    if error := next(
+        (line.error for line in parts if isinstance(line, InvalidLine)), None
+    ):
         raise InputError(error)
     text = "".join(parts)
     if (first := text.lstrip()[:1]) != "[":
@@ -223,13 +250,17 @@ def parquet_entries(
         n_read = n_told = 0
         for first, batch in _batches(table, list(names), rows):
             for number, row in enumerate(batch, first + 1):
-                yield Entry(number, *row_record({**no_text, **row}, settings, tokenizer))
+                yield Entry(
+                    number, *row_record({**no_text, **row}, settings, tokenizer)
+                )
             n_read += len(batch)
             on_bytes(size * n_read // len(rows) - n_told)
             n_told = size * n_read // len(rows)
 
 
-def parquet_size(file: Any, settings: TextSettings) -> tuple[int, int, Any, dict[str, Any]]:
+def parquet_size(
+    file: Any, settings: TextSettings
+) -> tuple[int, int, Any, dict[str, Any]]:
     """Return what the footer of an open file says.
 
     It is the number of rows, the bytes of the texts before compression, and the Arrow types of the
@@ -255,7 +286,9 @@ def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
     from pyarrow.types import is_nested
 
     types = _field_types(schema)
-    paths = [path for path in settings.paths if path in types and path not in schema.names]
+    paths = [
+        path for path in settings.paths if path in types and path not in schema.names
+    ]
     has_lists = "tokens" in types and is_nested(types["tokens"])
     return choose_columns([*schema.names, *paths], settings, has_lists=has_lists)
 
@@ -279,7 +312,9 @@ def _batches(
     first, stop = bisect_right(ends, rows.start) - 1, bisect_left(ends, rows.stop)
     number = ends[first]
     for batch in file.iter_batches(1024, row_groups=range(first, stop), columns=names):
-        start, end = (min(max(row - number, 0), len(batch)) for row in (rows.start, rows.stop))
+        start, end = (
+            min(max(row - number, 0), len(batch)) for row in (rows.start, rows.stop)
+        )
         if start < end:
             yield number + start, batch.slice(start, end - start).to_pylist()
         number += len(batch)

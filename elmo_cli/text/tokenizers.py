@@ -24,10 +24,20 @@ logger = logging.getLogger(__name__)
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
-_WITH_LETTERS: Final = ("cjk", "ja", "ko")  # languages whose letters Moses knows, without rules
-_SEGMENTERS: Final = (["char"], ["jieba"])  # segmenters of Chinese that may follow `spacy:zh:`
+_WITH_LETTERS: Final = (
+    "cjk",
+    "ja",
+    "ko",
+)  # languages whose letters Moses knows, without rules
+_SEGMENTERS: Final = (
+    ["char"],
+    ["jieba"],
+)  # segmenters of Chinese that may follow `spacy:zh:`
 _VERBATIM: Final = "verbatim"
-_FULL_WIDTH: Final = ("ja", "zh")  # languages that have some of `MARKS` as marks of their own
+_FULL_WIDTH: Final = (
+    "ja",
+    "zh",
+)  # languages that have some of `MARKS` as marks of their own
 _QUOTES: Final = {**dict.fromkeys("‘’‚´", "'"), **dict.fromkeys("“”„«»", '"')}
 MARKS: Final = str.maketrans({**_QUOTES, "–": "-", "—": " - ", "…": "..."})
 """Plain forms of quotes, apostrophes, dashes and the ellipsis, by Moses' normalize-punctuation.
@@ -48,7 +58,9 @@ class Tokenizer:
     """Tokenizer, and optionally a splitter of text into sentences: see `make_tokenizer`."""
 
     name: str = "whitespace"  # name with the language, such as `moses:fr`
-    tokenize: Callable[[str], list[str]] = str.split  # function that splits a sentence into tokens
+    tokenize: Callable[[str], list[str]] = (
+        str.split
+    )  # function that splits a sentence into tokens
     splits_by: str | None = None  # language whose rules split a text into sentences
     normalization: str | None = None  # `moses` if `MARKS` are normalized before
 
@@ -59,13 +71,21 @@ class Tokenizer:
             "normalization": self.normalization,
             "split_sentences": self.splits_by,
         }
-        return {name: text for name, text in attributes.items() if text and text != "whitespace"}
+        return {
+            name: text
+            for name, text in attributes.items()
+            if text and text != "whitespace"
+        }
 
     def split_sentences(self, text: str) -> list[str]:
         """Split a text into sentences; without `splits_by`, it is the only one."""
         if self.splits_by is None:
             return [text]
-        return list(filter(None, map(str.strip, _load_sentencex().segment(self.splits_by, text))))
+        return list(
+            filter(
+                None, map(str.strip, _load_sentencex().segment(self.splits_by, text))
+            )
+        )
 
     def tokenize_sentences(self, text: str) -> list[list[str]]:
         """Split a text into sentences, and each sentence into tokens."""
@@ -94,7 +114,9 @@ def make_tokenizer(
         )
     code = (codes[0] if codes else "") or language or "en"
     if not re.fullmatch("[a-z]{2,3}", code):
-        raise SettingsError(f"--language {code!r}: not a code of ISO 639. Use one such as fr.")
+        raise SettingsError(
+            f"--language {code!r}: not a code of ISO 639. Use one such as fr."
+        )
     if split_sentences:
         _load_sentencex()
     splits_by = code if split_sentences else None
@@ -124,10 +146,14 @@ def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:
         return None
     kind, *codes = name.split(":")
     keeps_marks = kind not in _WITH_LANGUAGE or not set(_FULL_WIDTH).isdisjoint(codes)
-    return name if keeps_marks or "normalization" in attributes else f"{name}:{_VERBATIM}"
+    return (
+        name if keeps_marks or "normalization" in attributes else f"{name}:{_VERBATIM}"
+    )
 
 
-def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> list[str]:
+def tokenize(
+    text: str, tokenizer: str = "moses", language: str | None = None
+) -> list[str]:
     """Return the tokens of a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
 
     `moses` and `spacy` make typographic quotes, dashes and the ellipsis plain first.
@@ -165,9 +191,13 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
     settings = {"nlp": {"tokenizer": {"segmenter": segmenter}}} if segmenter else {}
     try:
         if segmenter == "jieba":
-            import_module("jieba").setLogLevel(logging.WARNING)  # It logs to standard error.
+            import_module("jieba").setLogLevel(
+                logging.WARNING
+            )  # It logs to standard error.
         make_doc = spacy.blank(language, config=settings).make_doc
-    except ImportError as error:  # The language, or a package that it needs, is missing.
+    except (
+        ImportError
+    ) as error:  # The language, or a package that it needs, is missing.
         reason = first_line(error)
         if segmenter is not None and isinstance(error, ModuleNotFoundError):
             reason += f". Install it with `pip install {segmenter}`."

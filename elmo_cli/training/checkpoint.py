@@ -19,20 +19,37 @@ from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from types import UnionType
-from typing import Any, NamedTuple, TypedDict, TypeGuard, cast, get_origin, get_type_hints
+from typing import (
+    Any,
+    NamedTuple,
+    TypedDict,
+    TypeGuard,
+    cast,
+    get_origin,
+    get_type_hints,
+)
 
 import torch
 from torch import Tensor
 
 from elmo_cli.atomic import locked_folder, replaced
-from elmo_cli.errors import InputError, ModelError, OutputError, first_line, not_read, system_reason
+from elmo_cli.errors import (
+    InputError,
+    ModelError,
+    OutputError,
+    first_line,
+    not_read,
+    system_reason,
+)
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
-SAMPLES = 64  # number of samples of a large file: its beginning, its end, and 62 between them
+SAMPLES = (
+    64  # number of samples of a large file: its beginning, its end, and 62 between them
+)
 SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
 
 
@@ -49,9 +66,13 @@ class Identity(TypedDict):
 
     architecture: dict[str, Any]
     start_sha256: str | None  # weights that the run starts from; None for random ones
-    files: list[FileFingerprint]  # text files in their order, which may be renamed or moved
+    files: list[
+        FileFingerprint
+    ]  # text files in their order, which may be renamed or moved
     text: dict[str, Any]  # tokenizer, validation share, format and column of the text
-    vocabulary_size: int | None  # maximum number of words to predict, if the text gives them
+    vocabulary_size: (
+        int | None
+    )  # maximum number of words to predict, if the text gives them
 
 
 def is_identity(value: object) -> TypeGuard[Identity]:
@@ -62,7 +83,10 @@ def is_identity(value: object) -> TypeGuard[Identity]:
         and value.keys() == Identity.__annotations__.keys()
         and all(isinstance(value[name], required) for name, required in types.items())
         and all(isinstance(file, dict) for file in value["files"])
-        and all(file.keys() == FileFingerprint.__annotations__.keys() for file in value["files"])
+        and all(
+            file.keys() == FileFingerprint.__annotations__.keys()
+            for file in value["files"]
+        )
         and all(type(file["n_bytes"]) is int for file in value["files"])
     )
 
@@ -91,7 +115,9 @@ class Description:
         start, text = self.start, self.text
         identity: Identity = {
             "architecture": start.content,
-            "start_sha256": None if start.files is None else content_sha256(start.files),
+            "start_sha256": None
+            if start.files is None
+            else content_sha256(start.files),
             "files": list(map(fingerprint, text.paths)),
             "text": {
                 "tokenizer": text.tokenizer.name,
@@ -127,8 +153,13 @@ def check_same_run(before: Signature, description: Description) -> None:
     """Raise a `ModelError` if the run in the folder is another one; its length may differ."""
     folder, now = description.folder, description.signature
     old, new = before.identity, now.identity
-    changes = [*_file_changes(old["files"], new["files"]), *_changes(old["text"], new["text"])]
-    old_size, new_size = ({"vocabulary_size": each["vocabulary_size"]} for each in (old, new))
+    changes = [
+        *_file_changes(old["files"], new["files"]),
+        *_changes(old["text"], new["text"]),
+    ]
+    old_size, new_size = (
+        {"vocabulary_size": each["vocabulary_size"]} for each in (old, new)
+    )
     changes += _changes(old_size, new_size)
     changes += _changes(old["architecture"], new["architecture"])
     if old["start_sha256"] != new["start_sha256"]:
@@ -144,7 +175,9 @@ def check_same_run(before: Signature, description: Description) -> None:
         )
 
 
-def _file_changes(before: list[FileFingerprint], now: list[FileFingerprint]) -> Iterator[str]:
+def _file_changes(
+    before: list[FileFingerprint], now: list[FileFingerprint]
+) -> Iterator[str]:
     if len(before) != len(now):
         yield f"another number of text files: {len(before):,} (now {len(now):,})"
         return
@@ -165,7 +198,9 @@ def _word_changes(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
             return
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _changes(
+    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
+) -> Iterator[str]:
     """Describe the values that differ between two nested mappings: `lstm.dim 32 (now 64)`."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
@@ -198,7 +233,9 @@ class Checkpoint(TypedDict):
     seconds: float
     progress: tuple[Any, ...]  # fields of `TextProgress`
     loss_sums: Tensor
-    carried: list[Tensor]  # tensors of the carried state, with the rows of all processes
+    carried: list[
+        Tensor
+    ]  # tensors of the carried state, with the rows of all processes
     objective: dict[str, Tensor]  # tensors of the biLM and its softmax
     optimizer: dict[str, Any]
 
@@ -269,7 +306,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             torch.save(checkpoint, file)
         except RuntimeError as error:
             # Torch raises it while it handles the error of the file.
-            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+            raise (
+                error.__context__ if isinstance(error.__context__, OSError) else error
+            ) from None
 
 
 def own_folder(folder: Path) -> AbstractContextManager[None]:
@@ -290,4 +329,6 @@ def remove_checkpoint(folder: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"{path}: cannot be removed: {system_reason(error)}.") from None
+        raise OutputError(
+            f"{path}: cannot be removed: {system_reason(error)}."
+        ) from None

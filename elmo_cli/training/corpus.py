@@ -33,7 +33,13 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.input_formats import TEXT, InputFormat, Records, open_input, open_records
+from elmo_cli.text.input_formats import (
+    TEXT,
+    InputFormat,
+    Records,
+    open_input,
+    open_records,
+)
 from elmo_cli.text.records import DEFAULT_SETTINGS, Sentence, TextSettings
 from elmo_cli.text.sources import LineReader, Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -53,10 +59,14 @@ class TextProgress(NamedTuple):
     # Decompressed bytes of the current file before the current window. It is 0 in other formats
     # than text, whose records are skipped by their number.
     offset: int = 0
-    n_records: int = 0  # lines or other records of the current file before the current window
+    n_records: int = (
+        0  # lines or other records of the current file before the current window
+    )
     n_windows: int = 0  # complete windows
     n_used: int = 0  # used batches of the current window; with streams, used sentences
-    streams: tuple[tuple[Sentence, int], ...] = ()  # sentence of each, and its predictions done
+    streams: tuple[
+        tuple[Sentence, int], ...
+    ] = ()  # sentence of each, and its predictions done
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -104,7 +114,9 @@ class TrainingText:
             elif progress.epoch > start.epoch + 1:
                 raise InputError(f"{self.names}: no sentence to train on.")
 
-    def _rest_of_pass(self, start: TextProgress) -> Iterator[tuple[list[Sentence], TextProgress]]:
+    def _rest_of_pass(
+        self, start: TextProgress
+    ) -> Iterator[tuple[list[Sentence], TextProgress]]:
         """Yield the sentences of each record of the pass, whose order of files is its own."""
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
@@ -112,7 +124,9 @@ class TrainingText:
             begin = start if number == start.file else TextProgress(start.epoch, number)
             for entry in self.read_file(order[number], begin.offset, begin.n_records):
                 if entry.sentences and not self.is_validation(entry.text):
-                    after = TextProgress(start.epoch, number, entry.offset, entry.n_records)
+                    after = TextProgress(
+                        start.epoch, number, entry.offset, entry.n_records
+                    )
                     yield entry.sentences, after
 
     @property
@@ -122,7 +136,10 @@ class TrainingText:
 
     @cached_property
     def _formats(self) -> dict[Path, InputFormat]:
-        return {path: open_input(path, self.settings, self.tokenizer).format for path in self.paths}
+        return {
+            path: open_input(path, self.settings, self.tokenizer).format
+            for path in self.paths
+        }
 
     @property
     def is_plain(self) -> bool:
@@ -143,7 +160,9 @@ class TrainingText:
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""
         with self._open_records(path, self.tokenizer) as (records, *_):
-            yield from (tokens for record in records for tokens in record.split() if tokens)
+            yield from (
+                tokens for record in records for tokens in record.split() if tokens
+            )
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file that is read as this text, or of the share of this text."""
@@ -156,11 +175,15 @@ class TrainingText:
     ) -> AbstractContextManager[Records]:
         text = open_input(path, self.settings, tokenizer)
         if not text.format.has_columns:
-            settings = replace(self.settings, text_column=None, delimiter=None, quotes=None)
+            settings = replace(
+                self.settings, text_column=None, delimiter=None, quotes=None
+            )
             text = replace(text, settings=settings)
         return open_records(text, ids="none")
 
-    def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:
+    def read_file(
+        self, path: Path, offset: int = 0, n_records: int = 0
+    ) -> Iterator[TextEntry]:
         """Return the lines of a text from an offset, or other records after the first ones."""
         if self._formats[path].name != TEXT.name:
             return self._read_records(path, n_records)
@@ -179,9 +202,13 @@ class TrainingText:
             for record in records:
                 number += 1
                 if number > n_records:
-                    yield TextEntry(record.text, list(filter(None, record.split())), 0, number)
+                    yield TextEntry(
+                        record.text, list(filter(None, record.split())), 0, number
+                    )
 
-    def _read_lines(self, path: Path, offset: int, n_records: int) -> Iterator[TextEntry]:
+    def _read_lines(
+        self, path: Path, offset: int, n_records: int
+    ) -> Iterator[TextEntry]:
         """Yield the lines of a text from an offset on, before which there are `n_records`."""
         with Source(path) as source:
             reader = LineReader(source.name, source.open(), first=n_records + 1)
@@ -205,7 +232,9 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise missing_file(pattern, InputError, "Name a file or a pattern of files.")
+            raise missing_file(
+                pattern, InputError, "Name a file or a pattern of files."
+            )
         for path in paths:
             Source(path).check()
             files[Path(path)] = None
@@ -245,12 +274,16 @@ def read_batches(
     windows = text.windows(start, max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest))
     if options.state == "carry":
         return split_into_blocks(_shuffle(windows, options.seed, start), options, start)
-    batches = ((_split_into_batches(window, options), after) for window, after in windows)
+    batches = (
+        (_split_into_batches(window, options), after) for window, after in windows
+    )
     return _shuffle(batches, options.seed, start)
 
 
 def _shuffle(
-    windows: Iterator[tuple[list[_Item], TextProgress]], seed: int, progress: TextProgress
+    windows: Iterator[tuple[list[_Item], TextProgress]],
+    seed: int,
+    progress: TextProgress,
 ) -> Iterator[tuple[_Item, TextProgress]]:
     """Yield the items of each window in random order, each with the progress after it."""
     for items, after in windows:
@@ -261,7 +294,9 @@ def _shuffle(
         progress = after
 
 
-def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:
+def _split_into_batches(
+    sentences: Sequence[Sentence], options: TrainingOptions
+) -> list[list[Row]]:
     """Split a window into batches of sentences of similar lengths. Split long sentences first."""
     most = options.max_length
     pieces = [
@@ -269,12 +304,16 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
         for sentence in sentences
         for start in range(0, len(sentence) + 1, most)
     ]
-    batches = group_by_length([each.stop - each.start for each in pieces], options.batch_tokens)
+    batches = group_by_length(
+        [each.stop - each.start for each in pieces], options.batch_tokens
+    )
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 
 def split_into_blocks(
-    text: Iterator[tuple[Sentence, TextProgress]], options: TrainingOptions, start: TextProgress
+    text: Iterator[tuple[Sentence, TextProgress]],
+    options: TrainingOptions,
+    start: TextProgress,
 ) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield blocks of all streams. A stream takes the next sentence when it needs one."""
     streams = list(start.streams) or [([], 1)] * options.batch_size
@@ -297,7 +336,9 @@ def split_into_blocks(
 def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
     """Turn the tokens of rows into numbers."""
     index = {START_TOKEN: 0, END_TOKEN: 1}
-    lengths = np.array([sum(stop - start for _, start, stop in row) for row in rows], np.int64)
+    lengths = np.array(
+        [sum(stop - start for _, start, stop in row) for row in rows], np.int64
+    )
     steps = np.zeros((4, len(rows), int(lengths.max(initial=0))), np.int64)
     for number, row in enumerate(rows):
         begin = 0
@@ -323,4 +364,6 @@ def count_predictions(rows: Sequence[Row]) -> int:
 
 def count_tokens(rows: Sequence[Row]) -> int:
     """Count the tokens that a direction reads, without the boundaries."""
-    return count_predictions(rows) - sum(start == 0 for row in rows for _, start, _ in row)
+    return count_predictions(rows) - sum(
+        start == 0 for row in rows for _, start, _ in row
+    )

@@ -26,23 +26,31 @@ from elmo_cli.training.training_options import TrainingOptions
 _WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
 
 
-def make_optimizer(parameters: Sequence[nn.Parameter], options: TrainingOptions) -> optim.Optimizer:
+def make_optimizer(
+    parameters: Sequence[nn.Parameter], options: TrainingOptions
+) -> optim.Optimizer:
     """Make AdamW, or Adagrad as published."""
     rate, decay = options.learning_rate, options.weight_decay
     if options.optimizer == "adagrad":
         # TensorFlow's accumulators start at 1, so that the first steps are small.
         return optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
-    return optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
+    return optim.AdamW(
+        parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True
+    )
 
 
-def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> tuple[float, bool]:
+def learning_rate_at(
+    step: int, share_done: float, options: TrainingOptions
+) -> tuple[float, bool]:
     """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
 
     It rises over `warmup_steps`, at most a tenth of the run, and falls to 0 over `decay_share`.
     """
     rise = fall = 1.0
     if options.warmup_steps:
-        rise = min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
+        rise = min(
+            1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE)
+        )
     if options.decay_share:
         fall = (1 - share_done) / options.decay_share
     return options.learning_rate * min(rise, fall), rise < 1
@@ -61,7 +69,9 @@ def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samp
     while True:
         uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
-        drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(0, n_words - 1)
+        drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(
+            0, n_words - 1
+        )
         draws = torch.cat([draws, drawn])
         first = torch.full((n_words,), len(draws))  # first draw of each word
         first.scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
@@ -76,10 +86,14 @@ class Softmax(nn.Module):
 
     def __init__(self, n_words: int, projection_dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(n_words, projection_dim) / projection_dim**0.5)
+        self.weight = nn.Parameter(
+            torch.randn(n_words, projection_dim) / projection_dim**0.5
+        )
         self.bias = nn.Parameter(torch.zeros(n_words))
 
-    def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
+    def forward(
+        self, context: Tensor, targets: Tensor, samples: Samples | None = None
+    ) -> Tensor:
         """Return the negative log probability of each target, in nats: float, shape (N,).
 
         The context is the top layer at each prediction, float, (N, P); the targets are int64, (N,).
@@ -95,12 +109,20 @@ class Softmax(nn.Module):
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.
         bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
-        target_bias = self.bias[targets] - _log_expected_count(targets, n_draws, n_words)
+        target_bias = self.bias[targets] - _log_expected_count(
+            targets, n_draws, n_words
+        )
         # A sample that equals the target must not count twice.
         sample_of_word = torch.full((n_words,), -1, device=words.device)
         sample_of_word[words] = torch.arange(len(words), device=words.device)
         losses: Tensor = _SampledSoftmax.apply(  # type: ignore[no-untyped-call]
-            context, self.weight, bias, target_bias, words, targets, sample_of_word[targets]
+            context,
+            self.weight,
+            bias,
+            target_bias,
+            words,
+            targets,
+            sample_of_word[targets],
         )
         return losses
 
@@ -143,14 +165,18 @@ class _SampledSoftmax(Function):
         return d_context, d_weight, d_bias, d_target[:, 0], None, None, None
 
 
-def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, excluded: Tensor) -> Tensor:
+def _probabilities(
+    logits: Tensor, bias: Tensor, others: Tensor, excluded: Tensor
+) -> Tensor:
     """Overwrite logits, (N, S), by their probabilities. Return log(sum(exp)) per row, float32.
 
     The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
     logit per row.
     """
     name, float32, int64 = f"softmax_{logits.dtype}", torch.float32, torch.int64
-    function = find_kernel(name, int, int, logits.dtype, float32, float32, int64, float32, float32)
+    function = find_kernel(
+        name, int, int, logits.dtype, float32, float32, int64, float32, float32
+    )
     if function is not None and logits.device.type == "cpu":
         maxima, sums = torch.empty_like(others), torch.empty_like(others)
         function(*logits.shape, logits, bias, others, excluded, maxima, sums)
@@ -167,7 +193,12 @@ def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
     exact = words.cpu() if words.device.type == "mps" else words  # MPS has no float64.
     rank = exact.double() + 1
     probability = torch.log1p(1 / rank) / math.log(n_words + 1)
-    return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float().to(words.device)
+    return (
+        (-torch.expm1(n_draws * torch.log1p(-probability)))
+        .log()
+        .float()
+        .to(words.device)
+    )
 
 
 class Objective(nn.Module):
@@ -179,7 +210,10 @@ class Objective(nn.Module):
         self.softmax = softmax
 
     def forward(
-        self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
+        self,
+        batch: Batch,
+        state: BiLmState | None = None,
+        samples: Samples | None = None,
     ) -> tuple[Tensor, Tensor, BiLmState]:
         """Return the sum of each direction's losses, in nats, and the state after the rows.
 
@@ -197,10 +231,19 @@ class Objective(nn.Module):
         rows = torch.as_tensor(steps, device=device)
         words = torch.as_tensor(batch.words, device=device)
         # The encoder computes each distinct token once.
-        vectors = bilm.token_encoder(bilm.token_encoder.token_ids(batch.tokens).to(device))
+        vectors = bilm.token_encoder(
+            bilm.token_encoder.token_ids(batch.tokens).to(device)
+        )
         start = select_state(state, order)
-        layers, ended = bilm.run_stacks(vectors[rows[0]], vectors[rows[2]], packing.sizes, start)
-        context, targets = bilm.dropout(torch.cat(layers[-1])), words[torch.cat([rows[1], rows[3]])]
-        forward, backward = self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
+        layers, ended = bilm.run_stacks(
+            vectors[rows[0]], vectors[rows[2]], packing.sizes, start
+        )
+        context, targets = (
+            bilm.dropout(torch.cat(layers[-1])),
+            words[torch.cat([rows[1], rows[3]])],
+        )
+        forward, backward = (
+            self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
+        )
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
         return forward, backward, ended

@@ -58,7 +58,9 @@ of the mean of both directions' losses; the number of `tokens`, and their share 
 class Report:
     """Everything that the first process writes into the folder of a run, except checkpoints."""
 
-    def __init__(self, run: Run, description: Description, *, tensorboard: bool) -> None:
+    def __init__(
+        self, run: Run, description: Description, *, tensorboard: bool
+    ) -> None:
         """Open the log, and remove the entries of steps that the run will repeat."""
         self._run, self._description = run, description
         self._last_message = time.monotonic()
@@ -83,7 +85,9 @@ class Report:
         self._write(numbers)
         if now - self._last_message >= LOG_SECONDS:
             self._last_message = now
-            time_left = timedelta(seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1)))
+            time_left = timedelta(
+                seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1))
+            )
             logger.info(
                 f"Step {run.step}, {100 * run.share_done:.1f} %, {run.n_tokens / 1e6:.2f}M tokens, "
                 f"training loss {loss:.3f}, {speed:,.0f} tokens/s, {time_left} left"
@@ -93,7 +97,11 @@ class Report:
         """Write the model with its record, and measure it on up to `max_tokens` tokens."""
         run, description = self._run, self._description
         write_model(run, description)
-        figures = measure(description, run.processes.device, max_tokens) if max_tokens else None
+        figures = (
+            measure(description, run.processes.device, max_tokens)
+            if max_tokens
+            else None
+        )
         if figures is not None:
             logger.info(
                 f"Step {run.step}, validation perplexity {figures['average']:.2f} (forward "
@@ -115,7 +123,9 @@ class Report:
             with open(self._log, "a", encoding="utf-8") as file:
                 file.write(json_text({"step": self._run.step, **entry}) + "\n")
         except OSError as error:
-            raise OutputError(f"{self._log}: cannot be written: {error.strerror}.") from None
+            raise OutputError(
+                f"{self._log}: cannot be written: {error.strerror}."
+            ) from None
         if self._board is not None:
             for name, value in numbers.items():
                 tag = f"{heading}/{name}" if heading else name
@@ -124,7 +134,9 @@ class Report:
 
 def load_summary_writer() -> Any:
     """Import the class that writes for TensorBoard. Raise an `ElmoError` if it is missing."""
-    return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
+    return load_extra(
+        "TensorBoard", "torch.utils.tensorboard", "tensorboard"
+    ).SummaryWriter
 
 
 def _read_log(path: Path, last_step: int) -> list[str]:
@@ -136,7 +148,9 @@ def _read_log(path: Path, last_step: int) -> list[str]:
         raise OutputError(f"{path}: cannot be read: {error.strerror}.") from None
     steps = list(map(_step_of_entry, lines))
     if n_damaged := steps.count(math.inf):
-        logger.warning("Warning: %s: removed %s.", path, counted(n_damaged, "damaged line"))
+        logger.warning(
+            "Warning: %s: removed %s.", path, counted(n_damaged, "damaged line")
+        )
     return [line for line, step in zip(lines, steps, strict=True) if step <= last_step]
 
 
@@ -151,7 +165,11 @@ def _step_of_entry(line: str) -> float:
 
 def write_model(run: Run, description: Description) -> None:
     """Write the files that `--model` reads."""
-    folder, content, bilm = description.folder, description.start.content, run.objective.bilm
+    folder, content, bilm = (
+        description.folder,
+        description.start.content,
+        run.objective.bilm,
+    )
     # AllenNLP requires every key.
     options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(bilm.options.lstm)}}
     char_cnn = bilm.options.char_cnn
@@ -168,7 +186,9 @@ def write_model(run: Run, description: Description) -> None:
     write_lines(folder / "options.json", [json.dumps(options, indent=1)])
     write_weights(folder / "weights.hdf5", bilm)
     write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
-    weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
+    weight, bias = (
+        p.detach().cpu().numpy() for p in run.objective.softmax.parameters()
+    )
     write_softmax(folder / "softmax.hdf5", weight, bias)
 
 
@@ -186,7 +206,9 @@ def measure(
     return {**figures, "tokens": measured.tokens, "unknown": measured.unknown}
 
 
-def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterator[Sentence]:
+def _first_sentences(
+    sentences: Iterable[Sentence], max_tokens: float
+) -> Iterator[Sentence]:
     """Yield the first sentences of a text, until they have `max_tokens` tokens."""
     for sentence in sentences:
         yield sentence
@@ -195,7 +217,9 @@ def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterat
             return
 
 
-def write_record(run: Run, description: Description, perplexity: Figures | None) -> None:
+def write_record(
+    run: Run, description: Description, perplexity: Figures | None
+) -> None:
     """Write training.json and card.md, for the model of the last step."""
     n_words = len(run.vocabulary)
     start, text, signature = description.start, description.text, description.signature
@@ -234,7 +258,11 @@ def write_record(run: Run, description: Description, perplexity: Figures | None)
 def _describe_perplexity(record: Mapping[str, Any]) -> str:
     perplexity = record["perplexity"]
     if perplexity is None:
-        reason = "" if record["validation_file"] else ", because there was no validation text"
+        reason = (
+            ""
+            if record["validation_file"]
+            else ", because there was no validation text"
+        )
         return f"The perplexity of this model was not measured{reason}."
     return (
         f"Perplexity on {perplexity['tokens']:,} tokens of validation text "
@@ -289,7 +317,12 @@ def _read_signature(folder: Path) -> Signature | None:
     except OptionsError:
         return None
     match record:
-        case {"finished": True, "signature": {"identity": identity, "options": dict(options)}}:
+        case {
+            "finished": True,
+            "signature": {"identity": identity, "options": dict(options)},
+        }:
             if is_identity(identity):
-                return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
+                return Signature(
+                    identity, options, read_vocabulary(folder / VOCABULARY_FILE).words
+                )
     return None

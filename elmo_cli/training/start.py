@@ -13,8 +13,18 @@ from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError, ModelError, OptionsError, SettingsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.model_options import ManyLangsOptions, parse_options, read_json, read_options
-from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words
+from elmo_cli.model.model_options import (
+    ManyLangsOptions,
+    parse_options,
+    read_json,
+    read_options,
+)
+from elmo_cli.model.vocabulary import (
+    SPECIAL_TOKENS,
+    Vocabulary,
+    read_vocabulary,
+    read_words,
+)
 from elmo_cli.model.weights import WEIGHTS_SUFFIXES
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
@@ -26,8 +36,12 @@ from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOp
 logger = logging.getLogger(__name__)
 
 _VOCABULARY_SIZE = 25_000  # default number of words to predict
-_MAX_COLUMNS_SHARE = 0.5  # words of a vocabulary that may have white space inside, at most
-_MIN_COVERAGE = 0.5  # share of a text that a vocabulary covers without a warning, at least
+_MAX_COLUMNS_SHARE = (
+    0.5  # words of a vocabulary that may have white space inside, at most
+)
+_MIN_COVERAGE = (
+    0.5  # share of a text that a vocabulary covers without a warning, at least
+)
 
 
 class Start(NamedTuple):
@@ -35,9 +49,13 @@ class Start(NamedTuple):
 
     content: dict[str, Any]  # content of its options.json
     name: str  # name of the model, preset or file with the architecture
-    files: ModelFiles | None  # model whose weights are the start; None for random weights
+    files: (
+        ModelFiles | None
+    )  # model whose weights are the start; None for random weights
     vocabulary: Vocabulary | None  # None for the most frequent words of the text
-    vocabulary_file: str | Path | None  # file with these words, if it is not the model's own
+    vocabulary_file: (
+        str | Path | None
+    )  # file with these words, if it is not the model's own
     n_words: int | None  # maximum number of words to predict, if the text gives them
 
 
@@ -51,7 +69,9 @@ def choose_start(options: StartOptions) -> Start:
         files = _find_files(options)
         path = options.options_file if files is None else files.options
         if path is None:
-            raise ModelError("no architecture. Give --preset, --options-file or --init-from.")
+            raise ModelError(
+                "no architecture. Give --preset, --options-file or --init-from."
+            )
         if isinstance(read_options(path), ManyLangsOptions):
             raise OptionsError(
                 f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
@@ -59,7 +79,9 @@ def choose_start(options: StartOptions) -> Start:
         name, content = str(options.init_from or path), read_json(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is not None and not content.get("char_cnn"):
-            problem = "a word-level model keeps its own vocabulary. Remove --vocabulary-file."
+            problem = (
+                "a word-level model keeps its own vocabulary. Remove --vocabulary-file."
+            )
             raise SettingsError(f"{files.name}: {problem}")
         vocabulary = vocabulary or read_vocabulary(files.vocabulary)
     if vocabulary is not None and options.vocabulary_size is not None:
@@ -74,7 +96,9 @@ def choose_start(options: StartOptions) -> Start:
 def _read_words(path: str | Path) -> Vocabulary:
     """Read a vocabulary file, and check that its lines are words without further columns."""
     words = read_words(path)
-    others = [number for number, word in enumerate(words, start=1) if len(word.split()) > 1]
+    others = [
+        number for number, word in enumerate(words, start=1) if len(word.split()) > 1
+    ]
     if len(others) > max(0, _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS))):
         line = others[0]
         first, *_ = words[line - 1].split()
@@ -101,7 +125,9 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
             "the words as they are in the text, one per line."
         )
     share = n_known / len(tokens)
-    log, prefix = (logger.info, "") if share >= _MIN_COVERAGE else (logger.warning, "Warning: ")
+    log, prefix = (
+        (logger.info, "") if share >= _MIN_COVERAGE else (logger.warning, "Warning: ")
+    )
     log("%sthe vocabulary of %s covers %.1f %% of %s", prefix, name, 100 * share, part)
 
 
@@ -111,12 +137,18 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         return None
     weights = model if Path(model).suffix in WEIGHTS_SUFFIXES else None
     if (weights is None) != (options_file is None):
-        problem = "a file of weights requires" if weights else "the model has options. Remove"
+        problem = (
+            "a file of weights requires" if weights else "the model has options. Remove"
+        )
         raise SettingsError(f"--init-from {model}: {problem} --options-file.")
-    return with_own_softmax(choose_model(None if weights else model, options_file, weights))
+    return with_own_softmax(
+        choose_model(None if weights else model, options_file, weights)
+    )
 
 
-def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[int, list[str]]:
+def count_text(
+    text: TrainingText, folder: Path, n_words: int | None
+) -> tuple[int, list[str]]:
     """Count the tokens of a text, and write its validation lines into a folder.
 
     Return their number; special tokens and the most frequent words, at most `n_words`, or none.
@@ -145,11 +177,17 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> tuple[i
         write_lines(folder / text.validation_name, validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    most_common = [word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)]
-    return words.total(), [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
+    most_common = [
+        word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)
+    ]
+    return words.total(), [] if n_words is None else [*SPECIAL_TOKENS, *most_common][
+        :n_words
+    ]
 
 
-def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:
+def start_weights(
+    start: Start, vocabulary: Vocabulary, options: TrainingOptions
+) -> Objective:
     """Make a biLM and its softmax from the model to start from; what it lacks is random."""
     torch.manual_seed(options.seed)
     files = start.files
@@ -160,14 +198,18 @@ def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions
         bilm.dropout.p = options.dropout
     softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
     if files is not None and files.softmax is not None and files.vocabulary is not None:
-        _copy_rows(files.softmax, read_vocabulary(files.vocabulary), softmax, vocabulary)
+        _copy_rows(
+            files.softmax, read_vocabulary(files.vocabulary), softmax, vocabulary
+        )
     elif files is not None:
         logger.info("%s: no softmax on this disk; a new one is trained", files.name)
     return Objective(bilm, softmax)
 
 
 @torch.no_grad()
-def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary) -> None:
+def _copy_rows(
+    path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary
+) -> None:
     """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])
     [(_, weight, bias)] = read_rows(path, len(old))

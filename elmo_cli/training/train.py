@@ -9,7 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
+from elmo_cli.errors import (
+    InputError,
+    ModelError,
+    OptionsError,
+    StoppedError,
+    first_line,
+)
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import (
     Description,
@@ -20,8 +26,20 @@ from elmo_cli.training.checkpoint import (
     save_checkpoint,
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
-from elmo_cli.training.run_report import Figures, Report, is_finished, load_summary_writer, measure
-from elmo_cli.training.start import Start, check_coverage, choose_start, count_text, start_weights
+from elmo_cli.training.run_report import (
+    Figures,
+    Report,
+    is_finished,
+    load_summary_writer,
+    measure,
+)
+from elmo_cli.training.start import (
+    Start,
+    check_coverage,
+    choose_start,
+    count_text,
+    start_weights,
+)
 from elmo_cli.training.training_options import (
     RunOptions,
     StartOptions,
@@ -33,11 +51,15 @@ from elmo_cli.training.training_run import Processes, Run, join_processes
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_SENTENCES = 1000  # sentences at the beginning of the text that are checked before training
+_SAMPLE_SENTENCES = (
+    1000  # sentences at the beginning of the text that are checked before training
+)
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10  # steps between entries of log.jsonl
-EVALUATION_TOKENS = 20_000  # tokens of the validation text per evaluation during training
+EVALUATION_TOKENS = (
+    20_000  # tokens of the validation text per evaluation during training
+)
 
 
 def train_model(
@@ -60,7 +82,9 @@ def train_model(
     folder = Path(folder)
     start = choose_start(start_options)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(f"{folder}: the model to start from is in it. Choose another folder.")
+        raise ModelError(
+            f"{folder}: the model to start from is in it. Choose another folder."
+        )
     options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
@@ -73,11 +97,17 @@ def train_model(
             validation = folder / text.validation_name
         description = Description(folder, start, text, options, validation)
         if is_finished(description):
-            logger.info("%s: training is finished, and nothing is left to train", folder)
-            return measure(description, processes.device) if processes.is_first else None
+            logger.info(
+                "%s: training is finished, and nothing is left to train", folder
+            )
+            return (
+                measure(description, processes.device) if processes.is_first else None
+            )
         run = _start_run(description, processes)
         stack.callback(run.close)
-        if run.step == 0:  # Nothing else may be in the folder before the first checkpoint.
+        if (
+            run.step == 0
+        ):  # Nothing else may be in the folder before the first checkpoint.
             _save(run, description)
         report = None
         if processes.is_first:
@@ -128,9 +158,13 @@ def _start_run(description: Description, processes: Processes) -> Run:
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
-    lacks_validation = text.validation_share and not (folder / text.validation_name).exists()
+    lacks_validation = (
+        text.validation_share and not (folder / text.validation_name).exists()
+    )
     if lacks_validation or (is_needed and text_tokens is None):
-        counts = count_text(text, folder, start.n_words) if processes.is_first else (0, [])
+        counts = (
+            count_text(text, folder, start.n_words) if processes.is_first else (0, [])
+        )
         text_tokens, words = processes.gather(counts)[0]
         vocabulary = vocabulary or Vocabulary(words)
     assert vocabulary is not None

@@ -116,17 +116,23 @@ class TrainingOptions:
     batch_size: int = _option(128, "Streams of text, with --state carry.")
     unroll: int = _option(20, "Tokens of a stream in a block, with --state carry.")
     dropout: float = _option(0.1, "Dropout of the LSTMs' inputs and of their output.")
-    negative_samples: int = _option(8192, "Words of the sampled softmax; 0 for the full softmax.")
+    negative_samples: int = _option(
+        8192, "Words of the sampled softmax; 0 for the full softmax."
+    )
     optimizer: str = _option(
         "adamw", "AdamW, or Adagrad as published.", choices=("adamw", "adagrad")
     )
     learning_rate: float = _option(2e-3, "Maximum learning rate.", adagrad=0.2)
     weight_decay: float = _option(0.0, "Weight decay of AdamW.")
     warmup_steps: int = _option(
-        200, "Steps over which the learning rate rises, a tenth of the run at most.", adagrad=0
+        200,
+        "Steps over which the learning rate rises, a tenth of the run at most.",
+        adagrad=0,
     )
     decay_share: float = _option(
-        1 / 3, "Share of the run, at its end, over which the learning rate falls to 0.", adagrad=0.0
+        1 / 3,
+        "Share of the run, at its end, over which the learning rate falls to 0.",
+        adagrad=0.0,
     )
     max_grad_norm: float = _option(1.0, "Maximum norm of the gradients.", adagrad=10.0)
     precision: str = _option(
@@ -155,7 +161,9 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
 
-def complete_options(given: Mapping[str, Any], content: Mapping[str, Any]) -> TrainingOptions:
+def complete_options(
+    given: Mapping[str, Any], content: Mapping[str, Any]
+) -> TrainingOptions:
     """Complete fields of `TrainingOptions`, where not None, by an options.json and defaults."""
     values = {name: value for name, value in given.items() if value is not None}
     optimizer = values.get("optimizer", TrainingOptions.optimizer)
@@ -164,19 +172,28 @@ def complete_options(given: Mapping[str, Any], content: Mapping[str, Any]) -> Tr
         for each in fields(TrainingOptions)
         if optimizer in each.metadata
     }
-    return TrainingOptions(**{**defaults, **_read_published(content, optimizer), **values})
+    return TrainingOptions(
+        **{**defaults, **_read_published(content, optimizer), **values}
+    )
 
 
 def _read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
     """Return the training options in an options.json of bilm-tf."""
-    for key, value in {"bidirectional": "false", "share_embedding_softmax": "true"}.items():
+    for key, value in {
+        "bidirectional": "false",
+        "share_embedding_softmax": "true",
+    }.items():
         if json.dumps(content.get(key)) == value:
-            raise OptionsError(f"{key}: {value} is not supported. Remove it from options.json.")
+            raise OptionsError(
+                f"{key}: {value} is not supported. Remove it from options.json."
+            )
     keys = dict(_PUBLISHED_KEYS)
     if optimizer != "adagrad":
         # The published learning rate and norm fit Adagrad only.
         del keys["learning_rate"], keys["all_clip_norm_val"]
-    options = {name: content[key] for key, name in keys.items() if content.get(key) is not None}
+    options = {
+        name: content[key] for key, name in keys.items() if content.get(key) is not None
+    }
     if content.get("sample_softmax") is False:
         options["negative_samples"] = 0
     if options:
@@ -199,19 +216,29 @@ def _check_number(name: str, value: Any) -> None:
         expected = f"a number above 0, up to {_MAX_NUMBER:g}"
         fits = is_number and 0 < value <= _MAX_NUMBER
     if not fits:
-        raise OptionsError(f"{name} in options.json: expected {expected}, found {value!r}.")
+        raise OptionsError(
+            f"{name} in options.json: expected {expected}, found {value!r}."
+        )
 
 
-def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
+def effective_options(
+    options: TrainingOptions, n_words: int, warmup_steps: int
+) -> dict[str, Any]:
     """Return the options that have an effect. The learning rate rose over `warmup_steps`."""
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "zero":
-        unused |= {"batch_size"} if options.optimizer == "adagrad" else {"batch_size", "unroll"}
+        unused |= (
+            {"batch_size"}
+            if options.optimizer == "adagrad"
+            else {"batch_size", "unroll"}
+        )
     else:
         unused |= {"batch_tokens", "max_length"}
     if options.optimizer == "adagrad":
         unused.add("weight_decay")
-    values = {name: value for name, value in asdict(options).items() if name not in unused}
+    values = {
+        name: value for name, value in asdict(options).items() if name not in unused
+    }
     if options.negative_samples >= n_words:
         values["negative_samples"] = 0
     return {**values, "warmup_steps": warmup_steps}

@@ -29,8 +29,20 @@ from elmo_cli.inference.precision import Device, choose_device, exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import FORMAT, Checkpoint, Identity
-from elmo_cli.training.corpus import Row, TextProgress, count_predictions, count_tokens, make_batch
-from elmo_cli.training.loss import Objective, Samples, draw_words, learning_rate_at, make_optimizer
+from elmo_cli.training.corpus import (
+    Row,
+    TextProgress,
+    count_predictions,
+    count_tokens,
+    make_batch,
+)
+from elmo_cli.training.loss import (
+    Objective,
+    Samples,
+    draw_words,
+    learning_rate_at,
+    make_optimizer,
+)
 from elmo_cli.training.training_options import TrainingOptions
 
 _T = TypeVar("_T")
@@ -74,9 +86,14 @@ def join_processes(device: Device) -> Iterator[Processes]:
     # This import must come before there is a group, because its default arguments would keep it.
     import torch.distributed.nn
 
-    if missing := {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} - os.environ.keys():
+    if (
+        missing := {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
+        - os.environ.keys()
+    ):
         problem = f"WORLD_SIZE is {count}, without {', '.join(sorted(missing))}"
-        raise ElmoError(f"{problem}. Start all processes with torchrun, or unset WORLD_SIZE.")
+        raise ElmoError(
+            f"{problem}. Start all processes with torchrun, or unset WORLD_SIZE."
+        )
     on_gpu = own_device.type == "cuda"
     if on_gpu:
         own_device = choose_device(int(os.environ["LOCAL_RANK"]))
@@ -118,7 +135,9 @@ class Run:
         self.seconds = 0.0  # Time of all steps.
         self.progress = TextProgress()
         self._carried: BiLmState | None = None
-        self._loss_sums = torch.zeros(3)  # forward, backward, predictions since `take_loss`
+        self._loss_sums = torch.zeros(
+            3
+        )  # forward, backward, predictions since `take_loss`
 
     @property
     def share_done(self) -> float:
@@ -126,7 +145,9 @@ class Run:
         options = self.options
         if options.steps is not None:
             return min(1.0, self.step / options.steps)
-        return min(1.0, self.n_tokens / max(1, options.epochs * (self._text_tokens or 0)))
+        return min(
+            1.0, self.n_tokens / max(1, options.epochs * (self._text_tokens or 0))
+        )
 
     @property
     def is_done(self) -> bool:
@@ -139,7 +160,9 @@ class Run:
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
         """Train on one batch of `corpus.read_batches`, which yields the progress after it too."""
         options, processes = self.options, self.processes
-        self.learning_rate, is_rising = learning_rate_at(self.step, self.share_done, options)
+        self.learning_rate, is_rising = learning_rate_at(
+            self.step, self.share_done, options
+        )
         self.warmup_steps += is_rising
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
@@ -147,7 +170,9 @@ class Run:
         torch.manual_seed(self._seed("dropout", processes.rank))
         autocast = options.precision == "bfloat16"
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=autocast):
-            forward, backward, state = self._parallel(batch, self._carried, self._draw_samples())
+            forward, backward, state = self._parallel(
+                batch, self._carried, self._draw_samples()
+            )
         n_predictions = count_predictions(rows)  # in all processes
         # With Adagrad, the loss is summed over the block as in bilm-tf.
         weight = options.unroll if options.optimizer == "adagrad" else 1
@@ -221,7 +246,10 @@ class Run:
             seconds=self.seconds,
             progress=tuple(self.progress),
             loss_sums=self.check_loss(),
-            carried=[torch.stack(rows, 1).flatten(0, 1) for rows in zip(*carried, strict=True)],
+            carried=[
+                torch.stack(rows, 1).flatten(0, 1)
+                for rows in zip(*carried, strict=True)
+            ],
             objective=self.objective.state_dict(),
             optimizer=self._optimizer.state_dict(),
         )
@@ -229,12 +257,17 @@ class Run:
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint. Errors of Python mean that it does not fit the model."""
         old, new = checkpoint["objective"], self.objective.state_dict()
-        if old.keys() != new.keys() or any(old[name].shape != new[name].shape for name in new):
+        if old.keys() != new.keys() or any(
+            old[name].shape != new[name].shape for name in new
+        ):
             raise ValueError("tensors of other shapes")
         if len(checkpoint["progress"]) != len(self.progress):
             raise ValueError("wrong number of fields of progress")
         self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
-        self.seconds, self.warmup_steps = checkpoint["seconds"], checkpoint["warmup_steps"]
+        self.seconds, self.warmup_steps = (
+            checkpoint["seconds"],
+            checkpoint["warmup_steps"],
+        )
         self.progress = TextProgress(*checkpoint["progress"])
         self.objective.load_state_dict(old)
         self._optimizer.load_state_dict(checkpoint["optimizer"])
@@ -242,6 +275,8 @@ class Run:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:
             rows, device = self.processes.own_rows, self.processes.device
-            tensors = iter([values[rows].to(device) for values in checkpoint["carried"]])
+            tensors = iter(
+                [values[rows].to(device) for values in checkpoint["carried"]]
+            )
             zero = self.objective.bilm.initial_state(1)
             self._carried = map_state(zero, lambda _: next(tensors))

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change, read_occurrences
+from elmo_cli.analysis.change import (
+    MEASURES,
+    Change,
+    adjust_p,
+    measure_change,
+    read_occurrences,
+)
 from elmo_cli.analysis.targets import read_targets
 
 Array = NDArray[Any]
@@ -25,7 +31,9 @@ Array = NDArray[Any]
 
 def apd(old: Array, new: Array) -> float:
     pairs = itertools.product(old, new)
-    return float(np.mean([1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]))
+    return float(
+        np.mean([1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs])
+    )
 
 
 def prt(old: Array, new: Array) -> float:
@@ -56,7 +64,12 @@ def test_divergence_equals_the_planted_senses() -> None:
     old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
     (change,) = measure_change({"w": old}, {"w": new}, "jsd")
     p, q = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
-    terms = [x * np.log(2 * x / (a + b)) for a, b in zip(p, q, strict=True) for x in (a, b) if x]
+    terms = [
+        x * np.log(2 * x / (a + b))
+        for a, b in zip(p, q, strict=True)
+        for x in (a, b)
+        if x
+    ]
     assert change.change == pytest.approx(sum(terms) / 2)
     for one, other in ((old, old), (np.ones((3, 5)), np.ones((4, 5)))):
         (none,) = measure_change({"w": one}, {"w": other}, "jsd", permutations=5)
@@ -68,7 +81,12 @@ def test_divergence_equals_the_planted_senses() -> None:
 def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
     mouse = np.concatenate([matrix(5, 5), matrix(25, 6, centre=1)])
-    new = {"house": matrix(30, 4), "mouse": mouse, "new": matrix(9, 7), "rare": matrix(9, 8)}
+    new = {
+        "house": matrix(30, 4),
+        "mouse": mouse,
+        "new": matrix(9, 7),
+        "rare": matrix(9, 8),
+    }
     changes = measure_change(old, new, measure, permutations=199)
     assert [change.word for change in changes] == ["mouse", "house", "rare", "new"]
     assert changes[0].p == pytest.approx(1 / 200)
@@ -76,9 +94,16 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     assert changes[2:] == [Change("rare", None, 2, 9), Change("new", None, 0, 9)]
     assert changes == measure_change(old, new, measure, permutations=199)
     for correction in ("bh", "bonferroni"):
-        adjusted = measure_change(old, new, measure, permutations=199, correction=correction)
+        adjusted = measure_change(
+            old, new, measure, permutations=199, correction=correction
+        )
         assert [each._replace(adjusted_p=None) for each in adjusted] == changes
-        assert [each.adjusted_p for each in adjusted] == [pytest.approx(0.01), ANY, None, None]
+        assert [each.adjusted_p for each in adjusted] == [
+            pytest.approx(0.01),
+            ANY,
+            None,
+            None,
+        ]
     with pytest.raises(ElmoError, match="correction 'bh': requires permutations"):
         measure_change(old, new, correction="bh")
     with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
@@ -104,7 +129,9 @@ def test_p_is_the_share_of_all_divisions() -> None:
 def corpus(seed: int, **attributes: str) -> Corpus:
     random = np.random.default_rng(seed)
     records = [*map(line_record, ["The bank lent", "banks and a bank", "no word here"])]
-    values = [random.normal(size=(2, len(r.tokens), 4)).astype(np.float32) for r in records]
+    values = [
+        random.normal(size=(2, len(r.tokens), 4)).astype(np.float32) for r in records
+    ]
     return Corpus(records, values, {"layers": "1,2", **attributes})
 
 
@@ -119,11 +146,15 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
     for seed, matrices in enumerate(read_occurrences(old, new, targets)):
         one, two, _ = corpus(seed).values
         expected = [one[:, 1], two[:, 0], two[:, 3]]
-        np.testing.assert_allclose(matrices["bank"], np.mean(expected, axis=1), atol=1e-6)
+        np.testing.assert_allclose(
+            matrices["bank"], np.mean(expected, axis=1), atol=1e-6
+        )
         assert len(matrices["fish"]) == 0
 
 
-def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_forms_are_compared_in_every_case(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "old.hdf5"
     write(corpus(0), path, "packed")
     words = {"BANK": "bank", "bank": "bank", "Banks": "bank"}
@@ -131,7 +162,9 @@ def test_forms_are_compared_in_every_case(tmp_path: Path, caplog: pytest.LogCapt
         (found, _) = read_occurrences(path, path, words, ignore_case=ignore_case)
         assert len(found["bank"]) == n_found
     warning = "1 occurrence in another case, such as 'banks', is not counted. Use --ignore-case."
-    assert [record.getMessage() for record in caplog.records] == [f"Warning: {path}: {warning}"] * 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Warning: {path}: {warning}"
+    ] * 2
 
 
 @pytest.mark.usefixtures("folder")
@@ -143,35 +176,70 @@ def test_files_that_do_not_fit_are_refused() -> None:
     np.savez("m.npz", bank=matrix(3))
     np.savez("narrow.npz", bank=matrix(3, width=4))
     np.savez("lines.npz", **{"0": matrix(3), "1": matrix(4)})
-    embed = ("embed", "-", "keys.npz", "--layers", "top", "--tokenizer", "moses", "--model", TINY)
+    embed = (
+        "embed",
+        "-",
+        "keys.npz",
+        "--layers",
+        "top",
+        "--tokenizer",
+        "moses",
+        "--model",
+        TINY,
+    )
     assert elmo(*embed, stdin="a b\n").exit_code == 0
     per_line = r"\.npz: expected one matrix per word, found one per line\. `elmo usages"
     for first, second, layers, message in (
-        ("old.hdf5", "new.hdf5", None, r"old\.hdf5 and new\.hdf5 cannot be read together: --state"),
+        (
+            "old.hdf5",
+            "new.hdf5",
+            None,
+            r"old\.hdf5 and new\.hdf5 cannot be read together: --state",
+        ),
         ("m.npz", "narrow.npz", None, r"the vectors have the widths 4 and 5\."),
         ("m.npz", "lines.npz", None, f"^lines{per_line}"),
         ("m.npz", "keys.npz", None, f"^keys{per_line}"),
-        ("m.npz", "text.npz", None, r"text\.npz: not a readable file of target words: "),
-        ("m.npz", "text.parquet", None, r"text\.parquet: not a readable file of target words: "),
+        (
+            "m.npz",
+            "text.npz",
+            None,
+            r"text\.npz: not a readable file of target words: ",
+        ),
+        (
+            "m.npz",
+            "text.parquet",
+            None,
+            r"text\.parquet: not a readable file of target words: ",
+        ),
         ("m.npz", "m.npz", "1", r"layers '1': m\.npz has one vector per occurrence\."),
     ):
         with pytest.raises(ElmoError, match=message):
             read_occurrences(first, second, {"bank": "bank"}, layers=layers)
-    with pytest.raises(ElmoError, match=r"old\.hdf5 contains the vectors of all tokens. Name"):
+    with pytest.raises(
+        ElmoError, match=r"old\.hdf5 contains the vectors of all tokens. Name"
+    ):
         read_occurrences("old.hdf5", "old.hdf5")
 
 
 def test_targets_may_be_in_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    for text, expected in ((",", {",": ","}), ("word;form\nbe;is\n", {"be": "be", "is": "be"})):
+    for text, expected in (
+        (",", {",": ","}),
+        ("word;form\nbe;is\n", {"be": "be", "is": "be"}),
+    ):
         path.write_text(text)
         assert read_targets(path) == expected
     path.write_text("a,b\n")
     with pytest.raises(ElmoError, match=r"no column 'word'. The columns are 'a', 'b'"):
         read_targets(path, "csv")
-    with pytest.raises(ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"):
+    with pytest.raises(
+        ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"
+    ):
         read_targets(path, "text", "x")
-    rows = [{"word": "bank", "form": "banks", "n": "1"}, {"word": ",", "form": ",", "n": "2"}]
+    rows = [
+        {"word": "bank", "form": "banks", "n": "1"},
+        {"word": ",", "form": ",", "n": "2"},
+    ]
     for suffix in NAMES:
         table = write_table(tmp_path / f"t.{suffix}", rows)
         assert read_targets(table) == {"bank": "bank", "banks": "bank", ",": ","}
@@ -183,7 +251,9 @@ def test_adjusted_p_equal_scipys(p: list[float]) -> None:
     stats = pytest.importorskip("scipy.stats")
     expected = stats.false_discovery_control(p) if p else []
     np.testing.assert_allclose(adjust_p(p, "bh"), expected, atol=1e-12)
-    np.testing.assert_allclose(adjust_p(p, "bonferroni"), [min(1, len(p) * each) for each in p])
+    np.testing.assert_allclose(
+        adjust_p(p, "bonferroni"), [min(1, len(p) * each) for each in p]
+    )
 
 
 @pytest.mark.usefixtures("folder")
@@ -191,7 +261,10 @@ def test_the_command() -> None:
     old, new = matrix(4), matrix(5, 1, centre=1)
     np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
     np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command, corrected = ("change", "old.npz", "new.npz"), ("--correction", "bonferroni")
+    command, corrected = (
+        ("change", "old.npz", "new.npz"),
+        ("--correction", "bonferroni"),
+    )
     result = elmo(*command, "--permutations", "9", *corrected)
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
@@ -206,7 +279,10 @@ def test_the_command() -> None:
     Path("mouse.txt").write_text("mouse\n")
     answer = elmo(*command, "--measure", "prt", "--json", "--words", "mouse.txt")
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}
-    assert json.loads(answer.stdout) == {**expected, "change": pytest.approx(prt(old, new))}
+    assert json.loads(answer.stdout) == {
+        **expected,
+        "change": pytest.approx(prt(old, new)),
+    }
     np.savez("v.npz", **{'a,"b"': matrix(4)})
     [row] = csv_rows(elmo("change", "v.npz", "v.npz", "--format", "csv").stdout)
     assert (row["word"], row["n_old"], row["n_new"]) == ('a,"b"', "4", "4")

@@ -16,19 +16,73 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 VALUES: list[Any] = [
-    *("", "x", "all", "top", "0,1", "1,,2", "0,1,2,9", "nan", "1,2,3", "3/2", "-1", "9" * 5000),
-    *("[", "null", "{}", '{"a": 1}', '{"cat": "cat"}', "[" * 20_000, "a\nb", "mean", "packed"),
-    *(3, 0.5, True, np.array([1, 2]), np.array(["a", "b"], "S1"), h5py.Empty("f"), b"\xff", None),
+    *(
+        "",
+        "x",
+        "all",
+        "top",
+        "0,1",
+        "1,,2",
+        "0,1,2,9",
+        "nan",
+        "1,2,3",
+        "3/2",
+        "-1",
+        "9" * 5000,
+    ),
+    *(
+        "[",
+        "null",
+        "{}",
+        '{"a": 1}',
+        '{"cat": "cat"}',
+        "[" * 20_000,
+        "a\nb",
+        "mean",
+        "packed",
+    ),
+    *(
+        3,
+        0.5,
+        True,
+        np.array([1, 2]),
+        np.array(["a", "b"], "S1"),
+        h5py.Empty("f"),
+        b"\xff",
+        None,
+    ),
 ]
 """Values of an attribute; None removes it."""
 NAMES = (
-    *("model", "model_sha256", "state", "layers", "mix", "gamma", "pooling", "format", "layout"),
-    *("records", "input_records", "shard", "words", "compression", "sentence_keys", "tokenizer"),
+    *(
+        "model",
+        "model_sha256",
+        "state",
+        "layers",
+        "mix",
+        "gamma",
+        "pooling",
+        "format",
+        "layout",
+    ),
+    *(
+        "records",
+        "input_records",
+        "shard",
+        "words",
+        "compression",
+        "sentence_keys",
+        "tokenizer",
+    ),
     *("keys", "normalize", "dtype", "normalization"),
 )
 FILES = ("all.hdf5", "packed.hdf5", "words.hdf5", "words.parquet")
-attributes = st.dictionaries(*map(st.sampled_from, (NAMES, VALUES)), min_size=1, max_size=2)
-often = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+attributes = st.dictionaries(
+    *map(st.sampled_from, (NAMES, VALUES)), min_size=1, max_size=2
+)
+often = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 pytestmark = pytest.mark.usefixtures("folder")
 
 
@@ -69,19 +123,26 @@ def damage(originals: Path, name: str, changes: dict[str, Any]) -> Path:
 
 
 def assert_says_one_line(result: Result) -> None:
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), (
+        result.output
+    )
     assert result.exit_code in (0, 1, 2)
     lines = result.stderr.splitlines()
     errors = [line for line in lines if line.startswith("Error: ")]
     assert errors == (lines[-1:] if result.exit_code else [])
 
 
-def check_command(originals: Path, command: str, name: str, changes: dict[str, Any]) -> None:
+def check_command(
+    originals: Path, command: str, name: str, changes: dict[str, Any]
+) -> None:
     """Run a command in its forms that read a damaged file."""
     path = damage(originals, name, changes)
     whole = (originals / "words.parquet", "--words", originals / "words.txt")
     forms: dict[str, list[tuple[str | Path, ...]]] = {
-        "neighbours": [("cat", "The cat sat", path), ("--sentence", "The cat sat", path)],
+        "neighbours": [
+            ("cat", "The cat sat", path),
+            ("--sentence", "The cat sat", path),
+        ],
         "change": [(path, *whole), (path, path)],
         "plot": [("cat", path, "cat.svg", "--overwrite")],
         "embed": [(originals / "text.txt", path, "--model", TINY)],
@@ -99,7 +160,9 @@ def check_command(originals: Path, command: str, name: str, changes: dict[str, A
 def test_commands_with_damaged_attributes_say_one_line(
     originals: Path, command: str, number: int, changes: dict[str, Any]
 ) -> None:
-    check_command(originals, command, FILES[number % (2 if command == "embed" else 4)], changes)
+    check_command(
+        originals, command, FILES[number % (2 if command == "embed" else 4)], changes
+    )
 
 
 @settings(parent=often, max_examples=20)
@@ -115,7 +178,10 @@ def test_plot_of_damaged_attributes_says_one_line(
     [
         ("[", "the file is damaged: it is empty or cut."),
         ("[]", "the file is damaged: expected an object, found []."),
-        ('{"words": "["}', "the file is damaged: attribute words: expected JSON of words, found"),
+        (
+            '{"words": "["}',
+            "the file is damaged: attribute words: expected JSON of words, found",
+        ),
         ('{"layers": 3}', "the file is damaged: expected a text, found 3."),
         (None, "column vector: expected lists of floats, found string"),
     ],

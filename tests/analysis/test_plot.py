@@ -13,7 +13,13 @@ from commands import TINY, Terminal, assert_fails, elmo
 from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_occurrences, plot_changes, write_occurrences
+from elmo_cli import (
+    ElmoEmbedder,
+    ElmoError,
+    open_occurrences,
+    plot_changes,
+    write_occurrences,
+)
 from elmo_cli.analysis import pictures, scatter
 from elmo_cli.analysis.change import Change
 from elmo_cli.analysis.pictures import Measured, plot_surprisals
@@ -31,7 +37,11 @@ Array = NDArray[Any]
 def senses(n_each: int, seed: int = 0) -> Corpus:
     """Return lines with "bank" in two senses, far apart in direction 0, and other words."""
     random = np.random.default_rng(seed)
-    texts = [form.format(i) for form in ("river bank <{}> &", "bank $ {} $") for i in range(n_each)]
+    texts = [
+        form.format(i)
+        for form in ("river bank <{}> &", "bank $ {} $")
+        for i in range(n_each)
+    ]
     values = random.normal(size=(len(texts), 4, 6)).astype(np.float32)
     values[:n_each, 1, 0] += 20  # the banks
     values[n_each:, 0, 0] -= 20
@@ -56,7 +66,10 @@ def groups(path: str, kind: str) -> list[ElementTree.Element]:
 
 def tooltips(path: str, kind: str = "points") -> list[list[str]]:
     """Return the tooltips of each group of points or bars."""
-    return [[title.text or "" for title in g.iter(f"{SVG}title")] for g in groups(path, kind)]
+    return [
+        [title.text or "" for title in g.iter(f"{SVG}title")]
+        for g in groups(path, kind)
+    ]
 
 
 def texts(path: str) -> list[str]:
@@ -74,7 +87,9 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     sides = {("river" in title, bool(x > middle)) for title, x in titles.items()}
     assert sides in ({(True, True), (False, False)}, {(True, False), (False, True)})
     assert "1: river [bank] <0> &" in titles
-    vectors = np.stack([v[r.tokens.index("bank")] for r, v in zip(*senses(60)[:2], strict=True)])
+    vectors = np.stack(
+        [v[r.tokens.index("bank")] for r, v in zip(*senses(60)[:2], strict=True)]
+    )
     values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
     np.testing.assert_allclose(picture.variance, (values / values.sum())[:2], rtol=1e-4)
     shown = texts("bank.svg")
@@ -119,7 +134,11 @@ def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
     steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
     assert [step for step in steps if step not in stream.getvalue()] == []
-    assert stream.getvalue().splitlines()[-1].startswith("Wrote bank.svg: 40 of 40 occurrences")
+    assert (
+        stream.getvalue()
+        .splitlines()[-1]
+        .startswith("Wrote bank.svg: 40 of 40 occurrences")
+    )
 
 
 def test_an_html_page_needs_no_other_file() -> None:
@@ -144,7 +163,9 @@ def test_characters_that_cannot_be_printed_are_replaced() -> None:
 
 def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    problem = r"^plot needs matplotlib, which is not installed\. Install it with .*\[plot\]"
+    problem = (
+        r"^plot needs matplotlib, which is not installed\. Install it with .*\[plot\]"
+    )
     with pytest.raises(ElmoError, match=problem):
         plot("bank.svg")
     assert not Path("bank.svg").exists()
@@ -153,7 +174,9 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("Wrote bank.svg: 40 of 40 occurrences; the axes show 9")
+    assert result.stderr.startswith(
+        "Wrote bank.svg: 40 of 40 occurrences; the axes show 9"
+    )
     same = [np.ones((4, 6), np.float32)] * 10
     write(Corpus(senses(5).records, same, {"layers": "word_emb"}), "same.hdf5")
     message = "'bank': all occurrences have the same vector, as in layer 0"
@@ -196,18 +219,24 @@ def test_each_changed_word_is_a_point_with_its_figures() -> None:
 def test_the_command_draws_its_list() -> None:
     random = np.random.default_rng(0)
     for name in ("old.npz", "new.npz"):
-        np.savez(name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4)))
+        np.savez(
+            name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4))
+        )
     result = elmo(*(command := ("change", "old.npz", "new.npz", "--plot", "c.svg")))
     assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
     assert len(result.stdout.splitlines()) == 3
-    assert_fails(elmo(*command), "c.svg: already exists. Use --overwrite to replace it.")
+    assert_fails(
+        elmo(*command), "c.svg: already exists. Use --overwrite to replace it."
+    )
     assert elmo(*command, "--overwrite").exit_code == 0
 
 
 # Surprisals
 
 
-def sentence_of(identifier: str | None, *words: tuple[str, list[float], bool]) -> Measured:
+def sentence_of(
+    identifier: str | None, *words: tuple[str, list[float], bool]
+) -> Measured:
     units = [
         UnitSurprisal(number, text, 1, int(not known), bits, [], None)
         for number, (text, bits, known) in enumerate(words)
@@ -221,7 +250,10 @@ GARDEN_PATH = sentence_of(
 
 
 def test_each_word_is_a_bar_with_its_figures() -> None:
-    assert plot_surprisals([GARDEN_PATH, sentence_of(None), sentence_of(None)], "s.svg") == 1
+    assert (
+        plot_surprisals([GARDEN_PATH, sentence_of(None), sentence_of(None)], "s.svg")
+        == 1
+    )
     assert tooltips("s.svg", "bars") == [
         ["The: 2.00 bits forward"],
         ["<horse>: 8.25 bits forward, unknown"],
@@ -237,7 +269,9 @@ def test_both_directions_are_bars_next_to_each_other() -> None:
     assert plot_surprisals([sentence_of(None, *words)] * 2, "s.html", "both") == 2
     page = Path("s.html").read_text(encoding="utf-8")
     assert "<title>Surprisal of 2 sentences</title>" in page
-    Path("s.svg").write_text(page[page.index("<svg") : page.index("</html>")], encoding="utf-8")
+    Path("s.svg").write_text(
+        page[page.index("<svg") : page.index("</html>")], encoding="utf-8"
+    )
     bars = [f"{'a' * 20}: 1.00 bits forward", "b: 3.00 bits forward"]
     bars += [f"{'a' * 20}: 2.00 bits backward", "b: 4.00 bits backward"]
     assert [text for group in tooltips("s.svg", "bars") for text in group] == bars * 2
@@ -253,7 +287,12 @@ DRAW: dict[str, Callable[[str], Any]] = {
     "changes": lambda path: plot_changes(CHANGES, path),
     "surprisals": lambda path: plot_surprisals([GARDEN_PATH] * 2, path),
 }
-MAGIC = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
+MAGIC = {
+    ".svg": b"<?xml",
+    ".png": b"\x89PNG",
+    ".pdf": b"%PDF",
+    ".html": b"<!DOCTYPE html>",
+}
 
 
 @pytest.mark.parametrize("kind", DRAW)
@@ -263,7 +302,9 @@ def test_equal_figures_give_equal_files(kind: str) -> None:
         content = Path(f"1{suffix}").read_bytes()
         assert content == Path(f"2{suffix}").read_bytes()
         assert content.startswith(MAGIC[suffix])
-        assert kind not in ("pca", "tsne") or (drawn[0].variance == ()) == (kind == "tsne")
+        assert kind not in ("pca", "tsne") or (drawn[0].variance == ()) == (
+            kind == "tsne"
+        )
 
 
 def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:

@@ -16,7 +16,13 @@ from runs import assert_same_file, embed, limit_memory, stop_after
 from table_files import read_rows
 from transcripts import Transcript, each_transcript
 
-from elmo_cli import ElmoEmbedder, ElmoError, open_activations, open_occurrences, write_occurrences
+from elmo_cli import (
+    ElmoEmbedder,
+    ElmoError,
+    open_activations,
+    open_occurrences,
+    write_occurrences,
+)
 from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
@@ -54,10 +60,18 @@ def usages(
 ) -> Usages:
     """Write the occurrences with small windows, and checkpoints between them."""
     opened = open_input(source, text or TextSettings())
-    plan = plan_usages(opened, output, Selection(layers), OutputSettings(**written), match=match)
-    options: Any = {"match": match, "ignore_case": ignore_case, "should_stop": should_stop}
+    plan = plan_usages(
+        opened, output, Selection(layers), OutputSettings(**written), match=match
+    )
+    options: Any = {
+        "match": match,
+        "ignore_case": ignore_case,
+        "should_stop": should_stop,
+    }
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
-        return embed_usages(ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options)
+        return embed_usages(
+            ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options
+        )
 
 
 @layouts
@@ -65,21 +79,28 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
     result = usages("text.txt", "usages.hdf5", layout=layout)
     assert (result.counts, result.summary.n_sentences) == (COUNTS, 7)
-    with open_activations("all.hdf5") as everything, open_activations("usages.hdf5") as file:
+    with (
+        open_activations("all.hdf5") as everything,
+        open_activations("usages.hdf5") as file,
+    ):
         assert len(file) == 7
         for (record, values), whole, positions, line in zip(
             file.records(), everything, POSITIONS, TEXT.splitlines(), strict=True
         ):
             assert_allclose(values, whole[:, positions], atol=2e-6)
             assert record.tokens == (line.split() if positions else [])
-            assert record.attributes.get("positions", "") == ",".join(map(str, positions))
+            assert record.attributes.get("positions", "") == ",".join(
+                map(str, positions)
+            )
         # Both files have equal occurrences, also for lines that occur twice.
         one, other = find_occurrences(file), find_occurrences(everything, WORDS)
         assert [each.location.number for each in one["bank"]] == [1, 4, 4, 5, 7]
         assert one["bank"][0].marked == "The [bank] lent"
         assert one.keys() == {"bank", "see", "fish"}
         last = {(each.location, each.index): each.vector for each in other["bank"]}
-        first = 0 if layout == "packed" else 1  # AllenNLP's layout has the last of equal lines.
+        first = (
+            0 if layout == "packed" else 1
+        )  # AllenNLP's layout has the last of equal lines.
         for each in one["bank"][first:]:
             location = each.location._replace(path=Path("all.hdf5"))
             assert_allclose(each.vector, last[location, each.index], atol=2e-6)
@@ -89,11 +110,20 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
 def test_a_table_has_one_row_per_occurrence(name: str) -> None:
     embed("text.txt", "all.hdf5", output_format="all", layout="packed")
     with open_activations("all.hdf5") as file:
-        vectors = np.array([file[line][:, i] for line, row in enumerate(POSITIONS) for i in row])
+        vectors = np.array(
+            [file[line][:, i] for line, row in enumerate(POSITIONS) for i in row]
+        )
     expected = [
-        {"word": WORDS[form := text.split()[position]], "form": form, "line": line, "id": None}
+        {
+            "word": WORDS[form := text.split()[position]],
+            "form": form,
+            "line": line,
+            "id": None,
+        }
         | {"position": position, "sentence": text}
-        for line, (text, row) in enumerate(zip(TEXT.splitlines(), POSITIONS, strict=True), 1)
+        for line, (text, row) in enumerate(
+            zip(TEXT.splitlines(), POSITIONS, strict=True), 1
+        )
         for position in row
     ]
     all_layers = {"layer_0": 0, "layer_1": 1, "layer_2": 2}
@@ -102,7 +132,9 @@ def test_a_table_has_one_row_per_occurrence(name: str) -> None:
     for layers, columns in tables.items():
         usages("text.txt", name, layers=layers, overwrite=True)
         rows = read_rows(name)
-        assert [{k: v for k, v in row.items() if k not in columns} for row in rows] == expected
+        assert [
+            {k: v for k, v in row.items() if k not in columns} for row in rows
+        ] == expected
         assert list(rows[0])[-len(columns) :] == [*columns]
         for column, layer in columns.items():
             assert_allclose([row[column] for row in rows], vectors[:, layer], atol=2e-6)
@@ -136,7 +168,9 @@ def test_equal_runs_write_equal_bytes(name: str) -> None:
     assert Path(name).read_bytes() == first
 
 
-def test_only_sentences_with_a_word_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_sentences_with_a_word_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compute, computed = Engine.embed_arrays, list[list[str]]()
 
     def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
@@ -156,7 +190,9 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     assert usages("long.txt", "whole.hdf5", layout=layout).counts == counts
     for n_windows in (3, 2, 1):
         with pytest.raises(StoppedError, match="Stopped after line "):
-            usages("long.txt", "u.hdf5", layout=layout, should_stop=stop_after(n_windows))
+            usages(
+                "long.txt", "u.hdf5", layout=layout, should_stop=stop_after(n_windows)
+            )
     shutil.copy("u.hdf5.partial", "p")
     shutil.copy("u.hdf5.partial.log", "l")
     resumed = usages("long.txt", "u.hdf5", layout=layout)
@@ -166,7 +202,9 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     assert (again.summary.was_complete, again.counts) == (True, counts)
     with pytest.raises(ElmoError, match=r"other options: --words \("):
         usages("long.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
-    with pytest.raises(ElmoError, match=r"other options: --match \(none, not form, ignore case\)"):
+    with pytest.raises(
+        ElmoError, match=r"other options: --match \(none, not form, ignore case\)"
+    ):
         usages("long.txt", "u.hdf5", ignore_case=True, layout=layout)
     # The counts of a run over another text are forgotten.
     shutil.copy("p", "u.hdf5.partial")
@@ -178,7 +216,9 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
 
 # Case and lemmas
 
-LEMMAS = "1\tThe\tthe\n2\tmice\tmouse\n3\tsaw\tsee\n\n1\tA\ta\n2\tsaw\tsaw\n3\tMice\tMouse\n"
+LEMMAS = (
+    "1\tThe\tthe\n2\tmice\tmouse\n3\tsaw\tsee\n\n1\tA\ta\n2\tsaw\tsaw\n3\tMice\tMouse\n"
+)
 ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
 
@@ -186,9 +226,14 @@ def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
     """Assert the line and position of each occurrence; in npz, which has none, their number."""
     with open_occurrences(name) as files:
         words = find_occurrences(files)
-    found = {word: [(each.location.number, each.index) for each in words[word]] for word in words}
+    found = {
+        word: [(each.location.number, each.index) for each in words[word]]
+        for word in words
+    }
     if name.endswith("npz"):
-        found, expected = ({w: [(len(at), 0)] for w, at in d.items()} for d in (found, expected))
+        found, expected = (
+            {w: [(len(at), 0)] for w, at in d.items()} for d in (found, expected)
+        )
     assert {word: at for word, at in found.items() if words[word]} == expected
 
 
@@ -208,10 +253,16 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
     # One form may have two lemmas.
     assert_found(name, {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]})
     with open_occurrences(name) as files:
-        vectors = {word: found[0].vector for word, found in find_occurrences(files).items()}
-    top = list(ElmoEmbedder(model=TINY).embed_sentences([["The", "mice", "saw"]], layers="top"))
+        vectors = {
+            word: found[0].vector for word, found in find_occurrences(files).items()
+        }
+    top = list(
+        ElmoEmbedder(model=TINY).embed_sentences([["The", "mice", "saw"]], layers="top")
+    )
     assert_allclose([vectors["mouse"], vectors["see"]], top[0][1:], atol=2e-6)
-    both = usages("t.conllu", name, ANIMALS, match="lemma", ignore_case=True, overwrite=True)
+    both = usages(
+        "t.conllu", name, ANIMALS, match="lemma", ignore_case=True, overwrite=True
+    )
     assert both.counts == {"mouse": 2, "see": 1, "saw": 1}
 
 
@@ -219,12 +270,21 @@ def test_change_requires_the_match_of_both_files() -> None:
     Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
     Path("animals.txt").write_text("\n".join(ANIMALS))
     options = ("--words", "animals.txt", "--model", TINY, "--match")
-    for name, match in (("a.hdf5", "lemma"), ("b.parquet", "lemma"), ("form.hdf5", "form")):
+    for name, match in (
+        ("a.hdf5", "lemma"),
+        ("b.parquet", "lemma"),
+        ("form.hdf5", "form"),
+    ):
         elmo("usages", "t.conllu", name, *options, match)
     changes = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
-    assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count("mouse") == 1
+    assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count(
+        "mouse"
+    ) == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    assert "\nError: form.hdf5: not made with --match lemma, or without a record" in result.stderr
+    assert (
+        "\nError: form.hdf5: not made with --match lemma, or without a record"
+        in result.stderr
+    )
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
@@ -232,7 +292,9 @@ def test_change_requires_the_match_of_both_files() -> None:
 
 
 @FORMATS
-def test_a_sentence_beyond_memory_is_skipped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_beyond_memory_is_skipped(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("long.txt").write_text("bank " * 30 + "\na bank\n")
     limit_memory(monkeypatch, 20)
     usages("long.txt", name, layers="top", text=TextSettings(skip_errors=True))
@@ -243,8 +305,15 @@ def test_a_sentence_beyond_memory_is_skipped(name: str, monkeypatch: pytest.Monk
 @FORMATS
 def test_change_is_the_same_from_all_formats(name: str) -> None:
     Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
-    model, words = ("--model", TINY, "--layers", "top", "-q"), ("--words", "targets.txt")
-    for text, output in (("text", f"text.{name}"), ("new", f"new.{name}"), ("new", "new.hdf5")):
+    model, words = (
+        ("--model", TINY, "--layers", "top", "-q"),
+        ("--words", "targets.txt"),
+    )
+    for text, output in (
+        ("text", f"text.{name}"),
+        ("new", f"new.{name}"),
+        ("new", "new.hdf5"),
+    ):
         elmo("usages", f"{text}.txt", output, *words, *model, "--overwrite")
     for text in ("text", "new"):
         elmo("embed", f"{text}.txt", f"{text}.all.hdf5", "--layout", "packed", *model)
@@ -252,39 +321,72 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
         json.loads(elmo("change", *files, "--json").stdout)
         for files in (
             (f"text.{name}", f"new.{name}"),
-            (f"text.{name}", "new.hdf5"),  # Formats without attributes fit to those with them.
+            (
+                f"text.{name}",
+                "new.hdf5",
+            ),  # Formats without attributes fit to those with them.
             ("text.all.hdf5", "new.all.hdf5", *words),
         )
     ]
-    assert {(each["word"], each["n_old"], each["n_new"]) for each in changes} == {("bank", 5, 5)}
-    assert_allclose([each["change"] for each in changes], changes[0]["change"], rtol=1e-5)
+    assert {(each["word"], each["n_old"], each["n_new"]) for each in changes} == {
+        ("bank", 5, 5)
+    }
+    assert_allclose(
+        [each["change"] for each in changes], changes[0]["change"], rtol=1e-5
+    )
 
 
 def test_typographic_target_words_are_found_in_either_form() -> None:
     Path("words.txt").write_text("’s\n", encoding="utf-8")
     Path("raw.txt").write_text("It’s the bank's .\nthe ’s\n", encoding="utf-8")
-    for name, tokenizer, forms in (("m", "moses", ["'s"] * 2), ("w", "whitespace", ["’s"])):
+    for name, tokenizer, forms in (
+        ("m", "moses", ["'s"] * 2),
+        ("w", "whitespace", ["’s"]),
+    ):
         more = ("--words", "words.txt", "--model", TINY, "--tokenizer", tokenizer)
         result = elmo("usages", "raw.txt", f"{name}.jsonl", *more)
         assert f"’s: {len(forms)} occurrence" in result.stderr
         rows = read_rows(f"{name}.jsonl")
-        assert [(row["word"], row["form"]) for row in rows] == [("’s", form) for form in forms]
+        assert [(row["word"], row["form"]) for row in rows] == [
+            ("’s", form) for form in forms
+        ]
 
 
 def test_the_command_prints_the_number_of_occurrences() -> None:
-    result = elmo("usages", "text.txt", "u.parquet", "--words", "targets.txt", "--model", TINY)
+    result = elmo(
+        "usages", "text.txt", "u.parquet", "--words", "targets.txt", "--model", TINY
+    )
     assert result.exit_code == 0
     assert without_size(result.stderr) == (
         f"{LOADED}bank: 5 occurrences\nsee: 1 occurrence\nWarning: no occurrence of fish\n"
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in read_rows("u.parquet")[0]
-    command = ("usages", "-", "-", "--words", "targets.txt", "--format", "jsonl", "--model", TINY)
+    command = (
+        "usages",
+        "-",
+        "-",
+        "--words",
+        "targets.txt",
+        "--format",
+        "jsonl",
+        "--model",
+        TINY,
+    )
     result = elmo(*command, "-q", stdin=TEXT)
-    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 4, 4, 5, 6, 7]
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [
+        1,
+        4,
+        4,
+        5,
+        6,
+        7,
+    ]
 
 
 @each_transcript(__file__)
-def test_an_error_has_this_text(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_has_this_text(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     transcript.check()

@@ -33,7 +33,9 @@ def model(folder: Path) -> None:
 
 
 def words_file(*words: str) -> Path:
-    Path("words.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    Path("words.txt").write_text(
+        "".join(f"{word}\n" for word in words), encoding="utf-8"
+    )
     return Path("words.txt")
 
 
@@ -56,14 +58,21 @@ def test_vectors_equal_the_reference() -> None:
     arrays = reference.read_arrays("model/weights.hdf5")
     expected = [reference.token_vector(word, options, arrays) for word in words]
     assert_allclose(read("out.hdf5"), expected, atol=1e-5)
-    assert sorted(path.name for path in Path().iterdir()) == ["model", "out.hdf5", "words.txt"]
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "model",
+        "out.hdf5",
+        "words.txt",
+    ]
 
 
 def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     write_token_vectors(words_file(*WORDS), "out.hdf5", model="model")
     Path("words").mkdir()
     make_model({"lstm": small_architecture()["lstm"]}, 1, Path("words"))
-    with h5py.File("model/weights.hdf5") as source, h5py.File("words/weights.hdf5", "w") as file:
+    with (
+        h5py.File("model/weights.hdf5") as source,
+        h5py.File("words/weights.hdf5", "w") as file,
+    ):
         file["embedding"] = read("out.hdf5")
         for direction in ("RNN_0", "RNN_1"):
             source.copy(direction, file)
@@ -96,11 +105,19 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             assert set(arrays) <= {"words", "vectors", "counts"}
             return arrays["words"].tolist(), arrays["vectors"]
     if path.suffix == ".tsv":
-        lines = path.with_suffix(".metadata.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+        lines = (
+            path.with_suffix(".metadata.tsv")
+            .read_text(encoding="utf-8")
+            .split("\n")[:-1]
+        )
         lines = lines[lines[0] == "word\tcount" :]
-        return [line.split("\t")[0] for line in lines], np.loadtxt(path, np.float32, delimiter="\t")
+        return [line.split("\t")[0] for line in lines], np.loadtxt(
+            path, np.float32, delimiter="\t"
+        )
     raw = path.read_bytes()
-    header, rest = (gzip.decompress(raw) if path.suffix == ".gz" else raw).split(b"\n", 1)
+    header, rest = (gzip.decompress(raw) if path.suffix == ".gz" else raw).split(
+        b"\n", 1
+    )
     n_words, width = map(int, header.split())
     words, rows = [], []
     for _ in range(n_words):
@@ -117,13 +134,22 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     return words, np.stack(rows)
 
 
-@pytest.mark.parametrize("suffix", ["txt.gz", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"])
+@pytest.mark.parametrize(
+    "suffix", ["txt.gz", "vec", "w2v", "vec.gz", "bin", "tsv", "npz"]
+)
 @pytest.mark.filterwarnings("default")
-def test_every_format_has_words_and_vectors(suffix: str, caplog: pytest.LogCaptureFixture) -> None:
-    name, tokens = f"out.{suffix}", ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
+def test_every_format_has_words_and_vectors(
+    suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, tokens = (
+        f"out.{suffix}",
+        ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"],
+    )
     write_table("corpus.jsonl", [{"tokens": tokens}])
     for output in ("out.hdf5", name):
-        n_words = write_average_vectors(ElmoEmbedder(model="model"), "corpus.jsonl", output)
+        n_words = write_average_vectors(
+            ElmoEmbedder(model="model"), "corpus.jsonl", output
+        )
         assert n_words == len(tokens)
     words, values = read_words(Path(name))
     vectors = read("out.hdf5")
@@ -140,17 +166,23 @@ def test_every_format_has_words_and_vectors(suffix: str, caplog: pytest.LogCaptu
     ]
     if suffix in ("vec", "vec.gz", "bin"):
         models = pytest.importorskip("gensim.models", exc_type=ImportError)
-        keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=suffix == "bin")
+        keyed_vectors = models.KeyedVectors.load_word2vec_format(
+            name, binary=suffix == "bin"
+        )
         assert keyed_vectors.index_to_key == words
         assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
 
 
 # Averages over the uses in a corpus
 
-SENTENCES = [line.split() for line in ("the cat sat", "the dog", "", "the cat ran off", "a dog")]
+SENTENCES = [
+    line.split() for line in ("the cat sat", "the dog", "", "the cat ran off", "a dog")
+]
 
 
-def means_by_hand(words: Sequence[str], layers: list[int], at_most: int = 99) -> list[Any]:
+def means_by_hand(
+    words: Sequence[str], layers: list[int], at_most: int = 99
+) -> list[Any]:
     """Return the mean over the first occurrences of each word."""
     embedder, uses = ElmoEmbedder(model="model"), defaultdict[str, list[Any]](list)
     for sentence in SENTENCES:
@@ -163,23 +195,36 @@ def means_by_hand(words: Sequence[str], layers: list[int], at_most: int = 99) ->
 @pytest.mark.parametrize(
     ("layers", "rows"), [(None, [1, 2]), ("0", [0]), ("top", [2]), ("0,2", [0, 2])]
 )
-def test_a_vector_is_the_mean_over_the_occurrences(layers: str | None, rows: list[int]) -> None:
+def test_a_vector_is_the_mean_over_the_occurrences(
+    layers: str | None, rows: list[int]
+) -> None:
     counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
     for batch_tokens, at_most, min_count in ((1, 99, 1), (100, 99, 1), (100, 2, 2)):
         embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
         averages = average_vectors(
-            embedder, iter(SENTENCES), layers=layers, min_count=min_count, at_most=at_most
+            embedder,
+            iter(SENTENCES),
+            layers=layers,
+            min_count=min_count,
+            at_most=at_most,
         )
         # The most frequent words are first, then they are in the order of the text.
         words = [word for word, count in counts.items() if count >= min_count]
-        assert (averages.words, averages.counts) == (words, [counts[word] for word in words])
+        assert (averages.words, averages.counts) == (
+            words,
+            [counts[word] for word in words],
+        )
         assert averages.vectors.dtype == np.float32
-        assert_allclose(averages.vectors, means_by_hand(words, rows, at_most), atol=1e-6)
+        assert_allclose(
+            averages.vectors, means_by_hand(words, rows, at_most), atol=1e-6
+        )
     with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\)"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 
-def test_sentences_without_the_words_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_without_the_words_are_not_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     embedder = ElmoEmbedder(model="model")
     embed, computed = Engine.embed_window, list[list[str]]()
 
@@ -199,9 +244,19 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
     for language, words in (("fr", ["L'", "eau"]), ("en", ["L", "'eau"])):
         embedder = ElmoEmbedder(model=replace(files, language=language))
         settings = TextSettings(tokenizer="moses")
-        write_average_vectors(embedder, "corpus.txt", f"{language}.npz", settings=settings)
+        write_average_vectors(
+            embedder, "corpus.txt", f"{language}.npz", settings=settings
+        )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
-    command = ("word-vectors", "out.npz", "--corpus", "corpus.txt", "--min-count", "1", *MODEL)
+    command = (
+        "word-vectors",
+        "out.npz",
+        "--corpus",
+        "corpus.txt",
+        "--min-count",
+        "1",
+        *MODEL,
+    )
     assert elmo(*command, "--tokenizer", "moses", "--language", "fr").exit_code == 0
     assert read_words(Path("out.npz"))[0] == ["L'", "eau", "est", "froide", "."]
 
@@ -212,13 +267,21 @@ def test_the_command_averages_over_a_corpus() -> None:
     result = elmo("word-vectors", "out.tsv", *corpus)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Model: model\nWrote out.tsv: 3 words\n"
-    assert Path("out.metadata.tsv").read_text() == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
+    assert (
+        Path("out.metadata.tsv").read_text() == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
+    )
     expected = means_by_hand(["the", "cat", "dog"], [1, 2])
-    assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6)
-    elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
+    assert_allclose(
+        np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6
+    )
+    elmo(
+        "word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2"
+    )
     assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
     write_table("corpus.jsonl", [{"tokens": ["cat"]}])
-    elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
+    elmo(
+        "word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL
+    )
     with np.load("j.npz") as one:
         assert (one["words"].tolist(), one["counts"].tolist()) == (["cat"], [1])
     Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")

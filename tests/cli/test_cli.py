@@ -33,7 +33,10 @@ from elmo_cli.settings import ModelSettings
 def test_version_is_the_packages_version() -> None:
     for name in ("-V", "--version"):
         result = elmo(name)
-        assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")
+        assert (result.exit_code, result.output) == (
+            0,
+            f"elmo {elmo_cli.__version__}\n",
+        )
 
 
 def test_help_names_every_command() -> None:
@@ -43,17 +46,26 @@ def test_help_names_every_command() -> None:
     assert elmo("help", "convert").stdout == elmo("convert", "--help").stdout
     _, groups = result.stdout.split("Vectors:\n")
     groups, _ = groups.split("  Examples:\n")
-    assert [line.split()[0] for line in groups.splitlines() if line.startswith("  ")] == COMMANDS
+    assert [
+        line.split()[0] for line in groups.splitlines() if line.startswith("  ")
+    ] == COMMANDS
     assert "..." not in groups
 
 
-def test_help_ends_with_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_ends_with_the_documentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elmo_cli.cli.INSTALLED", tmp_path)
-    assert "Documentation: `elmo help COMMAND`, and" in elmo("--help").stdout.splitlines()[-1]
+    assert (
+        "Documentation: `elmo help COMMAND`, and"
+        in elmo("--help").stdout.splitlines()[-1]
+    )
     metadata = tmp_path / "elmo_cli-1.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
     names = ("Paper", "Documentation", "Repository")
-    urls = "".join(f"Project-URL: {name}, https://{name.lower()}.org\n" for name in names)
+    urls = "".join(
+        f"Project-URL: {name}, https://{name.lower()}.org\n" for name in names
+    )
     metadata.write_text(f"Name: elmo-cli\n{urls}\nText", encoding="utf-8")
     assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
@@ -73,7 +85,9 @@ def test_help_loads_nothing_heavy() -> None:
 @click.argument("text")
 @option_group("Input", option("--format"), option("--old", hidden=True))
 @click.option("-q", "--quiet", is_flag=True)
-@option_group("Model", lambda each: option("--first")(option("--second")(each)), option("--third"))
+@option_group(
+    "Model", lambda each: option("--first")(option("--second")(each)), option("--third")
+)
 def command(**options: str) -> None:
     """Do something."""
     click.echo(sorted(options))
@@ -81,14 +95,20 @@ def command(**options: str) -> None:
 
 def test_options_are_under_their_heading_and_reach_the_command() -> None:
     blocks = CliRunner().invoke(command, ["--help"]).output.split("\n\n")
-    shown = [[line.split()[0].strip(",") for line in block.splitlines()] for block in blocks[2:]]
+    shown = [
+        [line.split()[0].strip(",") for line in block.splitlines()]
+        for block in blocks[2:]
+    ]
     assert shown == [
         ["Input:", "--format"],
         ["Model:", "--first", "--second", "--third"],
         ["Other", "-q", "--help"],
     ]
     result = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
-    assert result.output == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
+    assert (
+        result.output
+        == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
+    )
 
 
 # Options of all commands, and from the environment
@@ -100,18 +120,28 @@ def test_conditions_name_options_of_the_command(name: str) -> None:
     names = {name for parameter in parameters for name in parameter.opts}
     for each in (each for each in parameters if isinstance(each, Option)):
         texts = [text for text in (each.requires, each.excludes) if text]
-        assert {part.split()[0] for text in texts for part in text.split(" or ")} <= names
+        assert {
+            part.split()[0] for text in texts for part in text.split(" or ")
+        } <= names
 
 
 def test_every_option_has_an_environment_variable_of_its_own() -> None:
     options = [option for name in COMMANDS for option in find_command(name).params]
-    names = [n for each in options if isinstance(each, Option) for n in each.envvar or ()]
+    names = [
+        n for each in options if isinstance(each, Option) for n in each.envvar or ()
+    ]
     assert len(set(names)) == len(names)
-    assert {"ELMO_EMBED_FORMAT", "ELMO_WORD_VECTORS_MODEL", "ELMO_TRAIN_DEVICE"} <= set(names)
-    assert not {"ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_VERSION"} & set(names)
+    assert {"ELMO_EMBED_FORMAT", "ELMO_WORD_VECTORS_MODEL", "ELMO_TRAIN_DEVICE"} <= set(
+        names
+    )
+    assert not {"ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_VERSION"} & set(
+        names
+    )
 
 
-def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_may_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pair = ("cosine", "a", "a b", "b a", "--model", TINY, "-q")
     expected, other = (elmo(*pair, "--layer", layer).stdout for layer in "12")
     monkeypatch.setenv("ELMO_COSINE_LAYER", "1")
@@ -121,7 +151,9 @@ def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     message = "choose one of --pairs and --word2 (ELMO_COSINE_WORD2)"
     assert_misused(elmo("cosine", "--pairs", "p.csv"), message)
     monkeypatch.setenv("ELMO_COSINE_PRECISION", "foo")
-    message = "Invalid value for '--precision (ELMO_COSINE_PRECISION)': 'foo' is not one of "
+    message = (
+        "Invalid value for '--precision (ELMO_COSINE_PRECISION)': 'foo' is not one of "
+    )
     assert message in elmo(*pair).stderr
 
     # A variable without effect is no error.
@@ -141,7 +173,9 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
     assert elmo("-v", "-q", *pair).stderr
     assert elmo("-v", *pair, "-qq").stderr == ""
     more = elmo("-v", *pair).stderr
-    assert re.match(r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more)
+    assert re.match(
+        r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more
+    )
     assert re.search(r"\nTime: \d+\.\d s\n$", more)
     missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
     assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")
@@ -149,7 +183,8 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "command", ["info {}", "embed text out --model {}", "train {} --preset mini --output m"]
+    "command",
+    ["info {}", "embed text out --model {}", "train {} --preset mini --output m"],
 )
 def test_a_name_that_no_file_can_have_is_one_line(command: str, folder: Path) -> None:
     Path("text").write_text("a bank\n")
@@ -159,7 +194,9 @@ def test_a_name_that_no_file_can_have_is_one_line(command: str, folder: Path) ->
     assert re.fullmatch(f"Error: x{{300}}: {problem} .+\n", result.stderr)
 
 
-MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
+MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
+)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError(MEMORY)])
@@ -246,13 +283,19 @@ def run_with_collector_restored() -> None:
 
 @pytest.mark.parametrize(
     ("environment", "spin_count"),
-    [({}, SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+    [
+        ({}, SPIN_COUNT),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, None),
+    ],
 )
 def test_idle_threads_wait_shortly_by_default(
     environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spin_counts: list[str | None] = []
-    main = Mock(side_effect=lambda **_: spin_counts.append(os.environ.get("GOMP_SPINCOUNT")))
+    main = Mock(
+        side_effect=lambda **_: spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
+    )
     monkeypatch.setattr(elmo_cli.cli, "main", main)
     with patch.dict(os.environ, environment):
         for name in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} - {*environment}:
@@ -261,7 +304,9 @@ def test_idle_threads_wait_shortly_by_default(
     assert spin_counts == [spin_count]
 
 
-def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_collector_starts_when_a_model_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     states: list[bool] = []
     monkeypatch.setattr("elmo_cli.cli.messages.say", lambda message: None)
 

@@ -29,10 +29,19 @@ TINY_MODEL = ("--model", str(TINY))
 MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
 RAW = "The bank, I'd say. It's \u201copen\u201d!\n\nA bank.\n"
 LINES = RAW.splitlines()
-MOSES = [line.split() for line in ("The bank , I 'd say . It 's \" open \" !", "", "A bank .")]
+MOSES = [
+    line.split()
+    for line in ("The bank , I 'd say . It 's \" open \" !", "", "A bank .")
+]
 SENTENCES = ["The bank, I'd say.", "It's \u201copen\u201d!", "A bank."]
 OF_SENTENCES = [MOSES[0][:7], MOSES[0][7:], MOSES[2]]
-OUTPUTS = ("out.hdf5", "out.hdf5 --layout packed", "out.jsonl", "out.npz", "out.parquet")
+OUTPUTS = (
+    "out.hdf5",
+    "out.hdf5 --layout packed",
+    "out.jsonl",
+    "out.npz",
+    "out.parquet",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -57,20 +66,47 @@ def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> No
         *("--weight-file", golden.files.weights),
     )
     assert (result.exit_code, "--batch-size requires" in result.stderr) == (0, False)
-    actual, expected = datasets("out.hdf5"), datasets(golden.folder / f"allennlp-{layers}.hdf5")
+    actual, expected = (
+        datasets("out.hdf5"),
+        datasets(golden.folder / f"allennlp-{layers}.hdf5"),
+    )
     assert list(actual) == list(expected)
-    (index,), (expected_index,) = (each.pop("sentence_to_index") for each in (actual, expected))
+    (index,), (expected_index,) = (
+        each.pop("sentence_to_index") for each in (actual, expected)
+    )
     assert json.loads(index) == json.loads(expected_index)
     for name, values in expected.items():
         assert (actual[name].shape, actual[name].dtype) == (values.shape, np.float32)
-        assert_allclose(actual[name], values, atol=golden.tolerance(int(name)), rtol=1e-5)
+        assert_allclose(
+            actual[name], values, atol=golden.tolerance(int(name)), rtol=1e-5
+        )
 
 
 def test_an_old_command_line_works_as_it_is() -> None:
     result = elmo(
-        *("embed", "text", "out.hdf5", "--top", "--batch-size", "2", "--cuda-device", "-1"),
-        *("--forget-sentences", "--vocab-path", "vocabulary", "--include-package", "a.b"),
-        *("--options-file", TINY / "options.json", "--weight-file", TINY / "weights.hdf5"),
+        *(
+            "embed",
+            "text",
+            "out.hdf5",
+            "--top",
+            "--batch-size",
+            "2",
+            "--cuda-device",
+            "-1",
+        ),
+        *(
+            "--forget-sentences",
+            "--vocab-path",
+            "vocabulary",
+            "--include-package",
+            "a.b",
+        ),
+        *(
+            "--options-file",
+            TINY / "options.json",
+            "--weight-file",
+            TINY / "weights.hdf5",
+        ),
     )
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
@@ -87,7 +123,9 @@ def test_an_old_flag_writes_hdf5_whatever_the_name(flag: str) -> None:
     elmo("embed", "text", "new.hdf5", "--layers", flag.removeprefix("--"), *TINY_MODEL)
     for name in ("out.txt", "out.json", "out.npz", "out.parquet", "out", "out.h5"):
         result = elmo("embed", "text", name, flag, *TINY_MODEL)
-        warning = f"Warning: {name} will be HDF5. Choose another format with --format.\n"
+        warning = (
+            f"Warning: {name} will be HDF5. Choose another format with --format.\n"
+        )
         assert (warning in result.stderr) == (name not in ("out", "out.h5"))
         assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
     chosen = elmo("embed", "text", "lines", flag, "--format", "jsonl", *TINY_MODEL)
@@ -100,7 +138,9 @@ def test_model_and_outcome_are_logged_in_one_line_each() -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     model, size, outcome = result.stderr.splitlines()
     assert model + "\n" == LOADED
-    assert re.fullmatch(r"Output: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free", size)
+    assert re.fullmatch(
+        r"Output: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free", size
+    )
     assert outcome.startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
     assert outcome.endswith(" tokens/s")
 
@@ -110,7 +150,9 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     model = "Model: mini (bundled, small; the published model is --model original)\n"
     assert result.stderr.startswith(model)
     with h5py.File("out.hdf5", "r") as file:
-        assert [file[name].shape for name in "0123"] == [(3, n, 1024) for n in (3, 0, 1, 6)]
+        assert [file[name].shape for name in "0123"] == [
+            (3, n, 1024) for n in (3, 0, 1, 6)
+        ]
         assert file.attrs["model"] == "mini"
 
 
@@ -120,7 +162,12 @@ def test_options_reach_the_file() -> None:
         *("--state", "warm", "--batch-tokens", "2", "--layers", "0, 2", *TINY_MODEL),
     )
     assert result.exit_code == 0
-    chosen = {"model": str(TINY), "layers": "0,2", "state": "warm", "precision": "bfloat16"}
+    chosen = {
+        "model": str(TINY),
+        "layers": "0,2",
+        "state": "warm",
+        "precision": "bfloat16",
+    }
     with h5py.File("out.hdf5", "r") as file:
         assert file["0"].dtype == np.float16
         assert dict(file.attrs).items() >= chosen.items()
@@ -129,8 +176,12 @@ def test_options_reach_the_file() -> None:
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
     token = "x" * 1_000_000
-    Path("long").write_text(f"the cat\n{token}\n{'a ' * 1000}\nsat {token[:60]}\n{token[:60]}\n")
-    assert elmo("embed", "long", "out", "--model", TINY, "--layout", layout).exit_code == 0
+    Path("long").write_text(
+        f"the cat\n{token}\n{'a ' * 1000}\nsat {token[:60]}\n{token[:60]}\n"
+    )
+    assert (
+        elmo("embed", "long", "out", "--model", TINY, "--layout", layout).exit_code == 0
+    )
     with open_activations("out") as activations:
         assert [values.shape[1] for values in activations] == [2, 1, 1000, 2, 1]
         assert activations.number_of(token) == 1
@@ -146,7 +197,9 @@ def test_progress_as_lines_needs_no_terminal() -> None:
     assert re.fullmatch(r"100%\|.* tokens/s\]", last)
 
 
-def test_progress_shows_on_a_terminal_unless_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_shows_on_a_terminal_unless_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Path("1000-bytes").write_bytes(b"a" * 1000)
     for stderr, stdin, source, verbosity, shows in (
         (Terminal(), Terminal(), "1000-bytes", 0, True),
@@ -170,7 +223,9 @@ def test_progress_shows_on_a_terminal_unless_quiet(monkeypatch: pytest.MonkeyPat
 def test_an_output_that_cannot_be_written_is_an_error() -> None:
     long = "x" * 300
     result = elmo("embed", "text", long, *TINY_MODEL)
-    assert_fails(result, f"{long}: cannot write the output: File name too long", loads=True)
+    assert_fails(
+        result, f"{long}: cannot write the output: File name too long", loads=True
+    )
     assert sorted(os.listdir()) == ["raw.txt", "text"]
 
 
@@ -206,7 +261,9 @@ def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
 
 def test_layers_have_the_names_of_tf_hubs_outputs(tiny: ElmoEmbedder) -> None:
     layers = tiny.embed_sentence(["The", "cat", "sat"])
-    for number, (name, width) in enumerate((("word_emb", 16), ("lstm1", 32), ("lstm2", 32))):
+    for number, (name, width) in enumerate(
+        (("word_emb", 16), ("lstm1", 32), ("lstm2", 32))
+    ):
         datasets, attributes = embed("--layers", name, "--overwrite")
         assert_allclose(datasets[0], layers[number, :, :width], atol=1e-5)
         assert attributes["layers"] == name
@@ -218,8 +275,12 @@ def test_a_trained_mix_is_applied(tiny: ElmoEmbedder) -> None:
     weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
     datasets, attributes = embed(*MIX)
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
-    assert_allclose(datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=1e-5)
-    assert attributes.items() >= {"layers": "mix", "mix": MIX[1], "gamma": "1.2"}.items()
+    assert_allclose(
+        datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=1e-5
+    )
+    assert (
+        attributes.items() >= {"layers": "mix", "mix": MIX[1], "gamma": "1.2"}.items()
+    )
     assert "pooling" not in attributes
     # A mix may start with a minus, and gamma is 1.
     datasets, attributes = embed("--mix", "-1e3,-1e3, -1e3", "--overwrite")
@@ -228,10 +289,14 @@ def test_a_trained_mix_is_applied(tiny: ElmoEmbedder) -> None:
     assert attributes["gamma"] == "1.0"
 
 
-@pytest.mark.parametrize("choice", [(), ("--layers", "0,2"), ("--layers", "word_emb"), MIX])
+@pytest.mark.parametrize(
+    "choice", [(), ("--layers", "0,2"), ("--layers", "word_emb"), MIX]
+)
 def test_a_sentence_may_be_one_vector(choice: tuple[str, ...]) -> None:
     tokens, _ = embed(*choice)
-    tokens[1] = np.zeros_like(tokens[2])  # The vector of a sentence without tokens is zero.
+    tokens[1] = np.zeros_like(
+        tokens[2]
+    )  # The vector of a sentence without tokens is zero.
     for pooling, expected in {
         "mean": [values.mean(axis=-2) for values in tokens],
         "max": [values.max(axis=-2) for values in tokens],
@@ -254,7 +319,9 @@ def records_of(path: str) -> list[dict[str, Any]]:
         return read_rows(path)
     if path.endswith(".npz"):
         with np.load(path) as file:
-            rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
+            rows = [
+                json.loads(line) for line in file["records.jsonl"].decode().splitlines()
+            ]
             return [{**row, "activations": file[str(row["index"])]} for row in rows]
     with open_activations(path) as activations:
         return [
@@ -273,12 +340,22 @@ def test_the_embedded_tokens_are_stored_next_to_the_sentence(
     output: str, split: tuple[str, ...], sentences: list[str], tokens: list[list[str]]
 ) -> None:
     pytest.importorskip("sentencex")
-    arguments = ("embed", "raw.txt", *output.split(), *TINY_MODEL, "--layers", "top", *split)
+    arguments = (
+        "embed",
+        "raw.txt",
+        *output.split(),
+        *TINY_MODEL,
+        "--layers",
+        "top",
+        *split,
+    )
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
     records = records_of(output.split()[0])
     assert [row["tokens"] for row in records] == tokens
     assert [row["sentence"] for row in records] == sentences
-    assert [row.get("line", 3) for row in records] == ([1, 1, 3] if split else [3, 3, 3])
+    assert [row.get("line", 3) for row in records] == (
+        [1, 1, 3] if split else [3, 3, 3]
+    )
     top = ElmoEmbedder(model=TINY).embed_sentences(tokens, layers="top")
     for row, expected in zip(records, top, strict=True):
         actual = np.array(row["activations"], np.float32).reshape(expected.shape)
@@ -289,10 +366,21 @@ def test_a_reader_of_allennlps_files_sees_what_it_always_saw() -> None:
     elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer", "moses")
     with h5py.File("out.hdf5") as file:
         assert sorted(file) == ["0", "1", "2", "sentence_to_index"]
-        assert json.loads(file["sentence_to_index"][0]) == {LINES[0]: "0", LINES[2]: "2"}
+        assert json.loads(file["sentence_to_index"][0]) == {
+            LINES[0]: "0",
+            LINES[2]: "2",
+        }
         assert file["0"].shape == (3, len(MOSES[0]), 32)
         assert json.loads(file["0"].attrs["tokens"]) == MOSES[0]
-    elmo("embed", "raw.txt", "bare.hdf5", *TINY_MODEL, "--tokenizer", "moses", "--forget-sentences")
+    elmo(
+        "embed",
+        "raw.txt",
+        "bare.hdf5",
+        *TINY_MODEL,
+        "--tokenizer",
+        "moses",
+        "--forget-sentences",
+    )
     with h5py.File("bare.hdf5") as file:
         assert list(file["0"].attrs) == []
     with open_activations("bare.hdf5") as activations:
@@ -303,17 +391,39 @@ def test_shards_of_sentences_are_read_as_the_whole_file() -> None:
     pytest.importorskip("sentencex")
     cut = ("--tokenizer", "moses", "--split-sentences")
     for shard in "12":
-        elmo("embed", "raw.txt", f"{shard}.hdf5", *TINY_MODEL, *cut, "--shard", f"{shard}/2")
+        elmo(
+            "embed",
+            "raw.txt",
+            f"{shard}.hdf5",
+            *TINY_MODEL,
+            *cut,
+            "--shard",
+            f"{shard}/2",
+        )
     elmo("embed", "raw.txt", "whole.hdf5", *TINY_MODEL, *cut)
-    with open_activations("1.hdf5", "2.hdf5") as merged, open_activations("whole.hdf5") as whole:
-        found, expected = ([record for record, _ in each.records()] for each in (merged, whole))
+    with (
+        open_activations("1.hdf5", "2.hdf5") as merged,
+        open_activations("whole.hdf5") as whole,
+    ):
+        found, expected = (
+            [record for record, _ in each.records()] for each in (merged, whole)
+        )
     assert found == expected
 
 
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     mini = PublishedModel("mini", language_code="fr")
     monkeypatch.setattr("elmo_cli.pretrained.registry.MODELS", (mini,))
-    elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
+    elmo(
+        "embed",
+        "-",
+        "out.jsonl",
+        "--model",
+        "mini",
+        "--tokenizer",
+        "moses",
+        stdin="L'eau.\n",
+    )
     [row] = records_of("out.jsonl")
     assert row["tokens"] == ["L'", "eau", "."]
     ElmoEmbedder().embed_file("raw.txt", "out.hdf5", tokenizer="moses")
@@ -321,13 +431,17 @@ def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) ->
         assert activations.attributes["tokenizer"] == "moses:fr"
     # It can be set if the model has none.
     sentences = ("L'eau est froide.", "De l'eau !")
-    french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
+    french = elmo(
+        "cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL
+    )
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
 
 
 def test_word_vectors_split_raw_text() -> None:
     pytest.importorskip("sentencex")
-    Path("tokenized.txt").write_text("".join(" ".join(each) + "\n" for each in OF_SENTENCES))
+    Path("tokenized.txt").write_text(
+        "".join(" ".join(each) + "\n" for each in OF_SENTENCES)
+    )
     average = ("word-vectors", *TINY_MODEL, "--min-count", "1", "--corpus")
     assert elmo(*average, "tokenized.txt", "expected.vec").exit_code == 0
     cut = ("--tokenizer", "moses", "--split-sentences")
@@ -353,7 +467,10 @@ def test_vectors_may_be_scaled_to_length_one(pooling: tuple[str, ...]) -> None:
     arguments = ("embed", "raw.txt", *TINY_MODEL, "--layers", "1,2", *pooling)
     elmo(*arguments, "plain.hdf5")
     elmo(*arguments, "out.hdf5", "--normalize")
-    with open_activations("plain.hdf5") as plain, open_activations("out.hdf5") as normalized:
+    with (
+        open_activations("plain.hdf5") as plain,
+        open_activations("out.hdf5") as normalized,
+    ):
         assert normalized.attributes["normalize"] is True
         for values, scaled in zip(plain, normalized, strict=True):
             lengths = np.linalg.norm(values, axis=-1, keepdims=True)

@@ -26,7 +26,9 @@ def mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_models_is_a_table(cache: Path) -> None:
     model_in(cache / "original")
     header, *lines = elmo("models").stdout.splitlines()
-    assert header.split() == [*("name", "parameters", "language", "size", "state", "trained", "on")]
+    assert header.split() == [
+        *("name", "parameters", "language", "size", "state", "trained", "on")
+    ]
     names = [line.split()[0] for line in lines]
     first = ["mini", "small", "medium", "original", "original-5.5b", "pubmed"]
     assert names[:8] == [*first, "nlpl-209-english", "portuguese"]
@@ -46,7 +48,9 @@ def test_models_is_a_table(cache: Path) -> None:
 
 def names_of(*arguments: str) -> list[str]:
     """Return the names in the table."""
-    return [line.split()[0] for line in elmo("models", *arguments).stdout.splitlines()[1:]]
+    return [
+        line.split()[0] for line in elmo("models", *arguments).stdout.splitlines()[1:]
+    ]
 
 
 def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
@@ -75,7 +79,13 @@ def test_info_of_a_model(tmp_path: Path) -> None:
     details = json.loads(elmo("info", "mini", "--json").stdout)
     weights = tmp_path / "mini" / "weights.hdf5"
     card = ["# mini", "", "A small model."]
-    expected = {"name": "mini", "state": "bundled", "layers": 3, "width": 6, "card": card}
+    expected = {
+        "name": "mini",
+        "state": "bundled",
+        "layers": 3,
+        "width": 6,
+        "card": card,
+    }
     assert details.items() >= expected.items()
     file = {"sha256": sha256(weights), "path": str(weights)}
     assert details["files"]["weights"].items() >= file.items()
@@ -83,7 +93,12 @@ def test_info_of_a_model(tmp_path: Path) -> None:
     assert details["parts"].items() >= parts.items()
     assert details["parameters"] == sum(details["parts"].values())
     installation = json.loads(elmo("info", "--json").stdout)
-    assert installation.pop("installation").keys() >= {"Python", "processor", "kernels", "devices"}
+    assert installation.pop("installation").keys() >= {
+        "Python",
+        "processor",
+        "kernels",
+        "devices",
+    }
     assert installation == details
     (tmp_path / "mini" / "card.md").write_bytes(b"\xff")
     assert json.loads(elmo("info", "mini", "--json").stdout)["card"] == []
@@ -102,7 +117,14 @@ def test_info_for_people(tmp_path: Path) -> None:
     installation, _, rest = elmo("info").stdout.partition("\n\n")
     assert rest == model
     names = [line.split()[0] for line in installation.splitlines()]
-    assert names == ["elmo-cli", "Python", "packages", "processor", "kernels", "devices"]
+    assert names == [
+        "elmo-cli",
+        "Python",
+        "packages",
+        "processor",
+        "kernels",
+        "devices",
+    ]
 
 
 def test_info_downloads_nothing() -> None:

@@ -54,10 +54,15 @@ def corpus(embedded: Path, folder: Path) -> None:
 # Two occurrences
 
 
-def cosines(one: list[str], index: int, other: list[str], other_index: int) -> list[float]:
+def cosines(
+    one: list[str], index: int, other: list[str], other_index: int
+) -> list[float]:
     """Return the cosine of two tokens in each layer, and of their average."""
     embed = ElmoEmbedder(model=TINY).embed_sentence
-    a, b = embed(one)[:, index].astype(float), embed(other)[:, other_index].astype(float)
+    a, b = (
+        embed(one)[:, index].astype(float),
+        embed(other)[:, other_index].astype(float),
+    )
     pairs = [*zip(a, b, strict=True), (a.mean(axis=0), b.mean(axis=0))]
     return [float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in pairs]
 
@@ -69,11 +74,22 @@ def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, *MODEL)
     assert (result.exit_code, result.stderr) == (0, LOADED)
     split_again = elmo("cosine", "bank", RIVER, "The bank 's money .", *MODEL).stderr
-    assert '"bank \'s" looks tokenized already. Use --tokenizer whitespace.' in split_again
+    assert (
+        '"bank \'s" looks tokenized already. Use --tokenizer whitespace.' in split_again
+    )
     names = ("layer 0", "layer 1", "layer 2", "average")
-    rows = [f"{name}  {value:8.4f}\n" for name, value in zip(names, EXPECTED, strict=True)]
-    assert result.stdout == "I sat by the [bank] .\nThe [bank] lent us money .\n\n" + "".join(rows)
-    for layer, value in (("0", EXPECTED[0]), ("2", EXPECTED[2]), ("average", EXPECTED[3])):
+    rows = [
+        f"{name}  {value:8.4f}\n" for name, value in zip(names, EXPECTED, strict=True)
+    ]
+    assert (
+        result.stdout
+        == "I sat by the [bank] .\nThe [bank] lent us money .\n\n" + "".join(rows)
+    )
+    for layer, value in (
+        ("0", EXPECTED[0]),
+        ("2", EXPECTED[2]),
+        ("average", EXPECTED[3]),
+    ):
         result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
         assert (result.stderr, len(result.stdout.splitlines())) == ("", 1)
         assert float(result.stdout) == pytest.approx(value, abs=2e-6)
@@ -81,7 +97,9 @@ def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
 
 def test_a_word_is_found_with_typographic_or_plain_marks() -> None:
     sentences = ("It’s open.", "It's shut.")
-    plain, typed = (elmo("cosine", word, *sentences, *MODEL).stdout for word in ("'s", "’s"))
+    plain, typed = (
+        elmo("cosine", word, *sentences, *MODEL).stdout for word in ("'s", "’s")
+    )
     assert typed == plain
     assert typed.startswith("It ['s] open .\nIt ['s] shut .\n")
 
@@ -112,7 +130,10 @@ ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich
 def test_pairs_are_answered_with_a_line_each() -> None:
     result = elmo("cosine", "bank", "-", *MODEL, stdin=PAIRS)
     assert (result.exit_code, result.stderr) == (0, LOADED)
-    rows = [[float(value) for value in line.split("\t")] for line in result.stdout.splitlines()]
+    rows = [
+        [float(value) for value in line.split("\t")]
+        for line in result.stdout.splitlines()
+    ]
     assert_allclose(rows, ANSWERS, atol=2e-6)
     result = elmo("cosine", "bank", "-", "--json", *MODEL, stdin=PAIRS)
     answers = [json.loads(line) for line in result.stdout.splitlines()]
@@ -125,7 +146,12 @@ def test_pairs_are_answered_with_a_line_each() -> None:
 
 WIC: list[dict[str, Any]] = [
     {"word": "bank", "sentence1": RIVER, "sentence2": MONEY, "label": "F"},
-    {"word": "lend", "sentence1": MONEY, "sentence2": "To lend, she lends.", "label": "T"},
+    {
+        "word": "lend",
+        "sentence1": MONEY,
+        "sentence2": "To lend, she lends.",
+        "label": "T",
+    },
 ]
 
 
@@ -167,7 +193,9 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
     write_table("wic.csv", chosen)
     found = [float(row["cosine"]) for row in rows_of("--layer", "2")]
     one, other = tokenize(sentence), tokenize(RIVER)
-    expected = [cosines(one, i, other, j)[2] for i, j in ((1, 4), (4, 4), (4, 1), (0, 1))]
+    expected = [
+        cosines(one, i, other, j)[2] for i, j in ((1, 4), (4, 4), (4, 1), (0, 1))
+    ]
     assert found == pytest.approx(expected, abs=2e-6)
 
 
@@ -183,7 +211,9 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
     Path("p.jsonl").write_text(json.dumps(pair) + "\n")
     options = ("--text-column", "text1,text2", "--json")
     answer = json.loads(elmo("cosine", "--pairs", "p.jsonl", *options, *MODEL).stdout)
-    assert_allclose(cosines_in(answer), cosines(["a", "b"], 1, ["b", "c d"], 0), atol=2e-6)
+    assert_allclose(
+        cosines_in(answer), cosines(["a", "b"], 1, ["b", "c d"], 0), atol=2e-6
+    )
 
 
 # Neighbours
@@ -192,7 +222,10 @@ def test_lists_of_tokens_are_not_tokenized() -> None:
 def rows(result: Result) -> list[list[str]]:
     """Return the cosine, the line and the sentence of each neighbour."""
     assert result.exit_code == 0, result.stderr
-    return [re.split(r" +|\t", line.strip(), maxsplit=2) for line in result.stdout.splitlines()]
+    return [
+        re.split(r" +|\t", line.strip(), maxsplit=2)
+        for line in result.stdout.splitlines()
+    ]
 
 
 @pytest.mark.parametrize("name", ["v.hdf5", "packed.hdf5"])
@@ -205,16 +238,22 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     assert cosines == sorted(cosines, reverse=True)
     lines = result.stderr.splitlines(keepends=True)
     assert lines[0] == LOADED
-    assert re.fullmatch(r"Cosine of two random tokens: -?0\.\d{3} on average\n", lines[1])
+    assert re.fullmatch(
+        r"Cosine of two random tokens: -?0\.\d{3} on average\n", lines[1]
+    )
     assert elmo("neighbors", "bank", NEW, name, "--top", "3").stdout == result.stdout
 
 
 @pytest.mark.parametrize("name", [f"u.{name}" for name in FORMATS])
 def test_target_words_of_every_format_are_searched(name: str) -> None:
     choice = ("--model", TINY, "--layers", "top")
-    one, other = (rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name))
+    one, other = (
+        rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name)
+    )
     assert [row[0] for row in one] == [row[0] for row in other]
-    options = () if name in ("u.hdf5", "u.parquet") else choice  # They record their model.
+    options = (
+        () if name in ("u.hdf5", "u.parquet") else choice
+    )  # They record their model.
     neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
     if name == "u.npz":  # A row has its number in place of the line, and no sentence.
         found = {f"{row[1]} {row[2]}" for row in neighbours}
@@ -239,13 +278,29 @@ def test_queries_come_from_standard_input() -> None:
     table = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
     answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
-    header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
+    header = [
+        "query_number",
+        "rank",
+        "cosine",
+        "file",
+        "line",
+        "id",
+        "position",
+        "token",
+    ]
     shown = csv_rows(table.stdout, "\t")
     assert [*shown[0]] == [*hits[0]] == [*header, "sentence"]
-    assert [(hit["query_number"], hit["rank"]) for hit in hits] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert [(hit["query_number"], hit["rank"]) for hit in hits] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
     for hit, row in zip(hits, shown, strict=True):
         assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
-        assert row == {name: "" if value is None else str(value) for name, value in hit.items()}
+        assert row == {
+            name: "" if value is None else str(value) for name, value in hit.items()
+        }
     one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
     for hit, (_, line, sentence) in zip(hits[:2], one, strict=True):
         assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", line, None)
@@ -268,15 +323,25 @@ def test_queries_come_from_a_table(name: str) -> None:
         one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
         for expected in map(json.loads, one.stdout.splitlines()):
             cosine = pytest.approx(expected["cosine"], abs=1e-6)
-            assert json.loads(next(hits)) == {**expected, "query_number": number, "cosine": cosine}
+            assert json.loads(next(hits)) == {
+                **expected,
+                "query_number": number,
+                "cosine": cosine,
+            }
     assert next(hits, None) is None
 
 
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
-    neighbours = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
+    neighbours = rows(
+        elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5")
+    )
     assert neighbours[0][1:] == ["4", "The cat sat ."]
-    table = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1")
-    assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
+    table = elmo(
+        "neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1"
+    )
+    assert table.stdout.startswith(
+        "query_number,rank,cosine,file,line,id,sentence\n1,1,0."
+    )
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
     assert [*json.loads(answer.stdout.splitlines()[0])][-1] == "sentence"
     Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
@@ -287,13 +352,20 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
 def test_layer_0_logs_a_warning() -> None:
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
-    assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
+    assert (
+        warning
+        in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
+    )
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
     message = "--mean-layers '0': packed.hdf5 has only layers 1 and 2."
-    assert_misused(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
+    assert_misused(
+        elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message
+    )
 
 
-def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_name_of_mean_layers_still_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     command = ("neighbours", "bank", NEW, "v.hdf5")
     answer = elmo(*command, "--mean-layers", "1").stdout
     assert answer not in ("", elmo(*command).stdout)
@@ -303,7 +375,16 @@ def test_the_old_name_of_mean_layers_still_counts(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_query_is_cut_as_its_corpus_was() -> None:
-    elmo("embed", "text.txt", "moses.hdf5", "--tokenizer", "moses:fr", "--model", TINY, "-q")
+    elmo(
+        "embed",
+        "text.txt",
+        "moses.hdf5",
+        "--tokenizer",
+        "moses:fr",
+        "--model",
+        TINY,
+        "-q",
+    )
 
     def tokens_of(sentence: str, *options: str) -> str:
         """Return the tokens of a query, which the error for a missing word shows."""
@@ -315,4 +396,6 @@ def test_a_query_is_cut_as_its_corpus_was() -> None:
     with h5py.File("moses.hdf5", "r+") as file:
         del file.attrs["normalization"]  # as older versions wrote it
     assert tokens_of("L’homme de la banque…!") == "L ’ homme de la banque … !"
-    assert tokens_of("L'homme a la banque!", "--language=en") == "L 'homme a la banque !"
+    assert (
+        tokens_of("L'homme a la banque!", "--language=en") == "L 'homme a la banque !"
+    )

@@ -37,7 +37,10 @@ def completed(line: str, shell: str = "bash") -> list[str]:
     [
         ("elmo co", ["cosine", "convert", "completion"]),
         ("elmo embed in.txt out --lay", ["--layers", "--layout"]),
-        ("elmo embed in.txt out --layers ", ["all", "average", "sum", "top", "word_emb"]),
+        (
+            "elmo embed in.txt out --layers ",
+            ["all", "average", "sum", "top", "word_emb"],
+        ),
         ("elmo embed in.txt out --format ", ["hdf5", "jsonl", "parquet"]),
         ("elmo embed in.txt out --device c", ["cpu", "cuda"]),
         ("elmo embed in.txt out --model ori", ["original", "original-5.5b"]),
@@ -56,15 +59,24 @@ def test_values_are_completed(line: str, expected: list[str]) -> None:
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.json"])
 def test_columns_of_the_input_are_completed(name: str) -> None:
     write_table(name, [{"item": 1, "sentence": "a"}])
-    assert completed(f"elmo surprisal {name} --text-column ") == ["plain,item", "plain,sentence"]
-    assert completed(f"elmo embed {name} --keep-columns item,s") == ["plain,item,sentence"]
+    assert completed(f"elmo surprisal {name} --text-column ") == [
+        "plain,item",
+        "plain,sentence",
+    ]
+    assert completed(f"elmo embed {name} --keep-columns item,s") == [
+        "plain,item,sentence"
+    ]
     assert completed(f"elmo predict --file {name} --id-column i") == ["plain,item"]
     assert completed("elmo surprisal - --text-column ") == [""]
 
 
 def test_files_are_completed_by_the_shell() -> None:
     for line in (
-        *("elmo embed ", "elmo embed in.txt ", "elmo embed in.txt out.hdf5 --weight-file "),
+        *(
+            "elmo embed ",
+            "elmo embed in.txt ",
+            "elmo embed in.txt out.hdf5 --weight-file ",
+        ),
         *("elmo perplexity ", "elmo surprisal ", "elmo convert "),
         *("elmo word-vectors ", "elmo train ", "elmo distribute in ", "elmo info ./"),
         *("elmo neighbours bank 'a' ", "elmo embed in.txt out --model ./"),
@@ -110,13 +122,17 @@ def test_an_output_may_be_an_option(command: tuple[str, ...], output: str) -> No
     for spelling in ([f"--output={output}"], ["--", output]):
         subprocess.run(["rm", "-r", output], check=True)
         assert elmo(name, *arguments, *spelling).exit_code == 0
-        is_ordered = content and not output.endswith(".safetensors")  # Metadata has no order.
+        is_ordered = content and not output.endswith(
+            ".safetensors"
+        )  # Metadata has no order.
         assert not is_ordered or Path(output).read_bytes() == content
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_names_mean_one_thing_in_all_commands(name: str) -> None:
-    options = {each: option for option in find_command(name).params for each in option.opts}
+    options = {
+        each: option for option in find_command(name).params for each in option.opts
+    }
     for short, long in (("-m", "--model"), ("-f", "--format"), ("-o", "--output")):
         assert options.get(short) == options.get(long)
     assert ("--layer" in options) == ("--layers" in options)
@@ -128,7 +144,9 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
 
 
 def test_the_old_name_of_jsonl_is_read() -> None:
-    assert elmo("embed", "text.txt", "-", "-f", "json", *MODEL).stdout.startswith('{"index": 0')
+    assert elmo("embed", "text.txt", "-", "-f", "json", *MODEL).stdout.startswith(
+        '{"index": 0'
+    )
 
 
 # Help and colours
@@ -141,21 +159,30 @@ def test_formats_are_a_topic_of_help() -> None:
         suffixes = re.escape(", ".join(each.suffixes))
         assert re.search(rf"^  {name} .*{suffixes}$", topic, re.MULTILINE)
     assert max(map(len, topic.splitlines())) <= 91
-    shown = {name: elmo("help", name).stdout for name in COMMANDS if name != "distribute"}
+    shown = {
+        name: elmo("help", name).stdout for name in COMMANDS if name != "distribute"
+    }
     reading = [text for text in shown.values() if "--input-format" in text]
     assert len(reading) > 5
     assert all("`elmo help formats`." in text for text in reading)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize(("environment", "is_red"), [("", True), ("NO_COLOR=1 ", False)])
+@pytest.mark.parametrize(
+    ("environment", "is_red"), [("", True), ("NO_COLOR=1 ", False)]
+)
 def test_an_error_is_red_on_a_terminal(environment: str, is_red: bool) -> None:
     code = "import pty, sys; sys.exit(pty.spawn(['sh', '-c', sys.argv[1]]))"
     command = f"{environment}{sys.executable} -m elmo_cli embed no.txt out.hdf5"
     process = subprocess.run(
-        [sys.executable, "-c", code, command], capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", code, command],
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     assert b"no.txt: no such file." in process.stdout
     assert (b"\x1b[1;31mError:\x1b[0m no.txt" in process.stdout) == is_red
-    piped = subprocess.run(command.split()[-6:], capture_output=True, check=False, timeout=60)
+    piped = subprocess.run(
+        command.split()[-6:], capture_output=True, check=False, timeout=60
+    )
     assert piped.stderr.startswith(b"Error: no.txt")

@@ -19,13 +19,58 @@ from table_files import csv_rows, read_rows, write_table
 from elmo_cli.cli.answers import LIKE_MISSING, RowWriter, cell
 
 HARD = [
-    *('"', '""', "'", '"a', 'a"b', ",", "\t", "\n", "a\nb", "\\", '\\"', "#", "# a", " ", " a "),
-    *("=1+1", "-", "--", ";", "|", "a;b|c", "T", "TRUE", "1", "01", "1e5", "0x10", "Inf", "東京"),
+    *(
+        '"',
+        '""',
+        "'",
+        '"a',
+        'a"b',
+        ",",
+        "\t",
+        "\n",
+        "a\nb",
+        "\\",
+        '\\"',
+        "#",
+        "# a",
+        " ",
+        " a ",
+    ),
+    *(
+        "=1+1",
+        "-",
+        "--",
+        ";",
+        "|",
+        "a;b|c",
+        "T",
+        "TRUE",
+        "1",
+        "01",
+        "1e5",
+        "0x10",
+        "Inf",
+        "東京",
+    ),
     *("a\rb", "a\r\nb", "\r"),
-    *("\N{NO-BREAK SPACE}", "\u2028", "\x85", "\x0b", "é", "e\u0301", "😀", "<S>", "%s", "`", "/*"),
+    *(
+        "\N{NO-BREAK SPACE}",
+        "\u2028",
+        "\x85",
+        "\x0b",
+        "é",
+        "e\u0301",
+        "😀",
+        "<S>",
+        "%s",
+        "`",
+        "/*",
+    ),
 ]
 """Tokens that a reader may misread."""
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+texts = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
+)
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 formats = st.sampled_from([*DELIMITERS])
 
@@ -47,9 +92,13 @@ def table(tokens: Sequence[object], row_format: str = "csv") -> str:
 @given(st.lists(texts, min_size=1), formats)
 def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> None:
     text = io.StringIO(table(tokens, row_format), newline="")
-    _, found, _, kept = zip(*csv.reader(text, delimiter=DELIMITERS[row_format]), strict=True)
+    _, found, _, kept = zip(
+        *csv.reader(text, delimiter=DELIMITERS[row_format]), strict=True
+    )
     assert (found, {*kept}) == (("token", *tokens), {"kept", "0.30000000000000004"})
-    assert [json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]] == tokens
+    assert [
+        json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]
+    ] == tokens
 
 
 def test_missing_values_and_numbers_are_cells() -> None:
@@ -68,7 +117,9 @@ def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
             "for (n in 1:nrow(rows)) cat(rows$id[n], utf8ToInt(rows$token[n]), '\\n')"
         )
         lines = [line.split() for line in run_r(code).splitlines()]
-        return [(name, "".join(map(chr, map(int, codes))), 0.5) for name, *codes in lines]
+        return [
+            (name, "".join(map(chr, map(int, codes))), 0.5) for name, *codes in lines
+        ]
     module = pytest.importorskip(package)
     if package == "duckdb":
         query = f"SELECT id, token, surprisal FROM '{path}'"
@@ -81,16 +132,23 @@ def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
 
 @pytest.mark.parametrize("row_format", DELIMITERS)
 @pytest.mark.parametrize("package", ["pandas", "polars", "duckdb", "R"])
-def test_readers_give_every_row_and_token(row_format: str, package: str, tmp_path: Path) -> None:
+def test_readers_give_every_row_and_token(
+    row_format: str, package: str, tmp_path: Path
+) -> None:
     path = tmp_path / f"rows.{row_format}"
     path.write_text(table(["the", *HARD], row_format), encoding="utf-8", newline="")
     # R reads every line end in a text as a line feed.
-    tokens = [re.sub("\r\n?", "\n", each) if package == "R" else each for each in ["the", *HARD]]
+    tokens = [
+        re.sub("\r\n?", "\n", each) if package == "R" else each
+        for each in ["the", *HARD]
+    ]
     expected = [(f"s{number}", token, 0.5) for number, token in enumerate(tokens)]
     assert read_with(package, path) == expected
 
 
-@given(st.lists(texts.filter(lambda text: text not in LIKE_MISSING), min_size=1), formats)
+@given(
+    st.lists(texts.filter(lambda text: text not in LIKE_MISSING), min_size=1), formats
+)
 def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> None:
     pandas = pytest.importorskip("pandas")
     # The first token keeps pandas from reading a column of numbers.
@@ -111,7 +169,9 @@ def write(*ids: object, name: str = "in.csv") -> str:
     return write_table(name, rows)
 
 
-@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.jsonl", "in.conllu", "in.parquet"])
+@pytest.mark.parametrize(
+    "name", ["in.csv", "in.json", "in.jsonl", "in.conllu", "in.parquet"]
+)
 def test_rows_of_repeated_ids_have_the_line_too(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,23 +184,39 @@ def test_rows_of_repeated_ids_have_the_line_too(
     ):
         if name != "in.conllu" or not {"predict", "--words-by"} & set(command):
             rows = map(json.loads, elmo(*command, *MODEL).stdout.splitlines())
-            assert {(row["id"], row["line"]) for row in rows} == {("a", 1), ("b", 2), ("a", 3)}
+            assert {(row["id"], row["line"]) for row in rows} == {
+                ("a", 1),
+                ("b", 2),
+                ("a", 3),
+            }
             assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
             caplog.clear()
 
 
-def test_texts_of_parquet_are_not_read_to_compare_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_parquet_are_not_read_to_compare_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    path, read = write("a", "b", "a", name="in.parquet"), parquet.ParquetFile.iter_batches
+    path, read = (
+        write("a", "b", "a", name="in.parquet"),
+        parquet.ParquetFile.iter_batches,
+    )
     noted = Mock(side_effect=read)
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s))
+    monkeypatch.setattr(
+        parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s)
+    )
     for options in ([], ["--word-column", "text", "--id-column", "id"]):
         assert elmo("surprisal", path, "--json", *options, *MODEL).exit_code == 0
-        assert [call.kwargs["columns"] for call in noted.mock_calls] == [["id"], ["text", "id"]]
+        assert [call.kwargs["columns"] for call in noted.mock_calls] == [
+            ["id"],
+            ["text", "id"],
+        ]
         noted.reset_mock()
 
 
-@pytest.mark.parametrize("command", ["embed", "embed --rows tokens", "usages --words words.txt"])
+@pytest.mark.parametrize(
+    "command", ["embed", "embed --rows tokens", "usages --words words.txt"]
+)
 @pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
 def test_vectors_of_repeated_ids_have_an_index_or_line(
     output: str, command: str, caplog: pytest.LogCaptureFixture
@@ -148,14 +224,24 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     Path("words.txt").write_text("the\n")
     path, (name, *options) = write("a", "b", "a"), command.split()
     elmo(name, path, output, *options, "--model", TINY)
-    assert name == "usages" or caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
+    assert (
+        name == "usages" or caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
+    )
     found = read_rows(output)
     number, first = ("index", 0) if "index" in found[0] else ("line", 1)
-    assert {(row["id"], row[number] - first) for row in found} == {("a", 0), ("b", 1), ("a", 2)}
+    assert {(row["id"], row[number] - first) for row in found} == {
+        ("a", 0),
+        ("b", 1),
+        ("a", 2),
+    }
 
 
 def test_records_without_ids_are_numbered() -> None:
-    for name, output in (("in.csv", "out.h5"), ("in.csv", "out.npz"), ("in.conllu", "c.h5")):
+    for name, output in (
+        ("in.csv", "out.h5"),
+        ("in.csv", "out.npz"),
+        ("in.conllu", "c.h5"),
+    ):
         command = ("embed", write("a", "b", "a", name=name), output, "--id-column", "")
         assert elmo(*command, "--model", TINY).exit_code == 0
     with h5py.File("out.h5") as file:
@@ -167,7 +253,11 @@ def test_records_without_ids_are_numbered() -> None:
     ("name", "options"),
     [
         *(("in.csv", "--layers all"), ("in.json", "--mix 1,2,3 --dtype float16")),
-        *(("in.parquet", "--layers top"), ("in.conllu", "--layers top"), ("in.csv", "--mix 1,2,3")),
+        *(
+            ("in.parquet", "--layers top"),
+            ("in.conllu", "--layers top"),
+            ("in.csv", "--mix 1,2,3"),
+        ),
         *(("text", "--split-sentences"), ("text", "--split-sentences --pooling mean")),
     ],
 )
@@ -191,7 +281,9 @@ def test_a_shard_without_rows_has_the_columns_of_the_others(
 
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
-    Path("in.jsonl").write_text('{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}')
+    Path("in.jsonl").write_text(
+        '{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}'
+    )
     options = ("--format", "jsonl", "--keep-columns", "all", "--rows", rows)
     text = elmo("embed", "in.jsonl", "-", *options, "--model", TINY).stdout
     row = json.loads(text, parse_constant=pytest.fail)
@@ -205,14 +297,20 @@ def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "-"])
 def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
     row_format = "csv" if name.endswith("csv") else "jsonl"
-    rows = elmo("surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction).stdout
+    rows = elmo(
+        "surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction
+    ).stdout
     Path(name).write_text(rows)
     found, expected = (
-        elmo("perplexity", source, *MODEL, "-q", "--per-sentence", stdin=rows).stdout.splitlines()
+        elmo(
+            "perplexity", source, *MODEL, "-q", "--per-sentence", stdin=rows
+        ).stdout.splitlines()
         for source in (name, "text.txt")
     )
     del expected[2]  # A blank line has no row.
-    assert [line.split("\t")[-7:] for line in found] == [row.split("\t")[-7:] for row in expected]
+    assert [line.split("\t")[-7:] for line in found] == [
+        row.split("\t")[-7:] for row in expected
+    ]
 
 
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
@@ -220,22 +318,44 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
     for name in ("softmax.hdf5", "vocab.txt"):
         Path("model", name).rename(name)
     softmax = ("--softmax-file", "softmax.hdf5", "--json")
-    files = ("--options-file", "model/options.json", "--weight-file", "model/weights.hdf5")
+    files = (
+        "--options-file",
+        "model/options.json",
+        "--weight-file",
+        "model/weights.hdf5",
+    )
     for more in (MODEL, (*files, "--vocabulary-file", "vocab.txt")):
         assert elmo("perplexity", "text.txt", *softmax, *more).stdout == expected.stdout
 
 
 def test_samples_continue_the_text_and_follow_the_seed() -> None:
-    arguments = ("predict", "the cat", *MODEL, "--sample", "4", "--max-words", "5", "-q")
+    arguments = (
+        "predict",
+        "the cat",
+        *MODEL,
+        "--sample",
+        "4",
+        "--max-words",
+        "5",
+        "-q",
+    )
     result = elmo(*arguments)
     lines = result.stdout.splitlines()
     assert (result.exit_code, result.stderr, len(lines)) == (0, "", 4)
     assert all(line.startswith("the cat") and len(line.split()) <= 7 for line in lines)
-    assert elmo(*arguments).stdout == result.stdout != elmo(*arguments, "--seed", "1").stdout
-    answers = [json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()]
+    assert (
+        elmo(*arguments).stdout
+        == result.stdout
+        != elmo(*arguments, "--seed", "1").stdout
+    )
+    answers = [
+        json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()
+    ]
     assert [each["text"] for each in answers] == lines
     rows = csv_rows(elmo(*arguments, "--format", "csv").stdout)
-    assert [(row["line"], row["sample_number"]) for row in rows] == [("1", n) for n in "1234"]
+    assert [(row["line"], row["sample_number"]) for row in rows] == [
+        ("1", n) for n in "1234"
+    ]
     cold = elmo(*arguments, "--temperature", "0.01").stdout
     assert set(cold.split()) <= {"the", "cat"}
     behind = elmo(*arguments, "--backward").stdout.splitlines()
@@ -254,13 +374,22 @@ def test_lines_before_a_wrong_one_are_answered() -> None:
 def test_the_accuracy_of_every_group_is_printed() -> None:
     pairs = [f"the cat,cat the,g{number}" for number in range(150)]
     Path("pairs.csv").write_text("\n".join(["good,bad,group", *pairs]))
-    result = elmo("surprisal", "pairs.csv", "--pairs", "good,bad", "--group-by", "group", *MODEL)
+    result = elmo(
+        "surprisal", "pairs.csv", "--pairs", "good,bad", "--group-by", "group", *MODEL
+    )
     assert sum(line.startswith("group g") for line in result.stderr.splitlines()) == 150
 
 
 def test_a_plot_is_drawn() -> None:
     pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
     Path("items.csv").write_text('id,text\na,"The cat, sat."\nb,the cat sat\n')
-    result = elmo("surprisal", "items.csv", *MODEL, "--words-by", "space", "--plot", "s.html")
-    assert result.stderr == "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
-    assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(encoding="utf-8")
+    result = elmo(
+        "surprisal", "items.csv", *MODEL, "--words-by", "space", "--plot", "s.html"
+    )
+    assert (
+        result.stderr
+        == "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+    )
+    assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(
+        encoding="utf-8"
+    )

@@ -29,11 +29,15 @@ def run_shell(command: str, *, is_fresh: bool = False) -> tuple[int, str]:
     """Run a line of the shell, with a fresh Python or a forked one: its status and prints."""
     elmo = " ".join([*([sys.executable] if is_fresh else python()), "-m elmo_cli"])
     line = ["bash", "-c", command.replace("elmo", elmo, 1)]
-    process = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    process = subprocess.run(
+        line, capture_output=True, text=True, check=False, timeout=120
+    )
     return process.returncode, process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
+@pytest.mark.parametrize(
+    "command", ["embed - out.hdf5", "perplexity -", "cosine bank -"]
+)
 def test_a_closed_standard_input_is_reported(command: str) -> None:
     status, printed = run_shell(f"elmo {command} --model mini <&-")
     message = "Error: standard input is closed. Name a file, or pipe a text into it.\n"
@@ -49,7 +53,9 @@ def test_a_closed_standard_input_is_reported(command: str) -> None:
         ("> /dev/full", f"{CANNOT_WRITE}: No space left on device"),
     ],
 )
-@pytest.mark.parametrize("command", ["--help", "models", "embed text - --format jsonl -q"])
+@pytest.mark.parametrize(
+    "command", ["--help", "models", "embed text - --format jsonl -q"]
+)
 def test_a_standard_output_that_takes_nothing_is_an_error(
     command: str, redirection: str, message: str
 ) -> None:
@@ -73,7 +79,11 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them() -> None:
     assert piped.startswith("[a] \x1b[32m\n")
     assert "Model: ./m\x1b[31m\n" in piped
     reading, writing = pty.openpty()
-    command = ["bash", "-c", line.replace("elmo", " ".join([*python(), "-m elmo_cli"]), 1)]
+    command = [
+        "bash",
+        "-c",
+        line.replace("elmo", " ".join([*python(), "-m elmo_cli"]), 1),
+    ]
     with subprocess.Popen(command, stdout=writing, stderr=writing):
         os.close(writing)
         shown = os.read(reading, 100)
@@ -90,7 +100,10 @@ def test_a_standard_output_is_utf8_in_every_locale(encoding: str) -> None:
     commands = {
         "latin1": ("surprisal text --json", "surprisal text -v --words-by space"),
         "cp1252": ("embed text - --format jsonl --layers top",),
-        "ascii": ("surprisal text --format csv", "predict '€ 東京' --each --top 1 --json"),
+        "ascii": (
+            "surprisal text --format csv",
+            "predict '€ 東京' --each --top 1 --json",
+        ),
         "utf-16": ("cosine bank 'a € 東京 bank' 'x bank'",),
     }
     for command in commands[encoding]:
@@ -106,8 +119,12 @@ def test_what_utf8_cannot_hold_is_an_error_with_a_remedy() -> None:
     command = "elmo surprisal in.jsonl --keep-columns x"
     status, printed = run_shell(command)
     assert status == 1
-    assert printed.splitlines()[-1].startswith("Error: standard output: 'utf-8' codec can't")
-    assert printed.endswith(". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n")
+    assert printed.splitlines()[-1].startswith(
+        "Error: standard output: 'utf-8' codec can't"
+    )
+    assert printed.endswith(
+        ". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n"
+    )
     assert run_shell(f"PYTHONIOENCODING=utf-8:replace {command}")[0] == 0
 
 
@@ -140,7 +157,9 @@ def test_each_text_is_answered_before_the_next_arrives(
     command: str, n_lines: int, model_folder: Path
 ) -> None:
     arguments = (*command.split(), "--model", str(model_folder), "-q")
-    with start_elmo(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start_elmo(
+        *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for _ in range(2):
@@ -151,7 +170,9 @@ def test_each_text_is_answered_before_the_next_arrives(
         assert process.wait(timeout=60) == 0
 
 
-def test_the_lines_before_an_error_are_answered_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_before_an_error_are_answered_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def parse(line: str) -> str:
         if line == "d":
             raise InputError("no more")

@@ -47,16 +47,24 @@ def read_answers() -> list[Any]:
 @pytest.mark.usefixtures("word_model")
 @pytest.mark.parametrize(("command", "inputs", "lines"), read_answers())
 def test_a_command_prints_its_rows(
-    command: str, inputs: dict[str, str | bytes], lines: list[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    inputs: dict[str, str | bytes],
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if "--split-sentences" in command:
         pytest.importorskip("sentencex")
     monkeypatch.setenv("ELMO_MODEL", "model")
     write_inputs(inputs)
     command, _, stdin = command.partition(" < ")
-    result = elmo(*shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None)
+    result = elmo(
+        *shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None
+    )
     rows, messages = ([line[2:] for line in lines if line[0] == kind] for kind in " !")
-    assert (result.exit_code, result.stderr.splitlines()) == (0, ["Model: model", *messages])
+    assert (result.exit_code, result.stderr.splitlines()) == (
+        0,
+        ["Model: model", *messages],
+    )
     actual, expected = result.stdout, "".join(f"{row}\n" for row in rows)
     assert NUMBER.sub("0.0", actual) == NUMBER.sub("0.0", expected)
     numbers = [[*map(float, NUMBER.findall(text))] for text in (actual, expected)]
@@ -74,7 +82,9 @@ def cases() -> list[str]:
     `!` begins a case: a command whose message has a remedy. `$` is a remedy of it. The last one of
     a case succeeds.
     """
-    return "\n".join(read_rows(__file__, "remedies.txt")).removeprefix("! ").split("\n! ")
+    return (
+        "\n".join(read_rows(__file__, "remedies.txt")).removeprefix("! ").split("\n! ")
+    )
 
 
 def run(command: str) -> tuple[int, str]:
@@ -83,7 +93,9 @@ def run(command: str) -> tuple[int, str]:
     content = None
     if programs.strip():
         shell = shutil.which("bash") or pytest.skip("needs bash")
-        done = subprocess.run([shell, "-c", programs.rstrip(" |;")], capture_output=True)
+        done = subprocess.run(
+            [shell, "-c", programs.rstrip(" |;")], capture_output=True
+        )
         if done.returncode == 127:
             pytest.skip(done.stderr.decode())
         content = done.stdout
@@ -118,14 +130,19 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "weights.hdf5.gz").write_bytes(gzip.compress(weights))
     for name in ("copy.h5", "bare.h5", "gone.h5"):
         shutil.copy(folder / "v.h5", folder / name)
-    with h5py.File(folder / "bare.h5", "r+") as bare, h5py.File(folder / "gone.h5", "r+") as gone:
+    with (
+        h5py.File(folder / "bare.h5", "r+") as bare,
+        h5py.File(folder / "gone.h5", "r+") as gone,
+    ):
         gone.attrs["model"] = "gone/model"
         for name in list(bare.attrs):
             del bare.attrs[name]
     return folder
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.partition("\n")[0][5:60])
+@pytest.mark.parametrize(
+    "case", cases(), ids=lambda case: case.partition("\n")[0][5:60]
+)
 def test_the_remedy_of_a_message_works(
     case: str, prepared: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +169,10 @@ def test_an_error_has_this_text(
 # Mistakes: status 2 for wrong options, 1 for what fails in a run, in every command
 
 ROWS = read_rows(__file__, "mistakes.txt")
-BASES = {name: words for _, name, *words in (shlex.split(row) for row in ROWS if row[:2] == "= ")}
+BASES = {
+    name: words
+    for _, name, *words in (shlex.split(row) for row in ROWS if row[:2] == "= ")
+}
 """A command line of each command that is right."""
 MISTAKES = {row[2:]: ROWS[n + 1] for n, row in enumerate(ROWS) if row[:2] == "$ "}
 """Options, and the status of a mistake with a pattern that its message has in every command."""
@@ -177,7 +197,9 @@ def test_a_mistake_has_one_status_in_every_command(options: str) -> None:
     n_commands = 0
     for command, arguments in BASES.items():
         base = list(arguments)
-        if names & {"--model", "--words"} & {*base}:  # The mistake takes the place of the option.
+        if (
+            names & {"--model", "--words"} & {*base}
+        ):  # The mistake takes the place of the option.
             place = base.index(options.split()[0])
             del base[place : place + 2]
         known = {name for each in find_command(command).params for name in each.opts}
@@ -186,7 +208,9 @@ def test_a_mistake_has_one_status_in_every_command(options: str) -> None:
         result = elmo(command, *base, *options.split())
         n_commands += 1
         found = (result.exit_code, bool(re.search(message, result.stderr)))
-        assert found == (int(status), True), f"{command}: {result.exit_code} {result.stderr}"
+        assert found == (int(status), True), (
+            f"{command}: {result.exit_code} {result.stderr}"
+        )
         assert result.stderr.splitlines()[-1].startswith("Error: ")
     assert n_commands
 
@@ -194,7 +218,15 @@ def test_a_mistake_has_one_status_in_every_command(options: str) -> None:
 @pytest.mark.usefixtures("linked_inputs")
 @pytest.mark.parametrize("name", ["none.txt", "utf16.txt", "latin.txt", "items.csv"])
 def test_an_input_that_cannot_be_read_has_status_1(name: str) -> None:
-    for command in ("embed", "usages", "perplexity", "surprisal", "predict", "train", "distribute"):
+    for command in (
+        "embed",
+        "usages",
+        "perplexity",
+        "surprisal",
+        "predict",
+        "train",
+        "distribute",
+    ):
         arguments = [name if each == "text.txt" else each for each in BASES[command]]
         result = elmo(command, *arguments)
         assert result.exit_code == 1, f"{command}: {result.stderr}"

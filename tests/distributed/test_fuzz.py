@@ -38,7 +38,15 @@ Run = tuple[float, str, Sequence[str]]
 def command_of(name: str, options: Sequence[str]) -> list[str]:
     """Return the arguments of a run: each name is another plan."""
     model = ["--model", str(TINY), "--state", STATES[name], "--layers", "top"]
-    return ["distribute", "../text.txt", "out", "--part-size", "0.001", *model, *options]
+    return [
+        "distribute",
+        "../text.txt",
+        "out",
+        "--part-size",
+        "0.001",
+        *model,
+        *options,
+    ]
 
 
 def do(runs: list[Run], kill_at: float, chance: random.Random) -> list[tuple[str, int]]:
@@ -88,15 +96,25 @@ def plan_of_folder() -> str | None:
     return name
 
 
-def try_once(kind: str, engine: Sequence[str], seconds: float, chance: random.Random) -> None:
+def try_once(
+    kind: str, engine: Sequence[str], seconds: float, chance: random.Random
+) -> None:
     """Do one trial: runs at random moments, perhaps a kill, and then a run that is alone."""
     runs: list[Run]
     if kind == "job array":  # Ray has no shards, so that the tasks do the same parts.
-        shards = [() if "ray" in engine else ("--shard", f"{number}/3") for number in (1, 2, 3)]
-        runs = [(chance.uniform(0, seconds), "one", (*engine, *shard)) for shard in shards]
+        shards = [
+            () if "ray" in engine else ("--shard", f"{number}/3")
+            for number in (1, 2, 3)
+        ]
+        runs = [
+            (chance.uniform(0, seconds), "one", (*engine, *shard)) for shard in shards
+        ]
     else:
         delay = seconds * chance.uniform(*KINDS[kind])
-        runs = [(0, "one", engine), (delay, "one" if kind == "equal" else "other", engine)]
+        runs = [
+            (0, "one", engine),
+            (delay, "one" if kind == "equal" else "other", engine),
+        ]
     kill_at = chance.uniform(0, 1.5 * seconds) if chance.random() < 0.3 else math.inf
     ends = do(runs, kill_at, chance)
     statuses = {status for _, status in ends}

@@ -31,41 +31,79 @@ SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
 LINES = {
     "text": [b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"],
     # One reader may call a line blank, and another one may not.
-    "jsonl": [b"", SPACE, MARK, b'{"text": "a b"}', MARK + b'{"text": "c"}', b"[]", b"\xff", b"{"],
+    "jsonl": [
+        b"",
+        SPACE,
+        MARK,
+        b'{"text": "a b"}',
+        MARK + b'{"text": "c"}',
+        b"[]",
+        b"\xff",
+        b"{",
+    ],
     # Text before the first header.
-    "odd.fasta": [b"", SPACE, MARK, b">a b", MARK + b">c", b"MV", b" >d", b"\xff", b">"],
-    "fasta": [b"\n>%d of it\nMVLS\nPA\n%s" % (i, end) for i in range(5) for end in (b"", b"\n")],
+    "odd.fasta": [
+        b"",
+        SPACE,
+        MARK,
+        b">a b",
+        MARK + b">c",
+        b"MV",
+        b" >d",
+        b"\xff",
+        b">",
+    ],
+    "fasta": [
+        b"\n>%d of it\nMVLS\nPA\n%s" % (i, end)
+        for i in range(5)
+        for end in (b"", b"\n")
+    ],
 }
 """Lines of which random files are made, by suffix."""
 
 
-def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
+def read_all(
+    path: Path, columns: TextSettings, n_bytes: int
+) -> tuple[list[Part], list[Record]]:
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
     parts, types = split_inputs([str(path)], columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
         new = list(read_part(part, columns, has_ids="id" in types))
-        assert (part.number, part.first, part.n_records) == (number, len(records), len(new))
+        assert (part.number, part.first, part.n_records) == (
+            number,
+            len(records),
+            len(new),
+        )
         records += new
     return parts, records
 
 
 def records_of_embed(path: Path) -> list[Record]:
     """Return the records of `elmo embed`, which also compares ids."""
-    with open_records(open_input(path, TextSettings(skip_errors=True)), ids="any") as (records, *_):
+    with open_records(open_input(path, TextSettings(skip_errors=True)), ids="any") as (
+        records,
+        *_,
+    ):
         return list(records)
 
 
 @pytest.mark.parametrize("suffix", LINES)
 @given(data=st.data(), units=st.integers(1, 60), end=st.sampled_from([b"", b"\n"]))
 def test_any_cut_gives_the_records_of_the_whole(
-    tmp_path_factory: pytest.TempPathFactory, suffix: str, data: Any, units: int, end: bytes
+    tmp_path_factory: pytest.TempPathFactory,
+    suffix: str,
+    data: Any,
+    units: int,
+    end: bytes,
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / f"a.{suffix}"
     unique_by = bytes.strip if suffix == "fasta" else None  # A repeated id is an error.
     lines = data.draw(st.lists(st.sampled_from(LINES[suffix]), unique_by=unique_by))
     path.write_bytes(b"\n".join(lines) + end)
-    assert read_all(path, TextSettings(skip_errors=True), units)[1] == records_of_embed(path)
+    assert read_all(path, TextSettings(skip_errors=True), units)[1] == records_of_embed(
+        path
+    )
 
 
 def test_read_part_refuses_lines_that_have_changed() -> None:
@@ -85,7 +123,9 @@ def test_compressed_data_is_one_part() -> None:
 
 def test_json_lines_and_parquet_have_columns() -> None:
     lines, table = Path("rows.jsonl"), Path("rows.parquet")
-    write_table(lines, [{"t": text, "id": 7} for text in ["a b", ["c d", "e"], None] * 5])
+    write_table(
+        lines, [{"t": text, "id": 7} for text in ["a b", ["c d", "e"], None] * 5]
+    )
     columns = TextSettings(text_column="t", id_column="id")
     records = read_all(lines, columns, 20)[1]
     expected = [(["a", "b"], "7"), (["c d", "e"], "7"), ([], "7")] * 5
@@ -98,13 +138,21 @@ def test_json_lines_and_parquet_have_columns() -> None:
         assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
 
 
-@pytest.mark.parametrize(("name", "unit"), [("rows.jsonl", "line"), ("rows.parquet", "row")])
+@pytest.mark.parametrize(
+    ("name", "unit"), [("rows.jsonl", "line"), ("rows.parquet", "row")]
+)
 def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -> None:
-    write_table(name, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)])
+    write_table(
+        name, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)]
+    )
     for n_bytes in (1, 20, 10_000):
         records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)[1]
-        assert [record.error is None for record in records] == [i % 4 == 2 for i in range(8)]
-    assert records[7].error == f"{name}, {unit} 8: field 'id': expected an id, found none"
+        assert [record.error is None for record in records] == [
+            i % 4 == 2 for i in range(8)
+        ]
+    assert (
+        records[7].error == f"{name}, {unit} 8: field 'id': expected an id, found none"
+    )
 
 
 def test_a_named_column_of_ids_is_required() -> None:
@@ -115,8 +163,13 @@ def test_a_named_column_of_ids_is_required() -> None:
 
 def test_inputs_with_ids_and_without_are_refused() -> None:
     rows: list[list[dict[str, Any]]] = [[{"text": "a"}], [{"text": "a", "id": "1"}], []]
-    inputs = [write_table(f"{name}.jsonl", each) for name, each in zip("abc", rows, strict=True)]
-    with pytest.raises(InputError, match=r"a.jsonl: no ids, but the records of .*b.jsonl have ids"):
+    inputs = [
+        write_table(f"{name}.jsonl", each)
+        for name, each in zip("abc", rows, strict=True)
+    ]
+    with pytest.raises(
+        InputError, match=r"a.jsonl: no ids, but the records of .*b.jsonl have ids"
+    ):
         split_inputs(inputs, TextSettings(), 100)
     assert "id" in split_inputs(inputs[1:], TextSettings(), 100)[1]
     assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
@@ -127,19 +180,28 @@ def test_split_sentences_know_their_lines_in_every_part() -> None:
     Path("a.txt").write_text("One. Two.\n" * 9)
     parts, records = read_all(Path("a.txt"), TextSettings(split_sentences=True), 20)
     assert len(parts) > 1
-    assert [record.attributes["line"] for record in records] == [i // 2 for i in range(18)]
+    assert [record.attributes["line"] for record in records] == [
+        i // 2 for i in range(18)
+    ]
 
 
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).touch()
     for location in (str(tmp_path), f"file://{tmp_path}"):
-        found = [path for path, *_ in find_inputs((f"{location}/*.txt",), Folder("out"))]
+        found = [
+            path for path, *_ in find_inputs((f"{location}/*.txt",), Folder("out"))
+        ]
         assert found == [f"{location}/a.txt", f"{location}/b.txt"]
     bad = os.fsdecode(b"caf\xe9.tsv")
     (tmp_path / bad).touch()
     not_utf8 = r"caf\xe9.tsv: the name of the file is not UTF-8"
-    problems = {"none.txt": "none.txt", "*.none": "*.none", bad: not_utf8, "*.tsv": not_utf8}
+    problems = {
+        "none.txt": "none.txt",
+        "*.none": "*.none",
+        bad: not_utf8,
+        "*.tsv": not_utf8,
+    }
     for name, problem in problems.items():
         with pytest.raises(InputError, match=re.escape(problem)):
             find_inputs((f"{tmp_path}/{name}",), Folder("out"))
@@ -157,7 +219,9 @@ def test_files_of_the_output_folder_are_left_out(
     found = find_inputs((f"{tmp_path}/**/*.txt", f"{tmp_path}/[ao]*"), folder)
     assert [path for path, _ in found] == [f"{tmp_path}/a.txt"] * 2
     assert "*.txt: skipped 4 files in the output folder" in caplog.text
-    with pytest.raises(InputError, match=r"b.txt: the input is in the output folder. Choose"):
+    with pytest.raises(
+        InputError, match=r"b.txt: the input is in the output folder. Choose"
+    ):
         find_inputs((f"{tmp_path}/out/b.txt",), folder)
 
 
@@ -165,9 +229,21 @@ def test_files_of_the_output_folder_are_left_out(
     ("name", "content", "message"),
     [
         ("a.txt", b"a\nb\nc\xff\n", ", line 3, column 2: not valid UTF-8 (byte 0xff)"),
-        ("a.jsonl", b'{"text": "a"}\n\n[]\n', ", line 3: expected a JSON object, found []"),
-        ("a.txt.gz", b"\x1f\x8bno gzip", ", line 1: reading failed: Compressed file ended"),
-        ("a.parquet", b"no parquet", ": cannot read the Parquet file: Parquet magic bytes not"),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n\n[]\n',
+            ", line 3: expected a JSON object, found []",
+        ),
+        (
+            "a.txt.gz",
+            b"\x1f\x8bno gzip",
+            ", line 1: reading failed: Compressed file ended",
+        ),
+        (
+            "a.parquet",
+            b"no parquet",
+            ": cannot read the Parquet file: Parquet magic bytes not",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_reported_with_its_line(
@@ -212,17 +288,32 @@ def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
     assert_rows_equal_embed("in.parquet", "--keep-columns", keep_columns)
 
 
-@pytest.mark.parametrize(("keep_columns", "batch_rows"), [("all", 1), ("late,mixed", 1024)])
+@pytest.mark.parametrize(
+    ("keep_columns", "batch_rows"), [("all", 1), ("late,mixed", 1024)]
+)
 def test_columns_of_json_have_one_type_in_all_parts(
     keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.distributed.inputs.BATCH_ROWS", batch_rows)
     rows: list[dict[str, Any]] = [
-        {"id": f"a{i}", "text": "a b " * 9, "number": i, "mixed": i, "late": None, "none": None}
+        {
+            "id": f"a{i}",
+            "text": "a b " * 9,
+            "number": i,
+            "mixed": i,
+            "late": None,
+            "none": None,
+        }
         | {"list": [], "object": {"a": i}}
         for i in range(60)
     ]
-    rows[50] |= {"mixed": "x", "number": 1.5, "late": True, "list": [1], "object": {"b": "c"}}
+    rows[50] |= {
+        "mixed": "x",
+        "number": 1.5,
+        "late": True,
+        "list": [1],
+        "object": {"b": "c"},
+    }
     write_table("in.jsonl", rows)
     assert_rows_equal_embed("in.jsonl", "--keep-columns", keep_columns)
 
@@ -230,7 +321,10 @@ def test_columns_of_json_have_one_type_in_all_parts(
 def test_a_column_of_later_rows_is_in_all_parts() -> None:
     rows: list[dict[str, Any]] = [{"text": "a b " * 9} for _ in range(60)]
     write_table("in.jsonl", [*rows, {"text": "a", "year": 7, "key": "k"}])
-    assert elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code == 0
+    assert (
+        elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code
+        == 0
+    )
     table = parquet.read_table("out")
     assert table.column("year").to_pylist() == [None] * 60 + [7]
     with open_activations("out") as opened:  # A kept column `key` is no id.
@@ -260,7 +354,9 @@ def test_ids_have_one_type_in_all_parts() -> None:
         (pyarrow.large_string(), ["a", "b"], pyarrow.string()),
     ],
 )
-def test_ids_of_parquet_are_integers_or_texts(kind: Any, ids: list[Any], expected: Any) -> None:
+def test_ids_of_parquet_are_integers_or_texts(
+    kind: Any, ids: list[Any], expected: Any
+) -> None:
     table = pyarrow.table({"id": pyarrow.array(ids, kind), "text": ["a", "b"]})
     parquet.write_table(table, "in.parquet")
     assert elmo("distribute", "in.parquet", "out", *RUN).exit_code == 0
@@ -280,7 +376,9 @@ def test_kept_columns_are_in_order_and_others_are_refused() -> None:
 
 
 def test_nested_fields_and_whole_floats_equal_embed() -> None:
-    rows = [{"data": {"text": f"word {n} .", "n": n}, "id": float(n)} for n in range(60)]
+    rows = [
+        {"data": {"text": f"word {n} .", "n": n}, "id": float(n)} for n in range(60)
+    ]
     parquet.write_table(pyarrow.Table.from_pylist(rows), "in.parquet")
     write_table("in.jsonl", rows)
     options = ("--text-column", "data.text", "--keep-columns", "data.n")

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from commands import elmo
 from conftest import LINES
-from distributed_runs import RUN, WARM, ZERO, assert_equal_to_embed, distribute, parts_there
+from distributed_runs import (
+    RUN,
+    WARM,
+    ZERO,
+    assert_equal_to_embed,
+    distribute,
+    parts_there,
+)
 from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
@@ -46,19 +53,27 @@ def change_input(*, keeps_time: bool) -> None:
 
 
 @pytest.mark.parametrize("shard", [(), ("--shard", "1/2")])
-def test_another_run_is_refused_and_changes_nothing(folder: Path, shard: tuple[str, ...]) -> None:
+def test_another_run_is_refused_and_changes_nothing(
+    folder: Path, shard: tuple[str, ...]
+) -> None:
     assert elmo(*RUN, *shard).exit_code == 0
     before = parts_there()
     start = f"Error: {folder}/out belongs to another run. These differ:"
     differences = "--dtype (float32, not float16), --layers (all, not top)"
-    assert refusal_of("--layers", "top", "--dtype", "float16") == f"{start} {differences}. {REMEDY}"
+    assert (
+        refusal_of("--layers", "top", "--dtype", "float16")
+        == f"{start} {differences}. {REMEDY}"
+    )
     assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
     change_input(keeps_time=True)
     assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
     Path("text.txt").write_text(LINES)  # Its time has changed, but not its content.
     Path("b.txt").write_text("b")
     result = elmo("distribute", "b.txt", *RUN[1:])
-    assert f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none" in result.stderr
+    assert (
+        f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none"
+        in result.stderr
+    )
     assert parts_there() == before
     assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
@@ -66,8 +81,12 @@ def test_another_run_is_refused_and_changes_nothing(folder: Path, shard: tuple[s
 
 @pytest.mark.parametrize("n_before", [6, 10])
 @pytest.mark.parametrize("keeps_time", [False, True])
-def test_an_input_that_changes_during_the_run_is_refused(n_before: int, keeps_time: bool) -> None:
-    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+def test_an_input_that_changes_during_the_run_is_refused(
+    n_before: int, keeps_time: bool
+) -> None:
+    def engine(
+        parts: Sequence[Part], embed: Callable[..., PartResult]
+    ) -> Iterator[PartResult]:
         yield from map(embed, parts[:n_before])
         change_input(keeps_time=keeps_time)
         yield from map(embed, parts[n_before:])
@@ -82,14 +101,26 @@ def test_an_input_that_changes_during_the_run_is_refused(n_before: int, keeps_ti
     if n_before == 10:
         status = elmo("distribute", "--status", "out")
         missing = "Missing: _SUCCESS, which the same command writes"
-        assert (status.exit_code, status.stdout) == (1, f"out: 10 of 10 parts\n{missing}\n")
+        assert (status.exit_code, status.stdout) == (
+            1,
+            f"out: 10 of 10 parts\n{missing}\n",
+        )
 
 
-def test_a_pattern_that_matches_the_folder_resumes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pattern_that_matches_the_folder_resumes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Path("data").mkdir()
     for name in ("a.txt", "b.txt"):
         Path("data", name).write_text(LINES)
-    command = ("distribute", "data/**/*", "data/out", *RUN[3:], "--input-format", "text")
+    command = (
+        "distribute",
+        "data/**/*",
+        "data/out",
+        *RUN[3:],
+        "--input-format",
+        "text",
+    )
     assert elmo(*command, "--shard", "1/2").exit_code == 0
     assert elmo(*command).exit_code == 0
     assert "data/**/*: skipped 14 files in the output folder" in caplog.text
@@ -112,10 +143,14 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
-def test_a_run_that_completes_first_does_not_stop_its_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_completes_first_does_not_stop_its_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     publish = Folder.publish
 
-    def publish_late(self: Folder, name: str, write: Any, *, replaces: bool = True) -> Any:
+    def publish_late(
+        self: Folder, name: str, write: Any, *, replaces: bool = True
+    ) -> Any:
         def write_late(file: Any) -> Any:
             monkeypatch.setattr(Folder, "publish", publish)
             distribute()  # It removes the temporary file of this run.
@@ -143,7 +178,9 @@ def test_another_model_is_refused_by_a_worker() -> None:
     plan = open_plan(Folder("out"), ("text.txt",), ZERO)
     key = key_of(plan)
     key = key._replace(attributes={**key.attributes, "model_sha256": "0" * 64})
-    with pytest.raises(WeightsError, match=r"not the weights of the plan \(SHA-256 00+\.\.\."):
+    with pytest.raises(
+        WeightsError, match=r"not the weights of the plan \(SHA-256 00+\.\.\."
+    ):
         embed_part("out", key, ZERO, plan.parts[0])
 
 
@@ -171,7 +208,9 @@ def test_the_plan_has_the_columns_of_the_parts(settings: CorpusSettings) -> None
     if settings.text.split_sentences:
         pytest.importorskip("sentencex")
     distribute(settings)
-    plan, part = (parquet.read_schema(f"out/{name}") for name in (PLAN, "part-00000000.parquet"))
+    plan, part = (
+        parquet.read_schema(f"out/{name}") for name in (PLAN, "part-00000000.parquet")
+    )
     assert plan.equals(part)
 
 
@@ -179,10 +218,16 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute(WARM, location="other")
     distribute()
-    others = {"out/part-00000005.parquet": "part 5", f"other/{path.name}": "a part of another plan"}
+    others = {
+        "out/part-00000005.parquet": "part 5",
+        f"other/{path.name}": "a part of another plan",
+    }
     for source, found in others.items():
         path.write_bytes(Path(source).read_bytes())
-        with pytest.raises(InputError) as caught, open_activations("out") as activations:
+        with (
+            pytest.raises(InputError) as caught,
+            open_activations("out") as activations,
+        ):
             list(activations.records())
         problem = f"{path}: expected part 3 of the plan, found {found}. "
         remedy = "Give the `elmo distribute` command of the folder again."
@@ -235,7 +280,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def open_location(location: str) -> tuple[Any, str]:
         if location.startswith("memory://"):
-            return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix("memory:/")
+            return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix(
+                "memory:/"
+            )
         return open_other(location)
 
     monkeypatch.setattr(parts, "open_location", open_location)
@@ -264,17 +311,23 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
 
 @pytest.mark.usefixtures("store")
 def test_equal_runs_on_a_store_both_end_well() -> None:
-    distribute_there(ZERO, lambda part: distribute_there(ZERO) if part.number == 3 else None)
+    distribute_there(
+        ZERO, lambda part: distribute_there(ZERO) if part.number == 3 else None
+    )
     assert_equal_to_embed(location=OUT)
 
 
 @pytest.mark.usefixtures("store")
-def test_of_two_plans_on_a_store_the_last_one_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_plans_on_a_store_the_last_one_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def create_another(part: Part) -> None:
         if part.number == 3:
             # The other run has looked for a plan before this run created its own.
             with monkeypatch.context() as patch:
-                patch.setattr("elmo_cli.distributed.plan.read_plan", lambda folder: None)
+                patch.setattr(
+                    "elmo_cli.distributed.plan.read_plan", lambda folder: None
+                )
                 patch.setattr(Folder, "has", lambda self, name: False)
                 patch.setattr(Folder, "names", lambda self, name="": [])
                 open_plan(Folder(OUT), ("text.txt",), WARM, part_mb=0.002)

@@ -24,7 +24,8 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.settings import Resources
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason='needs Ray; pip install "elmo-cli[ray]"'
+    importlib.util.find_spec("ray") is None,
+    reason='needs Ray; pip install "elmo-cli[ray]"',
 )
 
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
@@ -141,7 +142,9 @@ def test_workers_of_a_ray_of_its_own_keep_columns() -> None:
 
 
 @pytest.mark.long
-def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", address: str) -> None:
+def test_a_node_is_lost_and_another_joins(
+    cluster: "subprocess.Popen[str]", address: str
+) -> None:
     run = start_elmo(*RUN, "--workers", "1", "--address", address)
     wait_until(lambda: len(parts_there()) >= 3, run)
     assert cluster.stdin is not None
@@ -165,7 +168,9 @@ def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     waiting = start_hasty(*RUN[:2], "other", *RUN[3:], *all_cpus)
     assert waiting.stderr is not None
     lines = iter(waiting.stderr.readline, b"")
-    assert any(b"no worker runs: no node has 4 CPUs and 0 GPUs free" in line for line in lines)
+    assert any(
+        b"no worker runs: no node has 4 CPUs and 0 GPUs free" in line for line in lines
+    )
     for process in (waiting, run):
         process.send_signal(signal.SIGINT)
         status, said = end_of(process)
@@ -182,19 +187,35 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    problem = "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
+    problem = (
+        "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
+    )
     error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
     assert (run.returncode, len(said), said[1][: len(error)]) == (1, 2, error)
 
 
 def test_an_error_of_ray_leads_to_a_remedy() -> None:
     lost, other = ConnectionError("Failed to connect"), OSError(113, "No route to host")
-    lost.__cause__ = RuntimeError("InvalidAuthToken: Authentication token is missing or incorrect")
+    lost.__cause__ = RuntimeError(
+        "InvalidAuthToken: Authentication token is missing or incorrect"
+    )
     problem = "--address head:1: cannot connect to a Ray cluster: "
     for address, error, said in [
-        ("head:1", lost, f"{problem}the token is missing or wrong. Set RAY_AUTH_MODE=token, and"),
-        ("head:1", other, f"{problem}No route to host. Without --address, the run starts its own."),
-        (None, lost, "cannot start Ray here: Failed to connect. Give the same command again, or"),
+        (
+            "head:1",
+            lost,
+            f"{problem}the token is missing or wrong. Set RAY_AUTH_MODE=token, and",
+        ),
+        (
+            "head:1",
+            other,
+            f"{problem}No route to host. Without --address, the run starts its own.",
+        ),
+        (
+            None,
+            lost,
+            "cannot start Ray here: Failed to connect. Give the same command again, or",
+        ),
     ]:
         ray = Mock(init=Mock(side_effect=error))
         with (
@@ -205,10 +226,19 @@ def test_an_error_of_ray_leads_to_a_remedy() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
-def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
-    option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
-    status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
+@pytest.mark.parametrize(
+    ("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)]
+)
+def test_resources_that_a_cluster_has_not_are_said(
+    address: str, kind: str, is_own: bool
+) -> None:
+    option, where = (
+        f"--{kind.lower()}s-per-worker",
+        ("--workers" if is_own else "--address"),
+    )
+    status, said = end_of(
+        start_elmo(*RUN, option, "9", where, "2" if is_own else address)
+    )
     n = 0 if is_own else 4 if kind == "CPU" else 2
     error = f"Error: {option} 9: the cluster has {n} {kind}s in all. Ask for fewer."
     assert (status, said[1:]) == (1, [error])
@@ -217,7 +247,9 @@ def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_o
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["start", "work"])
-def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str) -> None:
+def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(
+    number: int, moment: str
+) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
     run = start_elmo(*RUN, "--workers", "1")
     if moment == "start":
@@ -230,7 +262,14 @@ def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str
     assert status == 128 + number
     # For some milliseconds while Ray starts, its handler prints a stack trace before ours runs.
     # On a busy machine, lines on the progress of the run come first.
-    assert said[-2] == "Stopping after the current batch. Press Ctrl-C again to stop immediately."
-    assert moment == "start" or not any("Traceback" in line or "***" in line for line in said)
-    stopped = r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\."
+    assert (
+        said[-2]
+        == "Stopping after the current batch. Press Ctrl-C again to stop immediately."
+    )
+    assert moment == "start" or not any(
+        "Traceback" in line or "***" in line for line in said
+    )
+    stopped = (
+        r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\."
+    )
     assert re.fullmatch(stopped, said[-1])

@@ -14,7 +14,14 @@ import pyarrow
 import pytest
 from commands import TINY, elmo, run_python, start_elmo
 from conftest import LINES
-from distributed_runs import RUN, ZERO, assert_equal_to_embed, end_of, parts_there, wait_until
+from distributed_runs import (
+    RUN,
+    ZERO,
+    assert_equal_to_embed,
+    end_of,
+    parts_there,
+    wait_until,
+)
 from failing_disk import Disk, kills, restore, state_of
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -84,17 +91,27 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
 @pytest.mark.parametrize("pooling", [(), ("--pooling", "mean")])
 def test_the_passages_of_a_table_are_split(pooling: tuple[str, ...]) -> None:
     pytest.importorskip("sentencex")
-    rows = [{"id": f"p{i}", "text": f"The cat sat. It was red {i}." * (i % 3)} for i in range(6)]
+    rows = [
+        {"id": f"p{i}", "text": f"The cat sat. It was red {i}." * (i % 3)}
+        for i in range(6)
+    ]
     write_table("rows.jsonl", rows)
     options = ("--split-sentences", *pooling)
     assert elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options).exit_code == 0
     assert_equal_to_embed(*options, source="rows.jsonl")
-    both = elmo(*RUN[:1], "rows.jsonl", "text.txt", "both", *RUN[3:], "--split-sentences")
-    assert "text.txt: --split-sentences requires text alone, or tables alone." in both.stderr
+    both = elmo(
+        *RUN[:1], "rows.jsonl", "text.txt", "both", *RUN[3:], "--split-sentences"
+    )
+    assert (
+        "text.txt: --split-sentences requires text alone, or tables alone."
+        in both.stderr
+    )
 
 
 def test_fasta_and_columns_keep_their_keys() -> None:
-    Path("text.fasta").write_text("".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6)))
+    Path("text.fasta").write_text(
+        "".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6))
+    )
     assert elmo(*RUN[:1], "text.fasta", *RUN[2:]).exit_code == 0
     assert_equal_to_embed(source="text.fasta")
     write_table("rows.jsonl", [{"body": f"The cat {i}", "id": i} for i in range(6)])
@@ -108,16 +125,24 @@ def test_fasta_and_columns_keep_their_keys() -> None:
 def test_the_last_shard_completes_the_folder() -> None:
     status = ("distribute", "--status", "--json", "out")
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
-    with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
+    with pytest.raises(
+        InputError, match="the folder is not complete: 5 of 10 parts are missing"
+    ):
         open_activations("out")
     lines = elmo("distribute", "--status", "out").stdout.splitlines()
     text = Path("text.txt").resolve()
-    assert lines[:2] == ["out: 5 of 10 parts", f"Missing: part 0 ({text}, 5 records from 1)"]
+    assert lines[:2] == [
+        "out: 5 of 10 parts",
+        f"Missing: part 0 ({text}, 5 records from 1)",
+    ]
     result = elmo(*status)
     found = json.loads(result.stdout)
     missing = [(part["number"], part["error"]) for part in found.pop("missing")]
     assert found == {"folder": "out", "parts": 10, "done": 5, "complete": False}
-    assert (result.exit_code, missing) == (1, [(number, None) for number in (0, 2, 4, 6, 8)])
+    assert (result.exit_code, missing) == (
+        1,
+        [(number, None) for number in (0, 2, 4, 6, 8)],
+    )
     assert not Path("out/_SUCCESS").exists()
     assert elmo(*RUN, "--shard", "1/2").exit_code == 0
     assert_equal_to_embed()
@@ -164,24 +189,33 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
     half = len(content) // 2
     for damaged in (b"", content[:half], bytes(half) + content[half:]):
         path.write_bytes(damaged)
-        with pytest.raises(InputError) as caught, open_activations("out") as activations:
+        with (
+            pytest.raises(InputError) as caught,
+            open_activations("out") as activations,
+        ):
             list(activations.records())
         remedy = r"Remove it. Give the `elmo distribute` command of the folder again\."
         error = rf"{path}: the part is damaged: [^\n]+[^.\n]\. {remedy}"
         assert re.fullmatch(error, str(caught.value))
     path.unlink()
     assert elmo(*RUN).exit_code == 0
-    assert [name for name, at in parts_there().items() if before[name] != at] == [path.name]
+    assert [name for name, at in parts_there().items() if before[name] != at] == [
+        path.name
+    ]
     assert_equal_to_embed()
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
     plan = open_plan(folder := Folder("out"), ("text.txt",), ZERO)
-    with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
+    with pytest.raises(
+        OutputError, match="workers wrote 1 part that this machine does not see"
+    ):
         run_parts(folder, plan, ZERO, lambda parts, embed: [PartResult(0, "elsewhere")])
 
 
-def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_ray_is_imported_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def import_ray(*arguments: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -229,21 +263,27 @@ def test_repeated_ids_are_counted() -> None:
         assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
 
 
-def test_a_part_of_many_empty_lines_can_be_stopped(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_part_of_many_empty_lines_can_be_stopped(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     Path("text.txt").write_text("\n" * 1000)
     plan = open_plan(there := Folder("out"), ("text.txt",), ZERO)
     n_calls = iter(range(1000))
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
         run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 10)
     assert (next(n_calls), parts_there()) == (11, {})
-    assert capfd.readouterr().err == ""  # An abandoned file of pyarrow would print a traceback.
+    assert (
+        capfd.readouterr().err == ""
+    )  # An abandoned file of pyarrow would print a traceback.
     assert run_parts(there, plan, ZERO).n_done == 1
 
 
 def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
     problem = "text.txt, line 41, column 5: not valid UTF-8"
-    remedy = "Give the same command to try again, or repair the input for another folder."
+    remedy = (
+        "Give the same command to try again, or repair the input for another folder."
+    )
     result = elmo(*RUN)
     assert (result.exit_code, problem in result.stderr) == (1, True)
     assert result.stderr.endswith(f" missing. {remedy}\n")
@@ -255,7 +295,10 @@ def test_lines_that_are_not_utf8_fail_their_part_or_are_skipped() -> None:
     assert lines[-1] == "Skipped 30 records in all"
     with open_activations("skipped") as activations:
         assert activations[40].shape == (3, 0, 32)
-        assert (activations.attributes["n_skipped"], activations.attributes["tokens"]) == (30, 80)
+        assert (
+            activations.attributes["n_skipped"],
+            activations.attributes["tokens"],
+        ) == (30, 80)
         assert json.loads(activations.attributes["skipped"])["40"] in lines[0]
 
 
@@ -263,7 +306,9 @@ def test_a_folder_whose_name_is_not_utf8_is_refused() -> None:
     name = os.fsdecode(b"caf\xe9")
     for arguments in ((*RUN[:2], name, *RUN[3:]), ("distribute", "--status", name)):
         result = elmo(*arguments)
-        assert "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
+        assert (
+            "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
+        )
         assert result.exit_code == 1
 
 
@@ -280,21 +325,29 @@ def test_ray_that_is_missing_or_too_old_is_said(
     assert not version or result.stderr.startswith(problem)
 
 
-def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_lines_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runs, "LINE_SECONDS", 0.0)
     lines = [line for line in elmo(*RUN).stderr.splitlines() if "failed" in line]
     assert len(lines) > 10  # within parts too
-    assert re.fullmatch(r"out: 0 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed", lines[0])
+    assert re.fullmatch(
+        r"out: 0 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed", lines[0]
+    )
     end = r"out: 10 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed, less than a minute left"
     assert re.fullmatch(end, lines[-1])
     assert "failed" not in elmo(*RUN, "-q").stderr
     for seconds, text in ((60, "1 minute left"), (90_000, "1,500 minutes left")):
-        counts = RunCounts(2, 1, n_assigned=2, n_new=1, started=time.monotonic() - seconds)
+        counts = RunCounts(
+            2, 1, n_assigned=2, n_new=1, started=time.monotonic() - seconds
+        )
         assert counts.text().endswith(f" tokens/s, 0 workers, 0 failed, {text}")
 
 
 @each_transcript(__file__)
-def test_an_error_has_this_text(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_has_this_text(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     transcript.check()
 

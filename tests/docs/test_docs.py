@@ -35,7 +35,9 @@ def elmo_commands(shell: str) -> Iterator[list[str]]:
     """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
     shell = re.sub(r"<<'END'\n.*?^END$", "", shell, flags=re.M | re.S)
     for line in shell.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
+        lexer = shlex.shlex(
+            line.strip().removeprefix("$ "), posix=True, punctuation_chars=True
+        )
         lexer.whitespace_split = True
         command: list[str] = []
         for word in [*lexer, ";"]:
@@ -80,7 +82,9 @@ def test_the_command_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_a_valid_example(command: str) -> None:
-    lines = re.findall(r"^ *(?:\$ |elmo ).*", find_command(command).help or "", re.MULTILINE)
+    lines = re.findall(
+        r"^ *(?:\$ |elmo ).*", find_command(command).help or "", re.MULTILINE
+    )
     examples = [arguments for line in lines for arguments in elmo_commands(line)]
     assert any(arguments[0] == command for arguments in examples)
     for arguments in examples:
@@ -99,13 +103,20 @@ def test_every_option_has_a_help_text_or_a_name_that_says_it(command: str) -> No
 
 @pages
 def test_every_relative_link_leads_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", FENCED.sub("", TEXTS[page])):
+    for target in re.findall(
+        r"\]\((?![a-z]+:)([^)\s]+)\)", FENCED.sub("", TEXTS[page])
+    ):
         path, _, heading = target.partition("#")
         linked = ((ROOT / page).parent / path).resolve() if path else ROOT / page
         assert linked.exists(), f"{target} is not there"
         if heading:
-            texts = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
-            links = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in texts]
+            texts = re.findall(
+                r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE
+            )
+            links = [
+                re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-")
+                for each in texts
+            ]
             assert heading in links, f"{target} has no such heading"
 
 
@@ -126,7 +137,9 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
     names = "all top average vocab-path options-file weight-file batch-size cuda-device"
     names += " file-friendly-logging forget-sentences use-sentence-keys include-package"
     old = [f"--{name}" for name in names.split()]
-    options = {name for parameter in find_command("embed").params for name in parameter.opts}
+    options = {
+        name for parameter in find_command("embed").params for name in parameter.opts
+    }
     assert [name for name in old if name not in text or name not in options] == []
 
 
@@ -134,25 +147,37 @@ def test_the_page_of_promises_names_tests_that_exist() -> None:
     text = TEXTS["docs/reliability.md"]
     names = re.findall(r"`(tests/\S+\.py)::(\w+)`", text)
     promises = re.findall(r"^- \*\*(.+?)\.?\*\*", text, flags=re.M)
-    assert sorted(promises) == sorted(re.findall(r"^\| ([^|]+) \| `tests/", text, flags=re.M))
+    assert sorted(promises) == sorted(
+        re.findall(r"^\| ([^|]+) \| `tests/", text, flags=re.M)
+    )
     for path, name in names:
-        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (
+            f"{path}::{name}"
+        )
 
 
 @pytest.mark.parametrize("page", [page for page in TEXTS if page != "docs/commands.md"])
 def test_pages_and_their_sentences_are_short(page: str) -> None:
     assert len(TEXTS[page].split()) <= 2000 or page == "CHANGELOG.md"
     text = FENCED.sub("", TEXTS[page])
-    lines = [line for line in text.splitlines() if not re.match(r"\s*(\||#|<|!\[|    )", line)]
+    lines = [
+        line
+        for line in text.splitlines()
+        if not re.match(r"\s*(\||#|<|!\[|    )", line)
+    ]
     prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
-    texts = [each for each in re.split(r"(?<=[.!?:])\s+", prose) if len(each.split()) > 3]
+    texts = [
+        each for each in re.split(r"(?<=[.!?:])\s+", prose) if len(each.split()) > 3
+    ]
     assert [each for each in texts if len(each.split()) > 35] == []
     assert sum(len(each.split()) for each in texts) <= 20 * len(texts)
     assert sum(each.count(";") for each in texts) <= 2
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    navigation = (
+        (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    )
     pages = re.findall(r": ([\w/.-]+\.md)$", navigation, re.MULTILINE)
     own = sorted(page for page in pages if not (ROOT / page).exists())
     assert own == sorted(page.name for page in DOCS.glob("*.md"))
@@ -161,7 +186,9 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_command_page_has_examples_and_unique_anchors() -> None:
     text = TEXTS["docs/commands.md"]
     sections = re.split(r"^## elmo ", text, flags=re.MULTILINE)[1:]
-    without = [part.partition("\n")[0] for part in sections if "\nExample with its" not in part]
+    without = [
+        part.partition("\n")[0] for part in sections if "\nExample with its" not in part
+    ]
     assert (len(sections) >= 17, without) == (True, [])
     anchors = re.findall(r'<a id="([^"]+)"', text)
     assert "elmo-embed-layers" in anchors
@@ -170,7 +197,9 @@ def test_command_page_has_examples_and_unique_anchors() -> None:
 
 def test_api_page_names_everything_that_is_public() -> None:
     stub = (ROOT / "elmo_cli" / "__init__.pyi").read_text(encoding="utf-8")
-    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE)) - {"__version__"}
+    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE)) - {
+        "__version__"
+    }
     shown = re.findall(r"^::: elmo_cli\.(\w+)$", TEXTS["docs/api.md"], re.MULTILINE)
     assert names - set(shown) == set()
 
@@ -206,11 +235,16 @@ def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> Non
 
 
 def test_tables_with_tabs_are_aligned(hooks: dict[str, Any]) -> None:
-    assert hooks["aligned"]("```text\na\tbc\nabc\td\n```") == "```text\na    bc\nabc  d\n```"
+    assert (
+        hooks["aligned"]("```text\na\tbc\nabc\td\n```")
+        == "```text\na    bc\nabc  d\n```"
+    )
 
 
 def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
-    linked = hooks["linked_files"]("[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md")
+    linked = hooks["linked_files"](
+        "[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md"
+    )
     assert list(linked) == ["examples/tutorial.ipynb"]
     assert hooks["page_of"]("examples/tutorial.ipynb") == "examples/tutorial.md"
     notebook = hooks["page_text"]("examples/tutorial.ipynb")
@@ -221,15 +255,23 @@ def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
     assert "~~~~python\n" in example
 
 
-@pytest.mark.parametrize("picture", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name)
-def test_pictures_have_the_colours_of_the_page(hooks: dict[str, Any], picture: Path) -> None:
+@pytest.mark.parametrize(
+    "picture", sorted(DOCS.glob("*.svg")), ids=lambda path: path.name
+)
+def test_pictures_have_the_colours_of_the_page(
+    hooks: dict[str, Any], picture: Path
+) -> None:
     image = f'<p><img alt="a &quot;b&quot;" src="../{picture.name}" /></p>'
     content = hooks["on_page_content"](image, page=None, config=None, files=None)
-    svg = ElementTree.fromstring(content.replace("data-search-exclude", "")).find(f".//{SVG}svg")
+    svg = ElementTree.fromstring(content.replace("data-search-exclude", "")).find(
+        f".//{SVG}svg"
+    )
     assert svg is not None
     assert (svg.get("aria-label"), svg.get("fill")) == ('a "b"', "currentColor")
     assert svg.find(f".//{SVG}title") is not None  # the tooltips
-    assert not any(text in content for text in ("#ffffff", "#000000", '"white"', "<style"))
+    assert not any(
+        text in content for text in ("#ffffff", "#000000", '"white"', "<style")
+    )
 
 
 def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:

@@ -36,14 +36,21 @@ INSTALLATION = r"^pip [^&]*(&& )?"
 LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr)(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 UNCOUNTED = {
-    **{"README.md": "vectors.hdf5", "docs/output.md": "(packed.hdf5|mixed.hdf5|vectors.parquet)"},
-    **{f"docs/{name}.md": "" for name in ("allennlp", "environment", "models", "troubleshooting")},
+    **{
+        "README.md": "vectors.hdf5",
+        "docs/output.md": "(packed.hdf5|mixed.hdf5|vectors.parquet)",
+    },
+    **{
+        f"docs/{name}.md": ""
+        for name in ("allennlp", "environment", "models", "troubleshooting")
+    },
 }
 """Outputs whose sentences a page does not count. They get few of them, which is faster."""
-NOT_RUN = (
-    "architecture commands evaluation glossary install performance release reliability training"
-)
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+NOT_RUN = "architecture commands evaluation glossary install performance release reliability training"
+PAGES = [
+    "README.md",
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+]
 PAGES = [page for page in PAGES if Path(page).stem not in NOT_RUN.split()]
 
 
@@ -53,9 +60,13 @@ def user_folder(folder: Path) -> None:
     for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     shutil.copytree(ROOT / "examples", "examples")
-    lines = Path("examples/alice.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = (
+        Path("examples/alice.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    )
     Path("sentences.txt").write_text("".join(lines[:12]), encoding="utf-8")
-    Path("book.txt").write_text("The door was open. She didn't go in!\n", encoding="utf-8")
+    Path("book.txt").write_text(
+        "The door was open. She didn't go in!\n", encoding="utf-8"
+    )
     Path("my-model").mkdir()
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, "my-model")
@@ -85,7 +96,12 @@ RUN = {"sh": run_shell, "r": run_r}
 def has_packages(code: str) -> bool:
     """Return whether the packages that a program imports are installed."""
     nodes = [*ast.walk(ast.parse(code))]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names = [
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
     names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     return all(find_spec(name.partition(".")[0]) is not None for name in names)
 
@@ -93,9 +109,13 @@ def has_packages(code: str) -> bool:
 def assert_prints(output: str, expected: str) -> None:
     """Assert the same text, and the same figures but for the rounding of the last digit."""
     assert FIGURE.sub("#", output) == FIGURE.sub("#", expected)
-    for value, other in zip(FIGURE.findall(output), FIGURE.findall(expected), strict=True):
+    for value, other in zip(
+        FIGURE.findall(output), FIGURE.findall(expected), strict=True
+    ):
         last_digit = 10.0 ** -len(other.partition(".")[2])
-        assert float(value) == pytest.approx(float(other), rel=1e-5, abs=1.01 * last_digit)
+        assert float(value) == pytest.approx(
+            float(other), rel=1e-5, abs=1.01 * last_digit
+        )
 
 
 def blocks(page: str, text: str) -> Iterator[tuple[str, str, str]]:
@@ -113,18 +133,26 @@ def assert_runs(page: str, text: str) -> None:
     for language, code, shown in blocks(page, text):
         if language == "python" and not has_packages(code):
             continue
-        if language == "r" and (shutil.which("Rscript") is None or re.search("library|::", code)):
+        if language == "r" and (
+            shutil.which("Rscript") is None or re.search("library|::", code)
+        ):
             continue  # Packages of R are not installed.
-        printed = run_python(code, names) if language == "python" else RUN[language](code)
+        printed = (
+            run_python(code, names) if language == "python" else RUN[language](code)
+        )
         if shown:
             assert_prints(printed, shown)
     for picture in re.findall(r"\]\(([\w/]+\.svg)\)", text):
         if (made := Path(Path(picture).name)).exists():
-            assert_prints(tooltips_in(made), tooltips_in((ROOT / page).parent / picture))
+            assert_prints(
+                tooltips_in(made), tooltips_in((ROOT / page).parent / picture)
+            )
 
 
 def tooltips_in(picture: Path) -> str:
-    return "\n".join(re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8")))
+    return "\n".join(
+        re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
+    )
 
 
 @pytest.mark.usefixtures("user_folder")
@@ -134,7 +162,9 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert_runs(page, text)
     # Tables of similar words, as the files of vectors of the commands have them.
-    table = re.findall(r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M)
+    table = re.findall(
+        r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M
+    )
     assert len(table) == (3 if page == "docs/word-vectors.md" else 0)
     for word, by_spelling, by_use in table:
         assert nearest("spelling.vec", word) == by_spelling.split(", ")
@@ -150,12 +180,17 @@ def test_examples_of_the_command_page_print_what_it_shows() -> None:
 
 @pytest.mark.usefixtures("user_folder")
 def test_cells_of_the_notebook_run_in_their_order() -> None:
-    notebook = json.loads((ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    notebook = json.loads(
+        (ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8")
+    )
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] for cell in cells)
     code = "\n".join("".join(cell["source"]) for cell in cells)
     code = re.sub(r"^!(.+)$", r"print(shell(r'''\1'''))", code, flags=re.M)
-    names: dict[str, Any] = {"shell": run_shell, "SVG": Path}  # IPython would show the picture
+    names: dict[str, Any] = {
+        "shell": run_shell,
+        "SVG": Path,
+    }  # IPython would show the picture
     printed = run_python(re.sub(r"%pip .*|from IPython.*", "pass", code), names)
     assert names["layers"].shape == (3, 6, 1024)
     assert "You may go if you [like] ." in printed
@@ -164,8 +199,14 @@ def test_cells_of_the_notebook_run_in_their_order() -> None:
 
 def nearest(path: str, word: str) -> list[str]:
     """Return the five words nearest to a word in a file of word2vec's text format."""
-    rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
-    words, vectors = [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
+    rows = [
+        line.split(" ")
+        for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    words, vectors = (
+        [row[0] for row in rows],
+        np.array([row[1:] for row in rows], np.float32),
+    )
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
     return [words[index] for index in order if words[index] != word][:5]
@@ -178,7 +219,10 @@ SENTIMENT = str(ROOT / "examples" / "sentiment.py")
 
 def run_example(name: str, *arguments: str) -> list[str]:
     """Return the lines that an example prints."""
-    with redirect_stdout(io.StringIO()) as printed, patch("sys.argv", [name, *arguments]):
+    with (
+        redirect_stdout(io.StringIO()) as printed,
+        patch("sys.argv", [name, *arguments]),
+    ):
         runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
     return printed.getvalue().splitlines()
 
@@ -204,7 +248,9 @@ def package(tmp_path: Path) -> Path:
     """Write a zip for the example, with 40 reviews that one word tells apart."""
     example = runpy.run_path(SENTIMENT)
     kinds = [(n, *kind) for n in range(20) for kind in ((2.5, "good"), (-2.5, "bad"))]
-    rows = [f"{n}\t{rating}\tFilm {n} is {word}, isn't it?" for n, rating, word in kinds]
+    rows = [
+        f"{n}\t{rating}\tFilm {n} is {word}, isn't it?" for n, rating, word in kinds
+    ]
     text = "\r\n".join([*rows, "40\t0.1\tSome call it good, some bad."]).encode("utf-8")
     resources = io.BytesIO()
     with tarfile.open(fileobj=resources, mode="w:gz") as archive:

@@ -43,7 +43,9 @@ def plant(data: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_test_runs_that_has_data(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plant(folder / "data")
     evaluate_model.main(["--model", "mini", "--data", "data", "--output", "mini"])
     content = json.loads((folder / "mini.json").read_text("utf-8"))
@@ -51,24 +53,34 @@ def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixtu
     senses = ["Lists of senses", "Word senses", "Word senses without fallback"]
     names, tests = [*senses, "Parts of speech", "Minimal pairs"], content["tests"]
     assert list(tests) == names
-    typical = [cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()]
+    typical = [
+        cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()
+    ]
     # Layer 0 cannot tell senses apart: a token has one vector everywhere. Chance is below 60.
     assert typical[0] == 50
     assert min(typical[1:5]) > 65
     rows = tests["Word senses"]["rows"]
-    assert rows["WordNet's first sense"]["senseval2"] == {"value": 0, "low": 0, "high": 0}
+    assert rows["WordNet's first sense"]["senseval2"] == {
+        "value": 0,
+        "low": 0,
+        "high": 0,
+    }
     assert rows["layer 1"]["senseval2"]["value"] == 100
     speech = tests["Parts of speech"]["rows"]["layer 1"]
     assert speech["Brown corpus"]["value"] == speech["en_x-ud"]["value"] == 100
     assert tests["Minimal pairs"]["rows"]["agreement"]["both"]["value"] == 100
     markdown = (folder / "mini.md").read_text("utf-8")
     printed = capsys.readouterr()
-    assert [line[3:] for line in markdown.splitlines() if line.startswith("## ")] == names
+    assert [
+        line[3:] for line in markdown.splitlines() if line.startswith("## ")
+    ] == names
     assert all(f"## {name}\n" in printed.out for name in names)
     assert printed.err == ""
 
 
-def test_missing_data_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_is_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plant(folder / "data")
     (folder / "data" / "index.sense").unlink()
     for path in (*folder.glob("data/*.conllu"), *folder.glob("data/brown/*")):
@@ -94,14 +106,19 @@ def test_results_are_written_after_each_table() -> None:
     def yield_tables() -> Iterator[Table]:
         for name in ("one", "two"):
             yield Table(name, "A note.", ["a"], {"b": [None]})
-            sizes.append([Path(f"results.{kind}").stat().st_size for kind in ("md", "json")])
+            sizes.append(
+                [Path(f"results.{kind}").stat().st_size for kind in ("md", "json")]
+            )
 
     evaluate_model.write_tables({}, yield_tables(), Path("results"))
     assert all(first < second for first, second in zip(*sizes, strict=True))
 
 
 def test_a_table_as_markdown_and_json() -> None:
-    rows = {"layer 1": [Figure(50.04, -0.01, 61.26), None], "published": [Figure(67.4), None]}
+    rows = {
+        "layer 1": [Figure(50.04, -0.01, 61.26), None],
+        "published": [Figure(67.4), None],
+    }
     table = Table("Senses", "Two words.", ["all", "one"], rows)
     markdown = to_markdown({"model": "mini"}, [table])
     assert "- model: mini\n" in markdown
@@ -131,7 +148,9 @@ def test_the_error_and_the_interval_of_a_mean() -> None:
     bounds = [estimate.values - 1.96 * error, estimate.values + 1.96 * error]
     assert estimate.intervals == pytest.approx(np.stack(bounds, axis=1), abs=0.02)
     # The rows of a group count together.
-    four_times = bootstrap.mean_of_groups(np.repeat(scores, 4, axis=0), np.arange(1600) // 4)
+    four_times = bootstrap.mean_of_groups(
+        np.repeat(scores, 4, axis=0), np.arange(1600) // 4
+    )
     assert four_times.errors == pytest.approx(estimate.errors)
 
 

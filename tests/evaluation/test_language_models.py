@@ -38,7 +38,14 @@ def test_the_perplexity_counts_the_end_of_sentences() -> None:
 
 
 def test_a_uniform_model_has_the_perplexity_of_its_size() -> None:
-    assert start_states.in_order(2, 3) == [0, 3, 1, 4, 2, 5]  # A batch holds a line per stretch.
+    assert start_states.in_order(2, 3) == [
+        0,
+        3,
+        1,
+        4,
+        2,
+        5,
+    ]  # A batch holds a line per stretch.
     n_predictions = np.array([3, 5, 2, 7])
     log_p = -np.log([[10.0], [20.0]]) * n_predictions
     estimate = start_states.perplexities(log_p, n_predictions, 2)
@@ -57,8 +64,15 @@ class Planted(NamedTuple):
     n_unknown_bad: int = 0
 
 
-PAIRS = [*[Pair("It is good.", "It is bad.", "agreement")] * 4, Pair("fine", "good", "islands")]
-MEASURED = [Planted([1, 0.5, 1]), Planted([0, 0.5, 0]), Planted([1, 0.5, 1], n_unknown_bad=1)]
+PAIRS = [
+    *[Pair("It is good.", "It is bad.", "agreement")] * 4,
+    Pair("fine", "good", "islands"),
+]
+MEASURED = [
+    Planted([1, 0.5, 1]),
+    Planted([0, 0.5, 0]),
+    Planted([1, 0.5, 1], n_unknown_bad=1),
+]
 MEASURED += [Planted([0.5, 0.5, 0.5]), Planted([0, 1, 1])]
 
 
@@ -66,7 +80,13 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
     table = minimal_pairs.evaluate(PAIRS, MEASURED)
     assert list(table.rows)[:3] == ["all", "agreement", "islands"]
     assert table.columns[:5] == [
-        *("forward", "backward", "both", "pairs with unknown words", "both, all words known")
+        *(
+            "forward",
+            "backward",
+            "both",
+            "pairs with unknown words",
+            "both, all words known",
+        )
     ]
     rows = [[cell.value for cell in row if cell] for row in [*table.rows.values()][:3]]
     assert rows[0] == pytest.approx([50, 60, 70, 20, 62.5, 20])
@@ -79,11 +99,18 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
 
 
 def test_pairs_are_measured_in_both_directions() -> None:
-    pairs = [Pair("The cats sleep.", "The cats sleeps.", ""), Pair("The same.", "The same.", "")]
+    pairs = [
+        Pair("The cats sleep.", "The cats sleeps.", ""),
+        Pair("The same.", "The same.", ""),
+    ]
     pairs += [Pair("Odd qwzx words.", "Odd words.", "")]
     results = list(minimal_pairs.measure(LanguageModel(model="mini"), pairs))
     assert [result.correct for result in results[:2]] == [[1, 1, 1], [0.5, 0.5, 0.5]]
-    assert [result.n_unknown_good > result.n_unknown_bad for result in results] == [0, 0, 1]
+    assert [result.n_unknown_good > result.n_unknown_bad for result in results] == [
+        0,
+        0,
+        1,
+    ]
 
 
 def test_the_first_pairs_of_each_set_are_read(tmp_path: Path) -> None:
@@ -93,5 +120,8 @@ def test_the_first_pairs_of_each_set_are_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     pairs = list(minimal_pairs.read_pairs(tmp_path.iterdir(), 2))
     first = [Pair(f"a {k}", "x", "island effects") for k in (0, 1)]
-    assert pairs == [*first, *(Pair(f"b {k}", "x", "argument structure") for k in (0, 1))]
+    assert pairs == [
+        *first,
+        *(Pair(f"b {k}", "x", "argument structure") for k in (0, 1)),
+    ]
     assert len(list(minimal_pairs.read_pairs(tmp_path.iterdir()))) == 6

@@ -88,7 +88,10 @@ def test_planted_senses_are_found_with_and_without_fallback() -> None:
 def test_noise_is_right_by_chance() -> None:
     random = np.random.default_rng(0)
     semcor = [sentence("a", (MONEY, RIVER)[k % 2]) for k in range(40)]
-    tests = [sentence("a", (MONEY, RIVER)[random.integers(2)], source="one") for _ in range(800)]
+    tests = [
+        sentence("a", (MONEY, RIVER)[random.integers(2)], source="one")
+        for _ in range(800)
+    ]
     guesses = word_senses.guess(planted(), semcor, tests, NUMBERS)
     scores = guesses.f1(np.ones(800, bool), fallback=True)
     noise = guesses.methods.index("layer 2")
@@ -101,15 +104,24 @@ def test_the_tables_have_a_column_per_data_set() -> None:
     assert with_fallback.columns == ["all", "one", "two", "several senses in SemCor"]
     shown = [round(cell.value, 1) for cell in with_fallback.rows["layer 1"] if cell]
     assert shown == [80.0, 100.0, 66.7, 100.0]
-    assert "5 words, 60.0 % of them in SemCor, 60.0 % with several" in with_fallback.note
-    assert with_fallback.rows["published: biLM, layer 2"] == [Figure(69.0), None, None, None]
+    assert (
+        "5 words, 60.0 % of them in SemCor, 60.0 % with several" in with_fallback.note
+    )
+    assert with_fallback.rows["published: biLM, layer 2"] == [
+        Figure(69.0),
+        None,
+        None,
+        None,
+    ]
     assert (with_fallback.rows["layer 2 minus layer 1"][0] or Figure(1)).value <= 0
     assert without.columns == with_fallback.columns
 
 
 def test_a_word_of_several_tokens_has_their_mean() -> None:
     layers = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    features = word_senses._features(layers, Target(range(0, 2), ("bank", "n"), (MONEY,)))
+    features = word_senses._features(
+        layers, Target(range(0, 2), ("bank", "n"), (MONEY,))
+    )
     assert features.tolist() == [[1, 2], [7, 8], [8, 9]]
 
 
@@ -149,16 +161,23 @@ def test_original_test_sets_are_read(tmp_path: Path) -> None:
         "</sentence>\n</text>\n</corpus>\n"
     )
     senses = ("belong_to%2:42:00::", "belong_to%2:42:01::")
-    (tmp_path / "ALL.gold.key.txt").write_text(" ".join(["senseval2.d000.s000.t000", *senses]))
+    (tmp_path / "ALL.gold.key.txt").write_text(
+        " ".join(["senseval2.d000.s000.t000", *senses])
+    )
     target = Target(range(2, 4), ("belong_to", "v"), senses)
     [sentence] = sense_data.read_test_sets(path)
-    assert sentence == SenseSentence(["doesn", "'t", "belong", "to"], [target], "senseval2")
+    assert sentence == SenseSentence(
+        ["doesn", "'t", "belong", "to"], [target], "senseval2"
+    )
 
 
 def test_wordnets_index_is_read(tmp_path: Path) -> None:
     path = tmp_path / "index.sense"
     path.write_text("art%1:04:00:: 00933420 2 15\nart%1:06:00:: 02743547 1 49\n")
-    assert sense_data.read_sense_numbers(path) == {"art%1:04:00::": 2, "art%1:06:00::": 1}
+    assert sense_data.read_sense_numbers(path) == {
+        "art%1:04:00::": 2,
+        "art%1:06:00::": 1,
+    }
     # Adjectives and their satellites are one kind of word.
     assert word_of("long%3:00:02::") == ("long", "a")
     assert word_of("peculiar%5:00:00:specific:00") == ("peculiar", "a")
@@ -168,14 +187,18 @@ def test_random_vectors_are_at_chance() -> None:
     random = np.random.default_rng(0)
     noise = Planted(lambda sentence: random.normal(size=(3, len(sentence), 16)))
     for row in sense_lists.evaluate(noise).rows.values():
-        assert [cell.value for cell in row if cell][:5] == pytest.approx([50] * 5, abs=10)
+        assert [cell.value for cell in row if cell][:5] == pytest.approx(
+            [50] * 5, abs=10
+        )
 
 
 def test_sentences_of_one_structure_are_not_compared() -> None:
     lengths = Planted(lambda sentence: np.eye(4)[[[len(sentence)] * len(sentence)]])
     rows = [("one", ["x"]), ("one", ["x", "y"]), ("two", ["x"]), ("two", ["x", "y"])]
     # The nearest sentences have one structure and different senses.
-    shares = [sense_lists.rank_pairs(lengths, "x", rows, balanced=b) for b in (False, True)]
+    shares = [
+        sense_lists.rank_pairs(lengths, "x", rows, balanced=b) for b in (False, True)
+    ]
     assert shares[0] == pytest.approx([0.25] * 3)
     assert shares[1] == pytest.approx([0.5] * 3)
 
@@ -184,9 +207,14 @@ def test_sentences_of_one_structure_are_not_compared() -> None:
 
 
 def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
-    line = "\t``/`` I'm/ppss+bem not/* Fulton's/np$-tl-hl can't/md* sine/fw-in+at 1/2/cd"
+    line = (
+        "\t``/`` I'm/ppss+bem not/* Fulton's/np$-tl-hl can't/md* sine/fw-in+at 1/2/cd"
+    )
     sentence = tagged_data.parse_brown(line)
-    assert sentence.tokens == ['"', *["I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"]]
+    assert sentence.tokens == [
+        '"',
+        *["I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"],
+    ]
     tagged = [sentence.tokens[position] for position in sentence.positions]
     assert tagged == ['"', "I", "not", "Fulton", "can", "sine", "1/2"]
     assert sentence.tags == ["``", "ppss", "*", "np$", "md", "in", "cd"]
@@ -194,7 +222,9 @@ def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
 
 def test_brown_is_tested_on_other_documents_or_stretches(tmp_path: Path) -> None:
     for number in range(10):
-        (tmp_path / f"ca0{number}").write_text(f"\n\n\tDocument/nn {number}/cd ./.\n" * 3)
+        (tmp_path / f"ca0{number}").write_text(
+            f"\n\n\tDocument/nn {number}/cd ./.\n" * 3
+        )
     lines = [f"Line/nn {number // 100}/cd ./.\n" for number in range(500)]
     paths = list(tmp_path.iterdir())
     (tmp_path / "brown.tagged").write_text("".join(lines))
@@ -207,8 +237,16 @@ def test_brown_is_tested_on_other_documents_or_stretches(tmp_path: Path) -> None
 
 def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> None:
     path = tmp_path / "x-ud-train.conllu"
-    rows = ["1-2\tdu\t_\t_", "1\tde\tde\tADP", "2\tle\tle\tDET", "2.1\tx\t_\tVERB", "3\ta b\t_\tX"]
-    path.write_text("# text = du a b\n" + "\n".join(rows) + "\n\n1\tOui\toui\tINTJ", "utf-8")
+    rows = [
+        "1-2\tdu\t_\t_",
+        "1\tde\tde\tADP",
+        "2\tle\tle\tDET",
+        "2.1\tx\t_\tVERB",
+        "3\ta b\t_\tX",
+    ]
+    path.write_text(
+        "# text = du a b\n" + "\n".join(rows) + "\n\n1\tOui\toui\tINTJ", "utf-8"
+    )
     split = tagged_data.read_treebank(path, path)
     expected = [Tagged(["de", "le", "a_b"], [0, 1, 2], ["ADP", "DET", "X"])]
     expected += [Tagged(["Oui"], [0], ["INTJ"])]
@@ -219,7 +257,9 @@ def test_the_classifier_finds_the_layer_that_knows() -> None:
     random, tags = np.random.default_rng(0), {2: "nn", 3: "vb", 4: "jj"}
     texts = [list(random.choice(["xx", "xxx", "xxxx"], size=6)) for _ in range(400)]
     # A tag follows from the length of the token before.
-    tagged = [Tagged(t, [*range(1, 6)], [tags[len(word)] for word in t[:-1]]) for t in texts]
+    tagged = [
+        Tagged(t, [*range(1, 6)], [tags[len(word)] for word in t[:-1]]) for t in texts
+    ]
     split = Split(tagged[:300], tagged[300:])
     estimate = part_of_speech.classify_layers(planted(), split)
     usual, layer0, layer1, layer2, difference = estimate.values

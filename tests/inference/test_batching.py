@@ -22,7 +22,12 @@ from strategies import padded
 from elmo_cli import ElmoEmbedder, LanguageModel, engine
 from elmo_cli.embedder import Array
 from elmo_cli.errors import ComputationError, first_line
-from elmo_cli.inference.batching import build_trie, compute_window, group_by_length, split_by_size
+from elmo_cli.inference.batching import (
+    build_trie,
+    compute_window,
+    group_by_length,
+    split_by_size,
+)
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.precision import is_out_of_memory
 from elmo_cli.pretrained.find import load_bilm
@@ -30,7 +35,9 @@ from elmo_cli.pretrained.find import load_bilm
 bounds = st.integers(1, 12)
 
 
-@given(stream=st.lists(st.text("x", max_size=5)), max_tokens=bounds, max_sentences=bounds)
+@given(
+    stream=st.lists(st.text("x", max_size=5)), max_tokens=bounds, max_sentences=bounds
+)
 def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     stream: list[str], max_tokens: int, max_sentences: int
 ) -> None:
@@ -54,23 +61,35 @@ def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     assert all(map(is_full, windows[:-1]))
 
 
-@given(lengths=st.lists(st.integers(0, 7), max_size=8), max_tokens=bounds, max_sentences=bounds)
+@given(
+    lengths=st.lists(st.integers(0, 7), max_size=8),
+    max_tokens=bounds,
+    max_sentences=bounds,
+)
 def test_batches_are_full_and_begin_with_the_longest_sentence(
     lengths: list[int], max_tokens: int, max_sentences: int
 ) -> None:
     def fits(batch: list[int]) -> bool:
         n_tokens = sum(lengths[index] for index in batch)
-        return len(batch) <= max_sentences and (len(batch) == 1 or n_tokens <= max_tokens)
+        return len(batch) <= max_sentences and (
+            len(batch) == 1 or n_tokens <= max_tokens
+        )
 
     batches = list(group_by_length(lengths, max_tokens, max_sentences))
     with_tokens = [index for index, length in enumerate(lengths) if length > 0]
-    assert [*chain.from_iterable(batches)] == sorted(with_tokens, key=lambda index: -lengths[index])
+    assert [*chain.from_iterable(batches)] == sorted(
+        with_tokens, key=lambda index: -lengths[index]
+    )
     assert all(batch and fits(batch) for batch in batches)
-    assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))
+    assert not any(
+        fits([*batch, following[0]]) for batch, following in pairwise(batches)
+    )
 
 
 @given(
-    sentences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7),
+    sentences=st.lists(
+        st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7
+    ),
     backward=st.booleans(),
     n_roots=st.integers(1, 3),
 )
@@ -86,11 +105,19 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
         [(root, *tokens[::direction][:n]) for n in range(1, len(tokens) + 1)]
         for root, tokens in zip(roots.tolist(), sentences, strict=True)
     ]
-    steps = [sorted({run[n] for run in runs if n < len(run)}) for n in range(max(map(len, runs)))]
+    steps = [
+        sorted({run[n] for run in runs if n < len(run)})
+        for n in range(max(map(len, runs)))
+    ]
     paths = [*chain.from_iterable(steps)]
-    assert (trie.sizes, trie.tokens.tolist()) == ([*map(len, steps)], [path[-1] for path in paths])
+    assert (trie.sizes, trie.tokens.tolist()) == (
+        [*map(len, steps)],
+        [path[-1] for path in paths],
+    )
     parents = [path[0] for path in steps[0]]
-    parents += [above.index(path[:-1]) for above, step in pairwise(steps) for path in step]
+    parents += [
+        above.index(path[:-1]) for above, step in pairwise(steps) for path in step
+    ]
     assert trie.parents.tolist() == parents
     nodes = [[paths.index(path) for path in run] for run in runs]
     assert trie.nodes.tolist() == [node for run in nodes for node in run[::direction]]
@@ -100,8 +127,12 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
     assert ends.tolist() == [run[-1] for run in nodes]
 
 
-@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
-def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room: int) -> None:
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20)
+)
+def test_compute_window_returns_an_error_if_out_of_memory(
+    sizes: list[int], room: int
+) -> None:
     def compute(batch: Any) -> list[int]:
         if sum(sizes[index] for index in batch) > room:
             raise MemoryError("9 GiB")
@@ -109,12 +140,18 @@ def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room
 
     results, fitted = compute_window(compute, sizes, 100, "cpu", carried=False)
     assert fitted <= 100
-    expected = [str(10 * size) if size <= room else "out of memory: 9 GiB" for size in sizes]
-    assert {index: str(result) for index, result in results.items()} == dict(enumerate(expected))
+    expected = [
+        str(10 * size) if size <= room else "out of memory: 9 GiB" for size in sizes
+    ]
+    assert {index: str(result) for index, result in results.items()} == dict(
+        enumerate(expected)
+    )
 
 
 def test_compute_window_raises_other_errors() -> None:
-    compute = Mock(side_effect=RuntimeError("CUDA error: unspecified launch failure\nmore"))
+    compute = Mock(
+        side_effect=RuntimeError("CUDA error: unspecified launch failure\nmore")
+    )
     with pytest.raises(RuntimeError, match="launch failure") as caught:
         compute_window(compute, [1, 1], 100, "cpu", carried=False)
     compute.assert_called_once_with([0, 1])
@@ -124,9 +161,14 @@ def test_compute_window_raises_other_errors() -> None:
 def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    full = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`")
+    full = RuntimeError(
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`"
+    )
     assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
-    others = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"), ValueError("out of memory")
+    others = (
+        RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"),
+        ValueError("out of memory"),
+    )
     assert not any(map(is_out_of_memory, others))
     assert first_line(MemoryError()) == "MemoryError"
 
@@ -137,7 +179,11 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
-    run, batches, load = embedder.engine.encoder.run, list[list[int]](), Mock(wraps=load_bilm)
+    run, batches, load = (
+        embedder.engine.encoder.run,
+        list[list[int]](),
+        Mock(wraps=load_bilm),
+    )
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -147,7 +193,9 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
 
     monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
-    embedder = ElmoEmbedder.from_engine(replace(embedder.engine, device=torch.device("cuda")))
+    embedder = ElmoEmbedder.from_engine(
+        replace(embedder.engine, device=torch.device("cuda"))
+    )
     assert_close(embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
     assert (load.call_count, caplog.messages) == (0, [])  # no copy that is not needed
     for _ in range(2):
@@ -156,13 +204,17 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
 
 
-def test_later_windows_keep_a_batch_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_windows_keep_a_batch_size_that_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     embedder = ElmoEmbedder(model=TINY, batch_tokens=64)
     sentences = [["a", "b", str(number)] for number in range(200)]
     expected = list(embedder.embed_sentences(sentences))
     limit_memory(monkeypatch, 20)
     limited = SentenceEncoder.run_from
-    with patch.object(SentenceEncoder, "run_from", autospec=True, side_effect=limited) as run:
+    with patch.object(
+        SentenceEncoder, "run_from", autospec=True, side_effect=limited
+    ) as run:
         assert_close(list(embedder.embed_sentences(sentences)), expected)
     n_tokens = [sum(map(len, call.args[1])) for call in run.call_args_list]
     assert n_tokens[:3] == [63, 30, 15]  # two halvings
@@ -188,13 +240,17 @@ def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     message = "can't allocate memory: 9 GiB"
     on_gpu = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory."))
     on_cpu = Mock(side_effect=RuntimeError(f"DefaultCPUAllocator: {message}"))
-    results, fitted = compute_window(on_gpu, [3], 100, "cuda", carried=False, compute_on_cpu=on_cpu)
+    results, fitted = compute_window(
+        on_gpu, [3], 100, "cuda", carried=False, compute_on_cpu=on_cpu
+    )
     assert fitted == 100  # One sentence says nothing about batches.
     assert type(results[0]) is ComputationError
     assert str(results[0]) == f"out of memory: {message}"
 
 
-def assert_close(arrays: list[Array], expected: list[Array], atol: float = 1e-6) -> None:
+def assert_close(
+    arrays: list[Array], expected: list[Array], atol: float = 1e-6
+) -> None:
     for values, others in zip(arrays, expected, strict=True):
         assert abs(values - others).max() < atol
 
@@ -213,8 +269,14 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
         list(model.score([["cat"] * 10]))
 
 
-def test_embed_file_frees_a_window_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrays, n_alive, compute = list[weakref.ref[Any]](), list[int](), engine.Engine.compute
+def test_embed_file_frees_a_window_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays, n_alive, compute = (
+        list[weakref.ref[Any]](),
+        list[int](),
+        engine.Engine.compute,
+    )
 
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))

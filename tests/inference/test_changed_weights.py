@@ -83,7 +83,9 @@ def assert_gives_mean(elmo: Elmo, *words: torch.Tensor) -> None:
 @changes
 def test_changes_of_elmo_bilm_take_effect(embedder: ElmoEmbedder, change: Any) -> None:
     before, sha256 = embedder.embed_sentence(SENTENCE), embedder.content_sha256
-    original = {name: values.clone() for name, values in embedder.elmo_bilm.state_dict().items()}
+    original = {
+        name: values.clone() for name, values in embedder.elmo_bilm.state_dict().items()
+    }
     change(embedder.elmo_bilm)
     if change in UNCOUNTED:
         embedder.reload_weights()
@@ -143,7 +145,9 @@ def test_changes_in_inference_mode_take_effect(embedder: ElmoEmbedder) -> None:
     assert_gives_mean(elmo)
 
 
-def test_all_methods_and_copies_use_changed_weights(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+def test_all_methods_and_copies_use_changed_weights(
+    embedder: ElmoEmbedder, tmp_path: Path
+) -> None:
     randomize(embedder.elmo_bilm)
     expected = expected_layers(embedder.elmo_bilm)
     (tmp_path / "text").write_text(" ".join(SENTENCE))
@@ -158,7 +162,9 @@ def test_all_methods_and_copies_use_changed_weights(embedder: ElmoEmbedder, tmp_
         assert_allclose(values, expected, atol=1e-5)
     pooled = expected.mean(dim=(0, 1))
     assert_allclose(embedder.encode([SENTENCE], device="cpu")[0], pooled, atol=1e-5)
-    with pytest.raises(ModelError, match=r"^elmo_bilm: its weights differ from the files"):
+    with pytest.raises(
+        ModelError, match=r"^elmo_bilm: its weights differ from the files"
+    ):
         embedder.save_pretrained(tmp_path / "saved")
 
 
@@ -172,7 +178,9 @@ def test_changed_weights_continue_a_carried_state() -> None:
     assert_allclose(carrying.embed_sentence(["a"]), expected, atol=1e-5)
 
 
-def test_another_bilm_may_take_the_place(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+def test_another_bilm_may_take_the_place(
+    embedder: ElmoEmbedder, tmp_path: Path
+) -> None:
     other = make_model(small_architecture(), 3, tmp_path)
     embedder.elmo_bilm = load_bilm(other)
     expected = ElmoEmbedder(other.options, other.weights).embed_sentence(SENTENCE)

@@ -18,7 +18,12 @@ from runs import content
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import DeviceError, InputError
-from elmo_cli.inference.precision import Device, choose_device, compute_types, exact_products
+from elmo_cli.inference.precision import (
+    Device,
+    choose_device,
+    compute_types,
+    exact_products,
+)
 from elmo_cli.settings import InitialState, Precision
 
 
@@ -79,7 +84,12 @@ LOWER = "numbers start at 0. Use a lower number."
     ],
 )
 def test_a_missing_device_raises_an_error_with_the_cause(
-    name: str, n_gpus: int, build: Any, visible: Any, problem: str, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    n_gpus: int,
+    build: Any,
+    visible: Any,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     have(monkeypatch, n_gpus)
     monkeypatch.setattr(torch.version, "cuda", build)
@@ -134,7 +144,9 @@ def test_the_settings_of_products_are_restored(name: str, tf32: bool) -> None:
         torch.set_float32_matmul_precision(before)
 
 
-def test_a_precision_needs_a_device_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_precision_needs_a_device_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     message = (
         "--precision tf32: requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
         "{} is none. Use float32."
@@ -144,7 +156,9 @@ def test_a_precision_needs_a_device_that_has_it(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(InputError) as caught:
             compute_types("tf32", device)
         assert str(caught.value) == message.format(device)
-    with pytest.raises(InputError, match=r"^--precision int8 requires the CPU, not cuda:1\. "):
+    with pytest.raises(
+        InputError, match=r"^--precision int8 requires the CPU, not cuda:1\. "
+    ):
         compute_types("int8", torch.device("cuda:1"))
 
 
@@ -154,8 +168,12 @@ NO_VNNI = (
 )
 
 
-def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: False)
+def test_int8_names_the_processor_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "elmo_cli.inference.precision.processor_has", lambda name: False
+    )
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     with pytest.raises(InputError, match=NO_VNNI):
         ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
@@ -172,8 +190,12 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 
 @needs_int8
-def test_int8_without_bfloat16_has_float32_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: name == "vnni")
+def test_int8_without_bfloat16_has_float32_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "elmo_cli.inference.precision.processor_has", lambda name: name == "vnni"
+    )
     types = compute_types("int8", torch.device("cpu"))
     assert types[1:4] == (torch.float32, torch.float32, torch.int8)
 
@@ -185,12 +207,16 @@ def test_a_lower_precision_on_a_gpu_is_that_of_the_cpu(
     arrays = []
     for name in ("cpu", gpu):
         embedder = ElmoEmbedder(model=golden.folder, precision=precision, device=name)
-        arrays.append(np.concatenate(embedder.embed_batch(golden.sentences[:2]), axis=1))
+        arrays.append(
+            np.concatenate(embedder.embed_batch(golden.sentences[:2]), axis=1)
+        )
     assert np.linalg.norm(arrays[0] - arrays[1]) < 0.03 * np.linalg.norm(arrays[0])
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
-def test_a_gpu_computes_a_file_like_the_cpu(state: InitialState, gpu: str, tmp_path: Path) -> None:
+def test_a_gpu_computes_a_file_like_the_cpu(
+    state: InitialState, gpu: str, tmp_path: Path
+) -> None:
     files = []
     for name in ("cpu", gpu):
         text = io.StringIO("the cat sat .\n\nthe bank\n" * 2)

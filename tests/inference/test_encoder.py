@@ -19,7 +19,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from states import carried_layers
-from strategies import RandomModel, make_model, models, random_tensor, sentences, small_architecture
+from strategies import (
+    RandomModel,
+    make_model,
+    models,
+    random_tensor,
+    sentences,
+    small_architecture,
+)
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
@@ -48,7 +55,8 @@ def token_encoder(activation: str, seed: int = 0) -> CharacterEncoder:
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("name", PROCESSORS)
 @given(
-    words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9), seed=st.integers(0, 9)
+    words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9),
+    seed=st.integers(0, 9),
 )
 def test_token_vectors_equal_the_readable_encoder_one_by_one(
     name: str, activation: str, words: list[str], seed: int
@@ -63,12 +71,16 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
     assert torch.equal(vectors, alone)
 
 
-@pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler when installed, on Linux")
+@pytest.mark.skipif(
+    not PROCESSORS, reason="needs a C compiler when installed, on Linux"
+)
 def test_a_tanh_keeps_the_digits_of_small_values() -> None:
     values = torch.logspace(-30, 2, 400).reshape(4, 100) * random_tensor(4, 100).sign()
     expected = np.tanh(values.double().numpy())
     fast = encoders.prepare_token_encoder(token_encoder("tanh"), TYPES)
-    assert_allclose(fast.get_submodule("activation")(values.clone()), expected, rtol=5e-7)
+    assert_allclose(
+        fast.get_submodule("activation")(values.clone()), expected, rtol=5e-7
+    )
 
 
 def vectors_of(tokens: Sequence[str]) -> Tensor:
@@ -79,9 +91,13 @@ def vectors_of(tokens: Sequence[str]) -> Tensor:
 
 @given(
     capacity=st.integers(1, 6),
-    requests=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True), min_size=1),
+    requests=st.lists(
+        st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True), min_size=1
+    ),
 )
-def test_a_cache_gives_every_token_its_vector(capacity: int, requests: list[list[str]]) -> None:
+def test_a_cache_gives_every_token_its_vector(
+    capacity: int, requests: list[list[str]]
+) -> None:
     encode = Mock(side_effect=vectors_of)
     cache = encoders.TokenCache(encode, capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
@@ -93,7 +109,9 @@ def test_a_cache_gives_every_token_its_vector(capacity: int, requests: list[list
             assert sorted(encoded) == sorted(tokens)
             continue
         assert sorted(encoded) == sorted(set(tokens) - set(cached))
-        for token in sorted(tokens, key=lambda token: token not in cached):  # hits first
+        for token in sorted(
+            tokens, key=lambda token: token not in cached
+        ):  # hits first
             cached[token] = None
             cached.move_to_end(token)
         while len(cached) > capacity:
@@ -123,9 +141,14 @@ class Interruptible(Tensor):
 
 
 def test_an_interrupted_cache_returns_the_right_vectors() -> None:
-    cache = encoders.TokenCache(lambda tokens: vectors_of(tokens).as_subclass(Interruptible), 4)
+    cache = encoders.TokenCache(
+        lambda tokens: vectors_of(tokens).as_subclass(Interruptible), 4
+    )
     cache.vectors(["a", "b", "c", "d"])
-    with patch.object(Interruptible, "interrupts", True), pytest.raises(KeyboardInterrupt):
+    with (
+        patch.object(Interruptible, "interrupts", True),
+        pytest.raises(KeyboardInterrupt),
+    ):
         cache.vectors(["e", "f"])
     for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
         assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
@@ -142,32 +165,50 @@ def assert_equals_readable(
         assume(np.allclose(one, other, atol=TOLERANCE / 3, rtol=0))
     for batch, layers in zip(many, expected[len(before) :], strict=True):
         if any(batch):
-            inner = [layers[:, i, 1 : len(tokens) + 1] for i, tokens in enumerate(batch)]
+            inner = [
+                layers[:, i, 1 : len(tokens) + 1] for i, tokens in enumerate(batch)
+            ]
             activations = encoder.run(batch, range(len(batch)))
-            assert_allclose(activations, torch.cat(inner, dim=1), atol=TOLERANCE, rtol=TOLERANCE)
+            assert_allclose(
+                activations, torch.cat(inner, dim=1), atol=TOLERANCE, rtol=TOLERANCE
+            )
 
 
 @settings(max_examples=8)
 @given(model=models(), sentence=sentences(min_size=1, max_size=3))
-def test_a_warm_start_is_the_state_after_its_text(model: RandomModel, sentence: list[str]) -> None:
+def test_a_warm_start_is_the_state_after_its_text(
+    model: RandomModel, sentence: list[str]
+) -> None:
     bilm = load_bilm(model.files)
-    encoder = encoders.FixedStateEncoder(deepcopy(bilm), TYPES, cached_tokens=3, warm=True)
+    encoder = encoders.FixedStateEncoder(
+        deepcopy(bilm), TYPES, cached_tokens=3, warm=True
+    )
     warm_text = [[line.split()] for line in encoders.WARM_TEXT.splitlines()]
     assert_equals_readable(encoder, bilm, warm_text, [[sentence]])
 
 
 @given(
     model=models(),
-    many=st.lists(st.lists(sentences(), min_size=1, max_size=4), min_size=1, max_size=4),
+    many=st.lists(
+        st.lists(sentences(), min_size=1, max_size=4), min_size=1, max_size=4
+    ),
 )
-def test_carried_states_equal_the_readable_bilm(model: RandomModel, many: Batches) -> None:
+def test_carried_states_equal_the_readable_bilm(
+    model: RandomModel, many: Batches
+) -> None:
     bilm = load_bilm(model.files)
-    assert_equals_readable(encoders.CarriedStateEncoder(deepcopy(bilm), TYPES), bilm, [], many)
+    assert_equals_readable(
+        encoders.CarriedStateEncoder(deepcopy(bilm), TYPES), bilm, [], many
+    )
 
 
 RUNS = [
     *((name, "float32") for name in PROCESSORS),
-    *((name, "bfloat16") for name in PROCESSORS[-1:] if kernels.find_product(torch.bfloat16)),
+    *(
+        (name, "bfloat16")
+        for name in PROCESSORS[-1:]
+        if kernels.find_product(torch.bfloat16)
+    ),
     *((name, "int8") for name in PROCESSORS[-1:] if has_int8()),
 ]
 """Kinds of processor, and the precisions that have kernels there."""
@@ -183,12 +224,20 @@ RUNS = [
     state=st.sampled_from(["zero", "warm"]),
 )
 def test_bits_depend_on_the_sentence_alone(
-    name: str, precision: Any, model: RandomModel, text: Any, order: Any, sizes: Any, state: Any
+    name: str,
+    precision: Any,
+    model: RandomModel,
+    text: Any,
+    order: Any,
+    sizes: Any,
+    state: Any,
 ) -> None:
     batch_tokens, n_threads = sizes
 
     def embedder(**options: Any) -> ElmoEmbedder:
-        return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
+        return ElmoEmbedder(
+            model=model.files, precision=precision, state=state, **options
+        )
 
     with processor(name):
         expected = embedder().embed_batch(text)
@@ -216,7 +265,9 @@ def make_encoder(
     content = small_architecture(**{"dim": 21, "projection_dim": 7, **lstm})
     content["char_cnn"]["activation"] = "tanh"
     types = compute_types(precision, torch.device("cpu"))
-    return encoders.make_encoder(load_bilm(make_model(content, 1, folder)), types, state)
+    return encoders.make_encoder(
+        load_bilm(make_model(content, 1, folder)), types, state
+    )
 
 
 def run(encoder: encoders.SentenceEncoder) -> Tensor:
@@ -234,7 +285,9 @@ def test_copies_compute_the_same_bits(
         encoder = make_encoder(tmp_path, precision, initial_state)
         copied = deepcopy(encoder)
         loaded = pickle.loads(pickle.dumps(encoder))
-        again = deepcopy(pickle.loads(pickle.dumps(copied)))  # A copy of a copy is complete, too.
+        again = deepcopy(
+            pickle.loads(pickle.dumps(copied))
+        )  # A copy of a copy is complete, too.
         # Without kernels, the bits of a token's vector depend on the tokens that are encoded with
         # it. The cache of a copy is empty. The original's cache has vectors of the warm text.
         encoder._cache = deepcopy(encoder._cache)
@@ -275,10 +328,16 @@ def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
 
 
 @needs_int8
-def test_an_int8_pickle_requires_avx512(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_int8_pickle_requires_avx512(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = pickle.dumps(make_encoder(tmp_path, "int8"))
-    monkeypatch.setattr("elmo_cli.inference.precision.processor_has", lambda name: False)
-    with pytest.raises(InputError, match=r"^a model in int8 requires a processor with AVX-512"):
+    monkeypatch.setattr(
+        "elmo_cli.inference.precision.processor_has", lambda name: False
+    )
+    with pytest.raises(
+        InputError, match=r"^a model in int8 requires a processor with AVX-512"
+    ):
         pickle.loads(content)
 
 

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from states import random_state
-from strategies import RandomModel, make_model, models, padded, random_tensor, small_architecture
+from strategies import (
+    RandomModel,
+    make_model,
+    models,
+    padded,
+    random_tensor,
+    small_architecture,
+)
 from torch import Tensor
 
 from elmo_cli import batch_to_ids
@@ -35,7 +42,9 @@ def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
     """Assert equal layers and states of both biLMs. `state` has one row per sentence."""
-    vectors = random_tensor(1 + max(map(max, sentences)), bilm.options.lstm.projection_dim)
+    vectors = random_tensor(
+        1 + max(map(max, sentences)), bilm.options.lstm.projection_dim
+    )
     packing = pack([len(sentence) for sentence in sentences])
     tokens = padded(sentences)
     packed = torch.from_numpy(tokens[packing.sentences, packing.positions])
@@ -50,10 +59,14 @@ def assert_fast_equals_readable(
     start = select_state(state, torch.tensor([0])) if shared else state
     before, copied = map_state(start, torch.clone), deepcopy(bilm)
     fast = FastBiLm(copied, TYPES)
-    assert len(copied.forward_layers) == len(copied.backward_layers) == 0  # The copy was removed.
+    assert (
+        len(copied.forward_layers) == len(copied.backward_layers) == 0
+    )  # The copy was removed.
     layers, end_state = fast.contextualize(vectors, tokens, start)
     assert_allclose(layers, expected, atol=TOLERANCE)
-    for one, other in zip(state_tensors(end_state), state_tensors(expected_state), strict=True):
+    for one, other in zip(
+        state_tensors(end_state), state_tensors(expected_state), strict=True
+    ):
         assert_allclose(one, other, atol=TOLERANCE)
     assert all(map(torch.equal, state_tensors(start), state_tensors(before)))
 
@@ -61,12 +74,18 @@ def assert_fast_equals_readable(
 @pytest.mark.parametrize("compiled", [True, False])
 @given(
     model=models(),
-    sentences=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6),
+    sentences=st.lists(
+        st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
+    ),
     shared=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_fast_bilm_equals_the_readable_one(
-    model: RandomModel, sentences: list[list[int]], shared: bool, seed: int, compiled: bool
+    model: RandomModel,
+    sentences: list[list[int]],
+    shared: bool,
+    seed: int,
+    compiled: bool,
 ) -> None:
     bilm = load_bilm(model.files)
     state = random_state(bilm, len(sentences), seed)
@@ -74,20 +93,28 @@ def test_fast_bilm_equals_the_readable_one(
         state = select_state(state, torch.zeros(len(sentences), dtype=torch.int64))
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr("elmo_cli.inference.fast_lstm.find_kernel", lambda *names: None)
+            patch.setattr(
+                "elmo_cli.inference.fast_lstm.find_kernel", lambda *names: None
+            )
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
-def test_many_products_equal_the_readable_bilm(bilm: BiLm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_products_equal_the_readable_bilm(
+    bilm: BiLm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(MAX_ROWS)] + [1] * 100
-    sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
+    sentences = [
+        [(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)
+    ]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_the_default_type_of_torch_changes_nothing(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
     files = make_model(small_architecture(), 1, tmp_path)
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
 
@@ -139,15 +166,21 @@ def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None
     weights = list(bilm.requires_grad_(True).parameters())
     expected = torch.autograd.grad(bilm(IDS).layers.square().sum(), weights)
     n_encoded = []
-    bilm.token_encoder.register_forward_hook(lambda *call: n_encoded.append(len(call[2])))
-    gradients = torch.autograd.grad(run_layers(BiLmRunner(), bilm).square().sum(), weights)
+    bilm.token_encoder.register_forward_hook(
+        lambda *call: n_encoded.append(len(call[2]))
+    )
+    gradients = torch.autograd.grad(
+        run_layers(BiLmRunner(), bilm).square().sum(), weights
+    )
     assert n_encoded == [len({"<S>", "</S>", "the", "cat", "sat", "dog"})]
     for gradient, reference in zip(gradients, expected, strict=True):
         assert_allclose(gradient, reference, atol=1e-5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_half_precision_runs_fast_and_float64_exactly(bilm: BiLm, dtype: torch.dtype) -> None:
+def test_half_precision_runs_fast_and_float64_exactly(
+    bilm: BiLm, dtype: torch.dtype
+) -> None:
     runner, expected = BiLmRunner(), bilm(IDS).layers
     activations = run_layers(runner, bilm.to(dtype))
     assert activations.dtype == dtype

@@ -33,7 +33,9 @@ needs_kernels = pytest.mark.skipif(
     kernels.find_kernel("step_float32") is None,
     reason="needs a C compiler when installed, on Linux",
 )
-needs_tiles = pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
+needs_tiles = pytest.mark.skipif(
+    not kernels.has_tiles(), reason="needs AMX and a C compiler"
+)
 clips = st.sampled_from([None, 3.0, 0.1])
 
 
@@ -48,12 +50,17 @@ def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm
 
 
 def prepared(
-    made: Lstm, values: torch.dtype = FLOAT, weights: torch.dtype = FLOAT, way: str = "cells"
+    made: Lstm,
+    values: torch.dtype = FLOAT,
+    weights: torch.dtype = FLOAT,
+    way: str = "cells",
 ) -> FastLstm:
     """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
 
     def find_kernel(name: str, *types: Any) -> Any:
-        return None if name.startswith(WITHOUT[way]) else kernels.find_kernel(name, *types)
+        return (
+            None if name.startswith(WITHOUT[way]) else kernels.find_kernel(name, *types)
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fast_lstms, "find_kernel", find_kernel)
@@ -67,7 +74,11 @@ def double(values: Tensor) -> Any:
 
 
 def step(
-    layer: FastLstm, inputs: TableRows, hidden: Tensor, before: TableRows, dtype: Any = FLOAT
+    layer: FastLstm,
+    inputs: TableRows,
+    hidden: Tensor,
+    before: TableRows,
+    dtype: Any = FLOAT,
 ) -> tuple[Tensor, Tensor]:
     """Return the cells after a step, and the inputs of the projection."""
     shape = len(hidden), before.table.shape[1]
@@ -77,7 +88,11 @@ def step(
 
 
 def step_and_alone(
-    layer: FastLstm, inputs: TableRows, hidden: Tensor, before: TableRows, dtype: Any = FLOAT
+    layer: FastLstm,
+    inputs: TableRows,
+    hidden: Tensor,
+    before: TableRows,
+    dtype: Any = FLOAT,
 ) -> tuple[Tensor, Tensor]:
     """Return what 5 threads compute. The last node has the bits that it has alone."""
     torch.set_num_threads(5)
@@ -87,9 +102,12 @@ def step_and_alone(
         torch.set_num_threads(1)
     last = torch.tensor([len(hidden) - 1])
     one = [
-        TableRows(table, last if rows is None else rows[-1:]) for table, rows in (inputs, before)
+        TableRows(table, last if rows is None else rows[-1:])
+        for table, rows in (inputs, before)
     ]
-    for values, alone in zip(results, step(layer, one[0], hidden[-1:], one[1], dtype), strict=True):
+    for values, alone in zip(
+        results, step(layer, one[0], hidden[-1:], one[1], dtype), strict=True
+    ):
         assert torch.equal(values[-1:], alone)
     return results
 
@@ -104,7 +122,13 @@ def step_and_alone(
     seed=seeds,
 )
 def test_cells_follow_the_formulas(
-    way: str, types: Any, sizes: Any, clip: float | None, uses_table: Any, spread: float, seed: int
+    way: str,
+    types: Any,
+    sizes: Any,
+    clip: float | None,
+    uses_table: Any,
+    spread: float,
+    seed: int,
 ) -> None:
     (gates, out_type), (n, dim) = types, sizes
     with_rows, with_parents = uses_table
@@ -139,7 +163,13 @@ def test_cells_follow_the_formulas(
     seed=seeds,
 )
 def test_a_step_follows_the_formulas(
-    way: str, n: int, dim: int, width: int, clip: float | None, in_table: bool, seed: int
+    way: str,
+    n: int,
+    dim: int,
+    width: int,
+    clip: float | None,
+    in_table: bool,
+    seed: int,
 ) -> None:
     made = lstm(dim, width, clip, seed)
     with torch.no_grad():
@@ -165,14 +195,20 @@ def test_a_step_follows_the_formulas(
 
 @needs_tiles
 @given(
-    sizes=st.tuples(st.integers(1, 100), st.integers(1, 50), st.sampled_from([32, 64, 1056])),
+    sizes=st.tuples(
+        st.integers(1, 100), st.integers(1, 50), st.sampled_from([32, 64, 1056])
+    ),
     clip=clips,
     spread=st.sampled_from([0.01, 1, 40]),
     in_table=st.booleans(),
     seed=seeds,
 )
 def test_a_step_by_tiles_follows_the_formulas(
-    sizes: tuple[int, int, int], clip: float | None, spread: float, in_table: bool, seed: int
+    sizes: tuple[int, int, int],
+    clip: float | None,
+    spread: float,
+    in_table: bool,
+    seed: int,
 ) -> None:
     n, dim, width = sizes
     made = lstm(dim, width, clip, seed)
@@ -185,8 +221,13 @@ def test_a_step_by_tiles_follows_the_formulas(
     table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
     after, out = step_and_alone(layer, table, hidden, TableRows(cells, parents), SHORT)
 
-    input_gates = _from_blocks(gates[tokens].t(), dim, kernels.read_constant("block")).t()
-    summed = double(input_gates) + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
+    input_gates = _from_blocks(
+        gates[tokens].t(), dim, kernels.read_constant("block")
+    ).t()
+    summed = (
+        double(input_gates)
+        + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
+    )
     expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
     assert_allclose(double(after), expected, atol=1e-5)
     assert_allclose(double(out), projected, atol=1e-5, rtol=2**-8)
@@ -198,8 +239,12 @@ def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
     gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
     gates[1, 0], gates[2, 17] = torch.nan, torch.inf
     before = TableRows(torch.zeros(3, 20), torch.arange(3))
-    after, out = step(layer, TableRows(gates, None), gates.new_zeros(3, 32), before, SHORT)
-    assert after.isnan().nonzero().tolist() == out.isnan().nonzero().tolist() == [[1, 0]]
+    after, out = step(
+        layer, TableRows(gates, None), gates.new_zeros(3, 32), before, SHORT
+    )
+    assert (
+        after.isnan().nonzero().tolist() == out.isnan().nonzero().tolist() == [[1, 0]]
+    )
     assert_allclose(after[2, 1], 0.5, atol=1e-5)
 
 
@@ -208,9 +253,13 @@ def test_small_values_keep_their_digits() -> None:
     """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
     n, dim = 40, 64
     gates = torch.zeros(n, 4 * dim)
-    gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (1 - 2 * (torch.arange(dim) % 2))
+    gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (
+        1 - 2 * (torch.arange(dim) % 2)
+    )
     zeros = TableRows(torch.zeros(n, dim), torch.arange(n))
-    after, out = step(prepared(lstm(dim, 3)), TableRows(gates, None), torch.zeros(n, 3), zeros)
+    after, out = step(
+        prepared(lstm(dim, 3)), TableRows(gates, None), torch.zeros(n, 3), zeros
+    )
     expected, projected = cells_after(double(gates), np.zeros((n, dim)), np.inf)
     assert_allclose(double(after), expected, rtol=1e-6)
     assert_allclose(double(out), projected, rtol=1e-6)
@@ -219,14 +268,21 @@ def test_small_values_keep_their_digits() -> None:
 @needs_kernels
 @pytest.mark.parametrize("dtype", [FLOAT, pytest.param(SHORT, marks=needs_tiles)])
 @given(
-    sentences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=7),
+    sentences=st.lists(
+        st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=7
+    ),
     backward=st.booleans(),
     sizes=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     clip=st.sampled_from([None, 0.1]),
     seed=seeds,
 )
 def test_steps_at_once_have_the_bits_of_single_steps(
-    dtype: Any, sentences: Any, backward: bool, sizes: Any, clip: float | None, seed: int
+    dtype: Any,
+    sentences: Any,
+    backward: bool,
+    sizes: Any,
+    clip: float | None,
+    seed: int,
 ) -> None:
     n_roots, n_tokens = sizes
     layer = prepared(lstm(64, 32, clip, seed), dtype, dtype, "step")
@@ -252,17 +308,28 @@ def test_steps_at_once_have_the_bits_of_single_steps(
 
 @needs_kernels
 def test_tensors_that_c_would_misread_raise_an_error() -> None:
-    layer, hidden, parents = prepared(lstm(20, 4)), torch.zeros(2, 4), torch.tensor([0, 1])
+    layer, hidden, parents = (
+        prepared(lstm(20, 4)),
+        torch.zeros(2, 4),
+        torch.tensor([0, 1]),
+    )
     gates, cells = torch.zeros(2, 80), torch.ones(2, 20)
     with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
-        step(layer, TableRows(gates, None), hidden, TableRows(torch.ones(20, 2).t(), parents))
+        step(
+            layer,
+            TableRows(gates, None),
+            hidden,
+            TableRows(torch.ones(20, 2).t(), parents),
+        )
     message = r"expected a contiguous tensor of torch\.float32, .* torch\.bfloat16, "
     with pytest.raises(ValueError, match=message):
         step(layer, TableRows(gates.to(SHORT), None), hidden, TableRows(cells, parents))
 
 
 @needs_kernels
-def test_a_library_of_old_code_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_old_code_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for file in kernels.SOURCE.parent.glob("kernels[._]*"):
         shutil.copy(file, tmp_path)
     source = tmp_path / "kernels.c"
@@ -282,7 +349,9 @@ def test_a_library_of_old_code_is_not_used(tmp_path: Path, monkeypatch: pytest.M
         find_kernel_again()
 
 
-def test_other_types_and_processors_have_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_types_and_processors_have_no_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert kernels.find_kernel("product_float16") is None
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
     assert kernels.find_kernel("product_float32") is None

@@ -15,7 +15,9 @@ from elmo_cli.compiled import kernels
 from elmo_cli.compiled.kernels import CompiledLinear, find_product, make_linear
 from elmo_cli.inference.precision import _MAX_ROWS, Int8Linear, _pad_rows
 
-BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [True] * kernels.has_tiles()
+BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [
+    True
+] * kernels.has_tiles()
 """Without AMX and with it, where the processor has products of bfloat16."""
 Product = tuple[Tensor, Tensor, Tensor | None]
 """Rows for a linear layer, its weight, and its bias."""
@@ -26,7 +28,11 @@ def products(
     draw: st.DrawFn, n_rows: st.SearchStrategy[int], n_inputs: st.SearchStrategy[int]
 ) -> Product:
     """Draw layers and inputs of random values, with a bias or without."""
-    n, seed, n_outputs = draw(n_inputs), draw(st.integers(0, 99)), draw(st.integers(1, 150))
+    n, seed, n_outputs = (
+        draw(n_inputs),
+        draw(st.integers(0, 99)),
+        draw(st.integers(1, 150)),
+    )
     bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
     inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
     return inputs, random_tensor(n_outputs, n, seed=seed), bias
@@ -41,7 +47,8 @@ def products(
 )
 @given(
     product=products(
-        st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
+        st.integers(0, 20) | st.integers(250, 600),
+        st.integers(1, 40) | st.integers(500, 2200),
     )
 )
 def test_a_layer_in_c_equals_float64_and_keeps_its_weights(

@@ -38,9 +38,18 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
     ({"layers": "lstm1"}, lambda layers: layers[1]),
     ({"layers": "1"}, lambda layers: layers[1]),
     ({"layers": "2, 0,2"}, lambda layers: layers[[2, 0, 2]]),
-    ({"mix": MIX, "gamma": GAMMA}, lambda layers: np.einsum("l,ltw->tw", WEIGHTS, layers)),
+    (
+        {"mix": MIX, "gamma": GAMMA},
+        lambda layers: np.einsum("l,ltw->tw", WEIGHTS, layers),
+    ),
 ]
-SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
+SENTENCES = [
+    ["The", "cat", "sat"],
+    ["bank"],
+    ["a", "."],
+    ["bank"],
+    ["The", "bank", "sat", "."] * 5,
+]
 
 
 @pytest.mark.parametrize("shape", [(), (2,)])
@@ -49,14 +58,20 @@ SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "ban
 def test_every_sentence_is_pooled_by_itself(
     pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
 ) -> None:
-    values = np.random.default_rng(seed).normal(size=(*shape, sum(lengths), 3)).astype(np.float32)
+    values = (
+        np.random.default_rng(seed)
+        .normal(size=(*shape, sum(lengths), 3))
+        .astype(np.float32)
+    )
     pooled = pool_tokens(torch.from_numpy(values), lengths, pooling)
     parts = np.split(values, np.cumsum(lengths)[:-1], axis=-2)
     expected = np.stack([POOL_ONE[pooling](part) for part in parts], axis=-2)
     assert pooled.shape == (*shape, len(lengths), 3)
     assert_allclose(pooled, expected, atol=1e-6)
     # No sum depends on the sentences before or after, not even in its last bit.
-    alone = [pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
+    alone = [
+        pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts
+    ]
     assert torch.equal(pooled, torch.cat(alone, dim=-2))
 
 
@@ -76,11 +91,15 @@ def test_a_selection_equals_a_choice_from_all_layers(
         assert values.shape == pooled.shape
         assert_allclose(values, pooled, atol=TOLERANCE)
     # A sentence without tokens has no rows, or is pooled to zeros.
-    assert_array_equal(vectors[-1], np.zeros_like(values if pooling else values[..., :0, :]))
+    assert_array_equal(
+        vectors[-1], np.zeros_like(values if pooling else values[..., :0, :])
+    )
 
 
 def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
-    one, other = tiny.embed_sentences([["bank"], ["bank"]], layers="top", pooling="mean")
+    one, other = tiny.embed_sentences(
+        [["bank"], ["bank"]], layers="top", pooling="mean"
+    )
     expected = other.copy()
     one[:] = 0
     assert_array_equal(other, expected)
@@ -90,7 +109,9 @@ def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
 def test_half_precision_is_pooled_in_float32() -> None:
     embedder = ElmoEmbedder(model=GOLDEN / "relu", precision="bfloat16")
     (mean,) = embedder.embed_sentences([SENTENCES[-1]], pooling="mean")
-    assert_allclose(mean, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
+    assert_allclose(
+        mean, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +120,10 @@ def test_half_precision_is_pooled_in_float32() -> None:
         (Selection(), {"layers": "all"}),
         (Selection("0, 2", pooling="max"), {"layers": "0,2", "pooling": "max"}),
         (Selection(normalize=True), {"layers": "all", "normalize": "True"}),
-        (Selection(mix=(0, 1, 2.5)), {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"}),
+        (
+            Selection(mix=(0, 1, 2.5)),
+            {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"},
+        ),
     ],
 )
 def test_a_selection_is_written_to_attributes_and_read(
@@ -111,7 +135,9 @@ def test_a_selection_is_written_to_attributes_and_read(
 
 
 def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
-    with pytest.raises(InputError, match=r"^--layers has no effect with --mix, which is of all"):
+    with pytest.raises(
+        InputError, match=r"^--layers has no effect with --mix, which is of all"
+    ):
         tiny.embed_sentences([], layers="top", mix=MIX)
 
 
@@ -121,7 +147,11 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
     layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths = [5, 1, 3, 3, 7]
-    arguments = Selection(layers, pooling=pooling, normalize=True), torch.randn(3, 19, 16), lengths
+    arguments = (
+        Selection(layers, pooling=pooling, normalize=True),
+        torch.randn(3, 19, 16),
+        lengths,
+    )
     whole, _ = selected_arrays(*arguments, "float32")
     for chunk_tokens in (1, 4, 1000):
         monkeypatch.setattr(functions, "CHOSEN_TOKENS", chunk_tokens)
@@ -145,7 +175,9 @@ def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) ->
 
 def test_carried_state_is_pooled_like_any_other() -> None:
     batch = [["The", "cat"], [], ["bank", ".", "."]] * 2
-    plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
+    plain, pooled = (
+        ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2)
+    )
     means = pooled.embed_sentences(batch, 3, pooling="mean")
     for values, layers in zip(means, plain.embed_sentences(batch, 3), strict=True):
         expected = layers.mean(axis=1) if layers.shape[1] else np.zeros((3, 32))

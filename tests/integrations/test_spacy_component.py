@@ -17,7 +17,10 @@ from elmo_cli.errors import ElmoError
 spacy = pytest.importorskip("spacy")
 
 TEXT = "We sat by the bank.\n She went to the bank ."
-TOKENS = [["We", "sat", "by", "the", "bank", "."], ["She", "went", "to", "the", "bank", "."]]
+TOKENS = [
+    ["We", "sat", "by", "the", "bank", "."],
+    ["She", "went", "to", "the", "bank", "."],
+]
 ROWS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]
 """Indices of the tokens of TEXT that are no white space."""
 
@@ -46,7 +49,9 @@ def test_tokens_have_their_vectors_in_their_sentences(tiny: ElmoEmbedder) -> Non
     assert_allclose(pipeline()(TEXT).tensor[ROWS], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("layers", "width"), [("top", 32), ("0,2", 64), ("word_emb", 16)])
+@pytest.mark.parametrize(
+    ("layers", "width"), [("top", 32), ("0,2", 64), ("word_emb", 16)]
+)
 def test_layers_stand_side_by_side(tiny: ElmoEmbedder, layers: str, width: int) -> None:
     doc = pipeline("sentencizer", layers=layers)(TEXT)
     [values] = tiny.embed_sentences(TOKENS[:1], layers=layers)
@@ -70,7 +75,9 @@ def test_tokens_of_one_form_compare_by_their_vectors() -> None:
     assert doc[6].similarity(one) == 0
 
 
-def test_a_stream_is_batched_through_to_the_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_batched_through_to_the_embedder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     nlp = pipeline("sentencizer")
     texts = [TEXT, "", "A cat.", " \n", TEXT, "No. Yes."]
     expected = [nlp(text).tensor for text in texts]

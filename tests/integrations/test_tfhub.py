@@ -31,7 +31,9 @@ def hub() -> HubElmo:
     """Return a golden model with a mix that is not the average."""
     module = HubElmo(TINY)
     with torch.no_grad():
-        for parameter, value in zip(module.mix.parameters(), [1.3, 0.5, -1, 0.2], strict=True):
+        for parameter, value in zip(
+            module.mix.parameters(), [1.3, 0.5, -1, 0.2], strict=True
+        ):
             parameter.fill_(value)
     return module
 
@@ -64,12 +66,16 @@ def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None
 def test_sentences_are_split_on_spaces(hub: HubElmo, tiny: ElmoEmbedder) -> None:
     expected = expected_outputs(tiny, TOKENS, 6, hub)
     assert_outputs(hub(SENTENCES), expected)
-    assert_outputs(hub([f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]), expected)
+    assert_outputs(
+        hub([f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]), expected
+    )
     # On spaces alone: "a\tb" was one token, and is.
     assert hub(["a\tb\u3000c"])["elmo"].shape == (1, 1, 32)
 
 
-@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor(LENGTHS), np.array(LENGTHS), None])
+@pytest.mark.parametrize(
+    "lengths", [LENGTHS, torch.tensor(LENGTHS), np.array(LENGTHS), None]
+)
 def test_tokens_keep_the_places_of_their_padding(
     hub: HubElmo, tiny: ElmoEmbedder, lengths: Any
 ) -> None:
@@ -107,7 +113,11 @@ def trained(module: HubElmo) -> set[str]:
     if not loss.requires_grad:
         return set()
     loss.backward()
-    return {name for name, p in module.named_parameters() if p.grad is not None and p.grad.any()}
+    return {
+        name
+        for name, p in module.named_parameters()
+        if p.grad is not None and p.grad.any()
+    }
 
 
 MIX = {"mix.gamma", *(f"mix.scalar_parameters.{k}" for k in range(3))}
@@ -145,7 +155,9 @@ def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     named = hub(inputs=mapping, signature="tokens", as_dict=True)
     for outputs in (hub(mapping), named, hub(PADDED, LENGTHS, signature="tokens")):
         assert outputs.keys() == expected.keys()
-        assert all(torch.equal(outputs[name], values) for name, values in expected.items())
+        assert all(
+            torch.equal(outputs[name], values) for name, values in expected.items()
+        )
     assert torch.equal(hub(SENTENCES, as_dict=False), hub(SENTENCES)["default"])
 
 
@@ -156,11 +168,23 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("The cat",), "inputs: expected a list, found the string 'The cat'. Put it into a list."),
+        (
+            ("The cat",),
+            "inputs: expected a list, found the string 'The cat'. Put it into a list.",
+        ),
         ((["The cat", None],), "inputs[1]: expected a string, found None."),
-        ((["The cat", ["Yes"]],), "inputs[1]: expected a string, found a value of type list."),
-        (({"tokens": PADDED},), "inputs: expected the keys tokens and sequence_len, found tokens."),
-        ((MAPPING, LENGTHS), "lengths: a mapping contains sequence_len instead. Remove lengths."),
+        (
+            (["The cat", ["Yes"]],),
+            "inputs[1]: expected a string, found a value of type list.",
+        ),
+        (
+            ({"tokens": PADDED},),
+            "inputs: expected the keys tokens and sequence_len, found tokens.",
+        ),
+        (
+            (MAPPING, LENGTHS),
+            "lengths: a mapping contains sequence_len instead. Remove lengths.",
+        ),
         ((["The cat"], [2]), "lengths: sentences are split on spaces. Remove lengths."),
         ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2."),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
@@ -168,9 +192,18 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
         ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty."),
         (([["a", None]],), "inputs[0][1]: expected a string, found None."),
         (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty."),
-        ((PADDED, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
-        ((MAPPING, None, "default"), f"signature default: expected sentences, {NO_STRING}"),
-        ((["A"], None, "tokens"), f"signature tokens: expected lists of tokens, {NO_LIST}"),
+        (
+            (PADDED, None, "default"),
+            f"signature default: expected sentences, {NO_STRING}",
+        ),
+        (
+            (MAPPING, None, "default"),
+            f"signature default: expected sentences, {NO_STRING}",
+        ),
+        (
+            (["A"], None, "tokens"),
+            f"signature tokens: expected lists of tokens, {NO_LIST}",
+        ),
         ((SENTENCES, None, "words"), "signature 'words': expected default or tokens."),
     ],
 )

@@ -28,7 +28,9 @@ from elmo_cli import ElmoVectorizer
 
 MODEL = str(GOLDEN / "relu")
 TEXTS = ["It's good, very good.", "So bad!", "", "The end of it all is near (or not)"]
-A_TABLE = 'found a table. Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+A_TABLE = (
+    'found a table. Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+)
 
 
 @pytest.fixture
@@ -44,7 +46,10 @@ def vectors(texts: Any = TEXTS, **parameters: Any) -> Any:
 def test_a_row_is_the_mean_over_layers_and_tokens(layers: list[Any]) -> None:
     rows = vectors()
     assert (rows.shape, rows.dtype) == ((4, 32), np.float32)
-    expected = [values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32) for values in layers]
+    expected = [
+        values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32)
+        for values in layers
+    ]
     assert_allclose(rows, expected, atol=1e-6)
 
 
@@ -71,8 +76,13 @@ def test_strings_are_tokenized_and_lists_are_tokens() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_it_is_a_step_of_a_pipeline() -> None:
-    texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 3, [*"++--"] * 3
-    pipeline = make_pipeline(ElmoVectorizer(MODEL), LogisticRegression(C=1e4, max_iter=1000))
+    texts, labels = (
+        ["good film", "a good one", "bad film", "a bad one"] * 3,
+        [*"++--"] * 3,
+    )
+    pipeline = make_pipeline(
+        ElmoVectorizer(MODEL), LogisticRegression(C=1e4, max_iter=1000)
+    )
     assert pipeline.fit(texts, labels).score(texts, labels) == 1.0
     pipeline.set_params(elmovectorizer__layers="top")
     assert pipeline.fit(texts, labels).predict(["bad film"]) == ["-"]
@@ -84,12 +94,16 @@ def test_a_column_of_texts_in_a_column_transformer() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": TEXTS, "n": range(4)}, index=list("abcd"))
     for output in ("default", "pandas"):
-        steps = make_column_transformer((ElmoVectorizer(MODEL), "text"), remainder="passthrough")
+        steps = make_column_transformer(
+            (ElmoVectorizer(MODEL), "text"), remainder="passthrough"
+        )
         transformed = steps.set_output(transform=output).fit_transform(table)
         assert_array_equal(np.asarray(transformed, np.float32)[:, :32], vectors())
         assert steps.get_feature_names_out()[-1] == "remainder__n"
     assert list(transformed.index) == list("abcd")
-    with pytest.raises(InputError, match=r"found a value of type DataFrame\. Choose one"):
+    with pytest.raises(
+        InputError, match=r"found a value of type DataFrame\. Choose one"
+    ):
         make_column_transformer((ElmoVectorizer(MODEL), ["text"])).fit_transform(table)
 
 
@@ -110,10 +124,16 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
     [
         ({"model": "no such model"}, "no such model"),
         ({"layers": "9"}, "9"),
-        ({"layers": "top", "mix": [0.2, 0.3, 0.5]}, "layers has no effect with (--)?mix"),
+        (
+            {"layers": "top", "mix": [0.2, 0.3, 0.5]},
+            "layers has no effect with (--)?mix",
+        ),
         ({"pooling": "sum"}, "pooling 'sum': unknown. Use mean, max, first, last"),
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
-        ({"tokenizer": "words"}, "--tokenizer 'words': unknown. Use whitespace, moses, spacy,"),
+        (
+            {"tokenizer": "words"},
+            "--tokenizer 'words': unknown. Use whitespace, moses, spacy,",
+        ),
         ({"gamma": 2.0}, "--gamma requires --mix"),
     ],
 )
@@ -125,9 +145,18 @@ def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) 
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one text", "texts: expected a list, found the string 'one text'. Put it into a list."),
-        (np.array([["one"], ["column"]]), f"texts: expected a list or a column, {A_TABLE}"),
-        (["fine", None], "texts[1]: expected a string or a list of tokens, found None."),
+        (
+            "one text",
+            "texts: expected a list, found the string 'one text'. Put it into a list.",
+        ),
+        (
+            np.array([["one"], ["column"]]),
+            f"texts: expected a list or a column, {A_TABLE}",
+        ),
+        (
+            ["fine", None],
+            "texts[1]: expected a string or a list of tokens, found None.",
+        ),
         ([["a", 1]], "texts[0][1]: expected a string, found 1."),
     ],
 )
@@ -150,7 +179,9 @@ def test_a_missing_scikit_learn_is_reported(monkeypatch: pytest.MonkeyPatch) -> 
 TABLE = "is about a table of numbers; the input here is a list of texts"
 AXIS = "expects an error for one axis, which is the only valid form of texts"
 SKIPPED = {
-    **dict.fromkeys(("check_n_features_in_after_fitting", "check_n_features_in"), TABLE),
+    **dict.fromkeys(
+        ("check_n_features_in_after_fitting", "check_n_features_in"), TABLE
+    ),
     **dict.fromkeys(("check_complex_data", "check_estimators_nan_inf"), TABLE),
     "check_estimator_sparse_tag": TABLE,
     **dict.fromkeys(("check_fit1d", "check_fit2d_predict1d"), AXIS),
@@ -174,7 +205,9 @@ class OnTables(ElmoVectorizer):
         return super()._embed([" ".join(map(str, row)) for row in rows])
 
     def _load(self) -> ElmoEmbedder:
-        return self.embedder  # The checks make about 100 clones, which need not all load a model.
+        return (
+            self.embedder
+        )  # The checks make about 100 clones, which need not all load a model.
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

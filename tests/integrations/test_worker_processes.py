@@ -15,7 +15,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import make_language_model, small_architecture
 from torch.utils.data import DataLoader
 
-from elmo_cli import Elmo, ElmoEmbedder, ElmoVectorizer, HubElmo, LanguageModel, batch_to_ids
+from elmo_cli import (
+    Elmo,
+    ElmoEmbedder,
+    ElmoVectorizer,
+    HubElmo,
+    LanguageModel,
+    batch_to_ids,
+)
 from elmo_cli.compiled.kernels import CompiledLinear
 from elmo_cli.inference.precision import has_int8
 from elmo_cli.integrations.torch_modules import ActivationsDataset
@@ -28,7 +35,9 @@ def work(model: Any) -> Any:
     if isinstance(model, LanguageModel):
         return np.stack([score.forward for score in model.score(SENTENCES)])
     if isinstance(model, Elmo):
-        return model(batch_to_ids(SENTENCES))["elmo_representations"][0].detach().numpy()
+        return (
+            model(batch_to_ids(SENTENCES))["elmo_representations"][0].detach().numpy()
+        )
     if isinstance(model, HubElmo):
         return model(SENTENCES)["elmo"].detach().numpy()
     if isinstance(model, ElmoVectorizer):
@@ -118,17 +127,27 @@ def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> Non
     write(corpus, tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
     assert len(dataset) == 5
-    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))  # open here before there
-    options: Any = {"num_workers": 2, "multiprocessing_context": "fork", "collate_fn": list}
+    assert torch.equal(
+        dataset[1], torch.from_numpy(corpus.values[1])
+    )  # open here before there
+    options: Any = {
+        "num_workers": 2,
+        "multiprocessing_context": "fork",
+        "collate_fn": list,
+    }
     loader = DataLoader(dataset, batch_size=2, sampler=[4, 0, 3, 1, 2], **options)
     for _epoch in range(2):  # with new workers
         tensors = [values for batch in loader for values in batch]
-        assert_array_equal(tensors, [corpus.values[number] for number in [4, 0, 3, 1, 2]])
+        assert_array_equal(
+            tensors, [corpus.values[number] for number in [4, 0, 3, 1, 2]]
+        )
     dataset.activations.close()
 
 
 @layouts
-def test_a_pickle_holds_the_path_and_nothing_that_is_open(layout: str, tmp_path: Path) -> None:
+def test_a_pickle_holds_the_path_and_nothing_that_is_open(
+    layout: str, tmp_path: Path
+) -> None:
     write(lines("a", "b"), tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
     content = pickle.dumps(dataset)

@@ -14,21 +14,44 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import WORDS, architectures, batches, make_language_model, seeds, word_architectures
+from strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_language_model,
+    seeds,
+    word_architectures,
+)
 
-from elmo_cli import ElmoEmbedder, LanguageModel, predict_words, sample_sentences, substitute_words
+from elmo_cli import (
+    ElmoEmbedder,
+    LanguageModel,
+    predict_words,
+    sample_sentences,
+    substitute_words,
+)
 from elmo_cli.errors import InputError, WeightsError
 from elmo_cli.language_model import softmax
 from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
 from elmo_cli.language_model.prediction import GAP, Prediction
-from elmo_cli.language_model.scoring import ScoredRecord, SentenceScore, measure_perplexity
+from elmo_cli.language_model.scoring import (
+    ScoredRecord,
+    SentenceScore,
+    measure_perplexity,
+)
 from elmo_cli.pretrained.find import describe_model
 from elmo_cli.pretrained.manage import convert_weights
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import ALL_COLUMNS, Record
 from elmo_cli.text.tokenizers import WHITESPACE
 
-SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
+SENTENCES = [
+    ["the", "cat", "sat"],
+    [],
+    ["a"],
+    ["the", "dog", "<UNK>", "sat", "東京"],
+    ["cat"] * 9,
+]
 
 tokens = st.lists(st.sampled_from(["the", "cat", "dog", "naïve", "<UNK>"]), max_size=4)
 
@@ -38,7 +61,9 @@ def model(model_folder: Path) -> LanguageModel:
     return LanguageModel(model=model_folder)
 
 
-def assert_same(actual: Sequence[SentenceScore], expected: Sequence[SentenceScore]) -> None:
+def assert_same(
+    actual: Sequence[SentenceScore], expected: Sequence[SentenceScore]
+) -> None:
     assert [score.tokens for score in actual] == [score.tokens for score in expected]
     for one, other in zip(actual, expected, strict=True):
         assert_allclose(one[2:], other[2:], atol=1e-5)
@@ -73,7 +98,9 @@ def test_one_file_may_hold_weights_and_softmax(
         for tensor, values in arrays.items():
             both[tensor] = values
     folder = tmp_path / "model"
-    shutil.copytree(model_folder, folder, ignore=lambda *_: ["weights.hdf5", "softmax.hdf5"])
+    shutil.copytree(
+        model_folder, folder, ignore=lambda *_: ["weights.hdf5", "softmax.hdf5"]
+    )
     convert_weights(tmp_path / "both.hdf5", folder / name)
     assert describe_model(str(folder))["files"]["softmax"]["path"] == str(folder / name)
     ElmoEmbedder(model=folder).save_pretrained(tmp_path / "saved")
@@ -90,17 +117,23 @@ def test_carried_state_equals_the_reference(model_folder: Path) -> None:
     scores = list(model.score(SENTENCES, batch_size=1))
     for score, sentence in zip(scores, SENTENCES, strict=True):
         if sentence:
-            expected, state = reference.model_scores(model_folder, sentence, WORDS, state)
+            expected, state = reference.model_scores(
+                model_folder, sentence, WORDS, state
+            )
             assert_allclose([score.forward, score.backward], expected, atol=1e-5)
     again = next(model.score(SENTENCES, batch_size=1))  # goes on from there
     assert not np.allclose(again.forward, scores[0].forward, atol=1e-3)
 
 
-def test_warm_start_differs_from_zero_and_repeats(model_folder: Path, model: LanguageModel) -> None:
+def test_warm_start_differs_from_zero_and_repeats(
+    model_folder: Path, model: LanguageModel
+) -> None:
     warm = LanguageModel(model=model_folder, state="warm")
     first, second = warm.score([SENTENCES[0], SENTENCES[0]])
     assert_allclose(first.forward, second.forward, atol=1e-6)
-    assert not np.allclose(first.forward, next(model.score(SENTENCES)).forward, atol=1e-3)
+    assert not np.allclose(
+        first.forward, next(model.score(SENTENCES)).forward, atol=1e-3
+    )
 
 
 @given(st.permutations(range(len(SENTENCES))), st.integers(1, 30))
@@ -124,7 +157,9 @@ def test_a_text_without_tokens_has_no_perplexity(model: LanguageModel) -> None:
         measure_perplexity(model, [[], []])
 
 
-def test_a_vocabulary_that_does_not_fit_is_reported(model_folder: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_that_does_not_fit_is_reported(
+    model_folder: Path, tmp_path: Path
+) -> None:
     words = tmp_path / "words.txt"
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):
@@ -138,7 +173,9 @@ def measure(model: LanguageModel, good: str, bad: str) -> ScoredRecord[Pair]:
     return scored
 
 
-texts = st.lists(st.sampled_from(["the", "cat", "sat", "dog", "東京"]), min_size=1, max_size=5)
+texts = st.lists(
+    st.sampled_from(["the", "cat", "sat", "dog", "東京"]), min_size=1, max_size=5
+)
 
 
 @given(texts, texts)
@@ -148,15 +185,22 @@ def test_pairs_are_measured_as_by_the_reference(
     scored = measure(model, " ".join(good), " ".join(bad))
     assert scored.names == ("p1",)
     pair = scored.result
-    scores = [reference.model_scores(model_folder, tokens, WORDS)[0] for tokens in (good, bad)]
+    scores = [
+        reference.model_scores(model_folder, tokens, WORDS)[0] for tokens in (good, bad)
+    ]
     expected = [-values.sum(axis=1) / np.log(2) for values in scores]
     assert_allclose([pair.good, pair.bad], expected, atol=2e-4)
-    assert (pair.n_unknown_good, pair.n_unknown_bad) == (good.count("dog"), bad.count("dog"))
+    assert (pair.n_unknown_good, pair.n_unknown_bad) == (
+        good.count("dog"),
+        bad.count("dog"),
+    )
     if good == bad:
         assert pair.correct == [0.5] * 3
     else:
         sums = [[*values, sum(values)] for values in expected]
-        assert pair.correct == [float(one < other) for one, other in zip(*sums, strict=True)]
+        assert pair.correct == [
+            float(one < other) for one, other in zip(*sums, strict=True)
+        ]
     assert len(pair_columns("both")) == len(pair.row)
 
 
@@ -164,7 +208,9 @@ def test_all_columns_are_kept_but_the_sentences_of_a_pair(model: LanguageModel) 
     assert measure(model, "the", "cat").record.columns == {"kind": "x"}
 
 
-@pytest.mark.parametrize(("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")])
+@pytest.mark.parametrize(
+    ("good", "bad", "kind"), [("", "the", "good"), ("the", "", "bad")]
+)
 def test_an_empty_sentence_is_an_error(
     model: LanguageModel, good: str, bad: str, kind: str
 ) -> None:
@@ -186,7 +232,10 @@ def probabilities(prediction: Prediction) -> NDArray[np.float64]:
 
 @given(architectures(), seeds, tokens)
 def test_the_words_after_and_before_equal_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], seed: int, text: list[str]
+    tmp_path_factory: pytest.TempPathFactory,
+    content: dict[str, Any],
+    seed: int,
+    text: list[str],
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
     make_language_model(content, seed, folder)
@@ -216,7 +265,9 @@ def test_a_gap_is_filled_from_both_sides(
 def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
-    assume(not any(GAP in sentence for sentence in sentences))  # Hypothesis may draw the gap.
+    assume(
+        not any(GAP in sentence for sentence in sentences)
+    )  # Hypothesis may draw the gap.
     all_substitutes = list(substitute_words(model, sentences, top=4))
     assert [substitutes.tokens for substitutes in all_substitutes] == sentences
     for sentence, (_, candidates) in zip(sentences, all_substitutes, strict=True):
@@ -224,7 +275,9 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
         expected = predict_words(model, gaps, top=4)
         for words, gap in zip(candidates, expected, strict=True):
             assert len(words) == 4
-            assert_allclose([p for _, p in words], [p for _, p in gap.candidates], atol=1e-5)
+            assert_allclose(
+                [p for _, p in words], [p for _, p in gap.candidates], atol=1e-5
+            )
 
 
 def test_texts_do_not_depend_on_one_another(
@@ -251,7 +304,9 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
     assert probabilities(everything)[2] == pytest.approx(more.unknown)
 
 
-@pytest.mark.parametrize(("backward", "temperature"), [(False, 1.0), (True, 3.0), (False, 0.5)])
+@pytest.mark.parametrize(
+    ("backward", "temperature"), [(False, 1.0), (True, 3.0), (False, 0.5)]
+)
 def test_samples_are_as_frequent_as_probable(
     model_folder: Path, model: LanguageModel, backward: bool, temperature: float
 ) -> None:
@@ -272,7 +327,9 @@ def test_samples_are_as_frequent_as_probable(
     assert chi_square < 20.5
 
 
-def test_samples_are_repeatable_and_depend_on_their_own_number(model: LanguageModel) -> None:
+def test_samples_are_repeatable_and_depend_on_their_own_number(
+    model: LanguageModel,
+) -> None:
     five = sample_sentences(model, ["the"], 5, max_words=6)
     assert sample_sentences(model, ["the"], 3, max_words=6) == five[:3]
     assert sample_sentences(model, ["the"], 5, max_words=6, seed=1) != five
@@ -287,7 +344,9 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
     assert sample_sentences(model, ["cat"], temperature=1e-310, max_words=4) == [sample]
     for index in range(1, len(sample)):
         [prediction] = predict_words(model, [sample[:index]], top=8)
-        words = [word for word, _ in prediction.candidates if word not in ("<S>", "<UNK>")]
+        words = [
+            word for word, _ in prediction.candidates if word not in ("<S>", "<UNK>")
+        ]
         assert sample[index] == words[0]
 
 

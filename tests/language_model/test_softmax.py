@@ -23,7 +23,12 @@ from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import FullSoftmax, check_softmax, read_rows, write_softmax
+from elmo_cli.language_model.softmax import (
+    FullSoftmax,
+    check_softmax,
+    read_rows,
+    write_softmax,
+)
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.settings import Precision
 
@@ -38,7 +43,9 @@ W, B = "softmax/W", "softmax/b"
 class Case:
     """A softmax of random values, and predictions."""
 
-    def __init__(self, n: int, n_words: int, dim: int, seed: int, scale: float = 1.0) -> None:
+    def __init__(
+        self, n: int, n_words: int, dim: int, seed: int, scale: float = 1.0
+    ) -> None:
         self.weight = scale * random_tensor(n_words, dim, seed=seed) / dim**0.5
         self.bias = scale * random_tensor(n_words, seed=seed + 1)
         self.contexts = random_tensor(n, dim, seed=seed + 2)
@@ -48,9 +55,13 @@ class Case:
     def write(self, path: Path) -> None:
         write_softmax(path, self.weight.numpy(), self.bias.numpy())
 
-    def compute(self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192) -> Tensor:
+    def compute(
+        self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192
+    ) -> Tensor:
         """Compute the log probabilities and entropies of some rows, adding `n_words` at a time."""
-        parts = [slice(first, first + n_words) for first in range(0, len(self.bias), n_words)]
+        parts = [
+            slice(first, first + n_words) for first in range(0, len(self.bias), n_words)
+        ]
         words = [
             (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
             for part in parts
@@ -71,7 +82,12 @@ class Case:
 
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("n", [2, 1024])
-@given(seeds, st.integers(1, 30), st.sampled_from([0, 10**9]), st.sampled_from([0.1, 1, 40]))
+@given(
+    seeds,
+    st.integers(1, 30),
+    st.sampled_from([0, 10**9]),
+    st.sampled_from([0.1, 1, 40]),
+)
 def test_it_is_the_reference_however_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory,
     n: int,
@@ -84,10 +100,19 @@ def test_it_is_the_reference_however_it_is_cut(
     path = tmp_path_factory.mktemp("softmax") / "softmax.hdf5"
     case = Case(9, N_WORDS, DIM, seed, scale)
     case.write(path)
-    weight, bias, contexts = (x.double().numpy() for x in (case.weight, case.bias, case.contexts))
-    expected = np.array([reference.log_probabilities(row, weight, bias) for row in contexts])
+    weight, bias, contexts = (
+        x.double().numpy() for x in (case.weight, case.bias, case.contexts)
+    )
+    expected = np.array(
+        [reference.log_probabilities(row, weight, bias) for row in contexts]
+    )
     entropies = -(np.exp(expected) * expected).sum(axis=1)
-    at_once = {"ROWS": n_rows, "HELD_BYTES": held, "PREDICTIONS": n, "LOGITS": n * N_WORDS}
+    at_once = {
+        "ROWS": n_rows,
+        "HELD_BYTES": held,
+        "PREDICTIONS": n,
+        "LOGITS": n * N_WORDS,
+    }
     with pytest.MonkeyPatch.context() as patch, processor(name):
         for constant, number in at_once.items():
             patch.setattr(full_softmax, constant, number)
@@ -124,7 +149,9 @@ def test_a_gpu_gives_equal_results(tmp_path: Path, gpu: str) -> None:
     there = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, torch.device(gpu))
     here = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU)
     on_gpu = case.contexts.to(gpu)
-    for actual, expected in zip(there.of_words(on_gpu), here.of_words(case.contexts), strict=True):
+    for actual, expected in zip(
+        there.of_words(on_gpu), here.of_words(case.contexts), strict=True
+    ):
         assert_allclose(actual, expected, atol=1e-5)
     scores = there.of_targets(on_gpu, case.targets, with_entropy=True)
     expected = here.of_targets(case.contexts, case.targets, with_entropy=True)
@@ -168,7 +195,10 @@ SPOILED = np.arange(7) == 4
     ],
 )
 def test_a_file_with_a_fault_is_reported(
-    tmp_path: Path, arrays: dict[str, np.ndarray], message: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    arrays: dict[str, np.ndarray],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(full_softmax, "ROWS", 3)
     path = tmp_path / "softmax.hdf5"
@@ -195,7 +225,13 @@ BITS = math.log2(math.e)
     scale=st.sampled_from([0.1, 1, 30]),
 )
 def test_log_probabilities_in_c_equal_float64(
-    name: str, dtype: torch.dtype, n: int, n_words: int, dim: int, seed: int, scale: float
+    name: str,
+    dtype: torch.dtype,
+    n: int,
+    n_words: int,
+    dim: int,
+    seed: int,
+    scale: float,
 ) -> None:
     case = Case(n, n_words, dim, seed, scale)
     with processor(name):
@@ -269,7 +305,9 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     for held_bytes in (2**30, 0):
         monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
         softmax = FullSoftmax(path, 5000, 32, CPU, precision)
-        scores.append(softmax.of_targets(CASE.contexts, CASE.targets, with_entropy=True))
+        scores.append(
+            softmax.of_targets(CASE.contexts, CASE.targets, with_entropy=True)
+        )
         alone = softmax.of_targets(CASE.contexts, CASE.targets)
         assert_allclose(alone[0], scores[-1][0], atol=1e-9)
         words = torch.stack(list(softmax.of_words(CASE.contexts)))
@@ -277,10 +315,14 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     assert torch.equal(*scores)
 
 
-def test_bfloat16_without_amx_is_float32(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_without_amx_is_float32(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernels, "request_tiles", lambda: False)
     softmaxes = [FullSoftmax(path, 5000, 32, CPU, kind) for kind in get_args(Precision)]
-    expected, *others = (each.of_targets(CASE.contexts, CASE.targets) for each in softmaxes)
+    expected, *others = (
+        each.of_targets(CASE.contexts, CASE.targets) for each in softmaxes
+    )
     assert all(torch.equal(scores, expected) for scores in others)
 
 
@@ -289,7 +331,10 @@ def test_a_softmax_in_bfloat16_is_unpickled_without_amx(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     softmax = FullSoftmax(path, 5000, 32, CPU, "bfloat16")
-    content, scores = pickle.dumps(softmax), softmax.of_targets(CASE.contexts, CASE.targets)
+    content, scores = (
+        pickle.dumps(softmax),
+        softmax.of_targets(CASE.contexts, CASE.targets),
+    )
     path.unlink()
     again = pickle.loads(content)
     assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)
@@ -307,7 +352,9 @@ def test_surprisal_in_bfloat16_is_near_float32() -> None:
     bits = []
     for model in (LanguageModel(), LanguageModel(precision="bfloat16")):
         measured = measure_surprisal(model, lines, with_entropy=True)
-        bits.append(np.concatenate([[row.surprisal, row.entropy] for row in measured], axis=1))
+        bits.append(
+            np.concatenate([[row.surprisal, row.entropy] for row in measured], axis=1)
+        )
     errors = np.abs(bits[1] - bits[0])
     assert errors.mean() < 0.03
     assert errors.max() < 0.3

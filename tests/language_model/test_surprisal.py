@@ -12,7 +12,14 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import WORDS, batches, make_language_model, odd_tokens, seeds, small_architecture
+from strategies import (
+    WORDS,
+    batches,
+    make_language_model,
+    odd_tokens,
+    seeds,
+    small_architecture,
+)
 from transcripts import read_rows
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
@@ -31,12 +38,17 @@ def expected_bits(folder: Path, sentence: Sequence[str]) -> Any:
     log_p = np.stack([values[0, :-1], values[1, 1:]])  # (2, T, V)
     words = [WORDS.index(token if token in WORDS else "<UNK>") for token in sentence]
     entropies = -(np.exp(log_p) * log_p).sum(axis=2)
-    return np.stack([-log_p[:, range(len(words)), words], entropies], axis=1) / np.log(2)
+    return np.stack([-log_p[:, range(len(words)), words], entropies], axis=1) / np.log(
+        2
+    )
 
 
 @given(seeds, batches(), st.booleans())
 def test_surprisals_and_entropies_equal_the_reference(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, sentences: list[list[str]], backward: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    sentences: list[list[str]],
+    backward: bool,
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, folder)
@@ -50,7 +62,9 @@ def test_surprisals_and_entropies_equal_the_reference(
         assert_allclose([values.surprisal, values.entropy], expected, atol=5e-5)
 
 
-def measure_rows(folder: Path, record: Record, **settings: Any) -> tuple[list[str], Any]:
+def measure_rows(
+    folder: Path, record: Record, **settings: Any
+) -> tuple[list[str], Any]:
     """Measure the columns and rows of a table, whose rows begin with the names of the record."""
     table = SurprisalTable(**settings)
     [scored] = table.measure(LanguageModel(model=folder), [record])
@@ -58,9 +72,13 @@ def measure_rows(folder: Path, record: Record, **settings: Any) -> tuple[list[st
 
 
 visible_tokens = odd_tokens.filter(
-    lambda token: token.isprintable() and "|" not in token and not any(map(str.isspace, token))
+    lambda token: (
+        token.isprintable() and "|" not in token and not any(map(str.isspace, token))
+    )
 )
-words_of_tokens = st.lists(st.lists(visible_tokens, min_size=1, max_size=3), min_size=1, max_size=4)
+words_of_tokens = st.lists(
+    st.lists(visible_tokens, min_size=1, max_size=3), min_size=1, max_size=4
+)
 
 
 @given(seeds, words_of_tokens, st.sampled_from([("word", " "), ("region", " | ")]))
@@ -80,7 +98,13 @@ def test_sums_of_words_are_those_of_the_reference(
     assert columns == [
         *(f"{unit}_number", unit, "tokens"),
         *("surprisal_forward", "surprisal_backward", "surprisal_average"),
-        *("entropy_forward", "entropy_backward", "log_frequency_by_rank", "length", "known"),
+        *(
+            "entropy_forward",
+            "entropy_backward",
+            "log_frequency_by_rank",
+            "length",
+            "known",
+        ),
     ]
     expected, entropies = expected_bits(model_folder, sentence).swapaxes(0, 1)
     ends = np.cumsum([len(tokens) for tokens in words])
@@ -105,13 +129,21 @@ def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) ->
     [
         ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
         ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: -; “never”…: " never " ...'),
-        ("region", "The horse | raced|fell.", "The horse: The horse; raced: raced; fell.: fell ."),
+        (
+            "region",
+            "The horse | raced|fell.",
+            "The horse: The horse; raced: raced; fell.: fell .",
+        ),
     ],
 )
-def test_units_have_their_texts_and_tokens(kind: UnitKind, text: str, expected: str) -> None:
+def test_units_have_their_texts_and_tokens(
+    kind: UnitKind, text: str, expected: str
+) -> None:
     tokens = tokenize(text.replace("|", " "))
     units = find_units(kind, text, tokens)
-    assert "; ".join(f"{u.text}: {' '.join(tokens[u.tokens])}" for u in units) == expected
+    assert (
+        "; ".join(f"{u.text}: {' '.join(tokens[u.tokens])}" for u in units) == expected
+    )
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
@@ -150,7 +182,9 @@ def test_words_partition_the_tokens_of_moses(words: list[str]) -> None:
         ("a", ["a", "b"], "the end of the text: the word differs from the token 'b'"),
     ],
 )
-def test_tokens_that_are_not_those_of_words(text: str, tokens: list[str], message: str) -> None:
+def test_tokens_that_are_not_those_of_words(
+    text: str, tokens: list[str], message: str
+) -> None:
     with pytest.raises(InputError) as error:
         find_units("word", text, tokens)
     assert str(error.value).startswith(message)
@@ -183,12 +217,20 @@ def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("the\t7\ncat\tmany\n", "line 2: expected a word and its count, found 'cat\\\\tmany'"),
-        ("word\tcount\nthe\t-1\n", "line 2: expected a word and its count, found 'the\\\\t-1'"),
+        (
+            "the\t7\ncat\tmany\n",
+            "line 2: expected a word and its count, found 'cat\\\\tmany'",
+        ),
+        (
+            "word\tcount\nthe\t-1\n",
+            "line 2: expected a word and its count, found 'the\\\\t-1'",
+        ),
         ("word\tcount\n", "no words with counts"),
     ],
 )
-def test_a_file_without_counts_is_an_error(content: str, message: str, tmp_path: Path) -> None:
+def test_a_file_without_counts_is_an_error(
+    content: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "counts.tsv"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
@@ -202,20 +244,34 @@ FORMS = read_rows(__file__, "word_lists.txt")
 def test_columns_of_published_lists_are_found(form: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"
     path.write_text(ast.literal_eval(form.partition(": ")[2]), encoding="utf-8")
-    expected = {"the": math.log2(4 / 8), "dog": math.log2(3 / 8), "ill": math.log2(1 / 8)}
+    expected = {
+        "the": math.log2(4 / 8),
+        "dog": math.log2(3 / 8),
+        "ill": math.log2(1 / 8),
+    }
     assert read_frequencies(path) == pytest.approx(expected, abs=1e-5)
 
 
 def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> None:
     words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(500)]
     path = tmp_path / "counts.txt"
-    path.write_text("".join(f"{word}\t{1.234 / (n + 1):.3f}\n" for n, word in enumerate(words)))
+    path.write_text(
+        "".join(f"{word}\t{1.234 / (n + 1):.3f}\n" for n, word in enumerate(words))
+    )
     frequencies = read_frequencies(path)
     assert list(frequencies) == words
     assert frequencies["aa"] - frequencies["ab"] == 1
 
 
-COUNTS = {"the": -1.0, "dog": -2.0, "isn't": -3.0, "isn": -4.0, "t": -5.0, "Dr.": -6.0, ",": -7.0}
+COUNTS = {
+    "the": -1.0,
+    "dog": -2.0,
+    "isn't": -3.0,
+    "isn": -4.0,
+    "t": -5.0,
+    "Dr.": -6.0,
+    ",": -7.0,
+}
 
 
 @pytest.mark.parametrize("row", read_rows(__file__, "punctuation.txt"))

@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
-from strategies import WORDS, batches, models, random_tensor, sentences, small_architecture
+from strategies import (
+    WORDS,
+    batches,
+    models,
+    random_tensor,
+    sentences,
+    small_architecture,
+)
 from torch import Tensor
 
 from elmo_cli.errors import ElmoError
@@ -29,25 +36,35 @@ from elmo_cli.pretrained.find import load_bilm
 TOLERANCE = 1e-5
 
 
-def run(bilm: BiLm, sentences: list[list[str]], state: Any = None) -> tuple[list[Any], BiLmState]:
+def run(
+    bilm: BiLm, sentences: list[list[str]], state: Any = None
+) -> tuple[list[Any], BiLmState]:
     """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
     lengths = [len(sentence) + 2 for sentence in sentences]
     assert output.mask.sum(dim=1).tolist() == lengths
-    return [output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)], output.state
+    return [
+        output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)
+    ], output.state
 
 
 def state_of(state: BiLmState, row: int) -> list[Any]:
     """Return the state of one sentence in the form of the reference."""
-    cells = [[[values[row].numpy() for values in cell] for cell in layer] for layer in state]
+    cells = [
+        [[values[row].numpy() for values in cell] for cell in layer] for layer in state
+    ]
     return [tuple(reference.CellState(*cell) for cell in layer) for layer in cells]
 
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
     layers, _ = run(golden.bilm, golden.sentences)
     for i, activations in enumerate(layers):
-        assert_allclose(activations[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
-        assert_allclose(activations, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
+        assert_allclose(
+            activations[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE
+        )
+        assert_allclose(
+            activations, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE
+        )
 
 
 def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
@@ -63,16 +80,25 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
     arrays = reference.read_arrays(golden.files.weights)
     for i in (0, 2, 5):
         layers, _ = reference.bilm(golden.sentences[i], golden.options, arrays)
-        assert_allclose(layers, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
+        assert_allclose(
+            layers, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE
+        )
     state = None
-    for number, i in ((0, 1), (1, 4)):  # slot 1 of the first batches, with carried state
-        layers, state = reference.bilm(golden.sentences[i], golden.options, arrays, state=state)
+    for number, i in (
+        (0, 1),
+        (1, 4),
+    ):  # slot 1 of the first batches, with carried state
+        layers, state = reference.bilm(
+            golden.sentences[i], golden.options, arrays, state=state
+        )
         expected = golden.expected[f"stateful/{number}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
 
 
 @given(model=models(), sentences=batches())
-def test_any_model_agrees_with_the_reference(model: Any, sentences: list[list[str]]) -> None:
+def test_any_model_agrees_with_the_reference(
+    model: Any, sentences: list[list[str]]
+) -> None:
     files, content = model
     # Some of these models let every rounding grow, so in float64.
     bilm = load_bilm(files).double()
@@ -85,7 +111,9 @@ def test_any_model_agrees_with_the_reference(model: Any, sentences: list[list[st
         assert_allclose(activations, expected, atol=1e-9)
         for layer, expected_layer in zip(state_of(ended, i), state, strict=True):
             for cell, expected_cell in zip(layer, expected_layer, strict=True):
-                assert_allclose(np.concatenate(cell), np.concatenate(expected_cell), atol=1e-9)
+                assert_allclose(
+                    np.concatenate(cell), np.concatenate(expected_cell), atol=1e-9
+                )
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:
@@ -99,7 +127,9 @@ def test_dropout_changes_layers_in_training_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
-def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.dtype) -> None:
+def test_dropout_drops_its_share_and_scales_the_rest(
+    share: float, dtype: torch.dtype
+) -> None:
     torch.manual_seed(0)
     values = torch.full((300, 301), 2.0, dtype=dtype).requires_grad_()
     output = Dropout(share)(values)
@@ -109,7 +139,9 @@ def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.
     assert (~is_kept).float().mean() == pytest.approx(share, abs=0.01)
     assert torch.equal(values.grad != 0, is_kept)
     if is_kept.any():
-        assert output[is_kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
+        assert output[is_kept].unique().tolist() == pytest.approx(
+            [2 / (1 - share)], rel=0.01
+        )
     torch.manual_seed(0)
     assert torch.equal(Dropout(share)(values), output)
 
@@ -127,7 +159,9 @@ def test_wrong_numbers_of_layers_are_refused() -> None:
         ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)
 
 
-def small_encoder(filters: list[list[int]], activation: str = "relu") -> CharacterEncoder:
+def small_encoder(
+    filters: list[list[int]], activation: str = "relu"
+) -> CharacterEncoder:
     content = small_architecture()
     content["char_cnn"].update(filters=filters, activation=activation)
     options = parse_options(content).char_cnn
@@ -154,13 +188,17 @@ def test_any_encoder_agrees_with_the_reference(model: Any, tokens: list[str]) ->
     files, content = model
     encoder = load_bilm(files).token_encoder
     arrays = reference.read_arrays(files.weights)
-    expected = [reference.token_vector(token, content, arrays, WORDS) for token in tokens]
+    expected = [
+        reference.token_vector(token, content, arrays, WORDS) for token in tokens
+    ]
     assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 4, 50])
 @pytest.mark.parametrize("like_tokens", [1, 2, 128])
-@pytest.mark.parametrize("tokens", [[], [""], ["x" * 48, "a", "", "ab"], ["x" * 46, "ab"]])
+@pytest.mark.parametrize(
+    "tokens", [[], [""], ["x" * 48, "a", "", "ab"], ["x" * 46, "ab"]]
+)
 def test_leaving_out_padding_changes_nothing(
     width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,10 +208,14 @@ def test_leaving_out_padding_changes_nothing(
     every_position = encoder.convolve(encoder.char_embedding(ids))
     (highway,) = encoder.highways
     assert encoder.projection is not None
-    assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
+    assert_allclose(
+        encoder(ids), encoder.projection(highway(every_position)), atol=1e-6
+    )
 
 
-def test_tokens_of_similar_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_similar_length_are_convolved_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", 2)
     encoder = small_encoder([[3, 2]])
     shapes: list[tuple[int, ...]] = []
@@ -196,14 +238,22 @@ def test_a_new_highway_lets_its_input_pass() -> None:
 @given(lengths=st.lists(st.integers(0, 7), max_size=8))
 def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
     order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
-    steps = [[(s, step) for s in order if step < lengths[s]] for step in range(max([0, *lengths]))]
+    steps = [
+        [(s, step) for s in order if step < lengths[s]]
+        for step in range(max([0, *lengths]))
+    ]
     rows = [row for step in steps for row in step]
     packing = pack(lengths)
     assert packing.order.tolist() == order
-    assert list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True)) == rows
+    assert (
+        list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True))
+        == rows
+    )
     assert packing.sizes == [len(step) for step in steps]
     turned = [rows[i] for i in packing.reversal]
-    assert turned == [(sentence, lengths[sentence] - 1 - step) for sentence, step in rows]
+    assert turned == [
+        (sentence, lengths[sentence] - 1 - step) for sentence, step in rows
+    ]
 
 
 SMALL = LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4)
@@ -214,7 +264,9 @@ def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
     lstm = Lstm(replace(options, projection_dim=size), projects=projects)
     for number, weight in enumerate(lstm.parameters()):
         values = random_tensor(*weight.shape, seed=number)
-        weight.data = 1.5 * values / weight.shape[-1] ** 0.5  # gates open, clips are reached
+        weight.data = (
+            1.5 * values / weight.shape[-1] ** 0.5
+        )  # gates open, clips are reached
     return lstm
 
 
@@ -226,7 +278,9 @@ def test_the_given_state_is_not_changed() -> None:
     assert torch.equal(states.cell, before.cell)
 
 
-def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool) -> list[Tensor]:
+def results(
+    lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool
+) -> list[Tensor]:
     """Return the hidden states, the final states, and the gradients of a random sum of all."""
     width, dim = lstm.options.projection_dim, lstm.options.dim
     n = sizes[0] + n_more
@@ -248,7 +302,9 @@ clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     n_more=st.integers(0, 2),
-    options=st.builds(LstmOptions, st.integers(1, 40), st.integers(1, 6), st.just(1), clips, clips),
+    options=st.builds(
+        LstmOptions, st.integers(1, 40), st.integers(1, 6), st.just(1), clips, clips
+    ),
     projects=st.booleans(),
 )
 def test_outputs_and_gradients_equal_the_readable_lstm(
@@ -275,14 +331,17 @@ def test_a_second_backward_pass_is_possible() -> None:
     lstm, inputs = random_lstm(), random_tensor(3, 3)
     total = lstm(inputs, [2, 1])[0].sum()
     first, second = (
-        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0] for _ in range(2)
+        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0]
+        for _ in range(2)
     )
     assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("projects", [True, False])
 @pytest.mark.parametrize("capability", WAYS)
-def test_autocast_is_as_precise_as_in_the_readable_lstm(capability: str, projects: bool) -> None:
+def test_autocast_is_as_precise_as_in_the_readable_lstm(
+    capability: str, projects: bool
+) -> None:
     lstm = random_lstm(LstmOptions(40, 12, 1, 3.0, 3.0), projects=projects)
     sizes = [4, 4, 3, 1]
     whole = results(lstm, sizes, by_steps=True)

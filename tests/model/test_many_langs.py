@@ -25,7 +25,9 @@ from elmo_cli.model.model_options import (
 from elmo_cli.pretrained.find import find_model, load_bilm
 
 MANY_LANGS = GOLDEN / "many-langs"
-SENTENCES: list[list[str]] = json.loads((MANY_LANGS / "sentences.json").read_text("utf-8"))
+SENTENCES: list[list[str]] = json.loads(
+    (MANY_LANGS / "sentences.json").read_text("utf-8")
+)
 TOLERANCE = 1e-5
 
 folders = [MANY_LANGS / kind for kind in ("both", "characters", "words")]
@@ -52,7 +54,9 @@ def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
         for i, values in enumerate(activations):
             expected = file[f"stateless/{i}"][()]
             assert_allclose(values, expected, atol=TOLERANCE)
-            assert_allclose(layers[:, i, 1 : 1 + len(SENTENCES[i])], expected, atol=TOLERANCE)
+            assert_allclose(
+                layers[:, i, 1 : 1 + len(SENTENCES[i])], expected, atol=TOLERANCE
+            )
 
 
 @each_model
@@ -60,8 +64,12 @@ def test_carried_state_equals_the_package(model: Path) -> None:
     carrying = ElmoEmbedder(model=model, state="carry")
     with h5py.File(model / "expected.hdf5") as expected:
         for n, batch in enumerate(json.loads(expected.attrs["batches"])):
-            for k, values in enumerate(carrying.embed_batch([SENTENCES[i] for i in batch])):
-                assert_allclose(values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE)
+            for k, values in enumerate(
+                carrying.embed_batch([SENTENCES[i] for i in batch])
+            ):
+                assert_allclose(
+                    values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE
+                )
 
 
 @each_model
@@ -72,7 +80,9 @@ def test_the_module_takes_ids_of_many_langs(model: Path) -> None:
     expected = embedder.embed_sentence(["the", "cat"]).mean(axis=0)
     for cached in (None, torch.tensor([[1, 0], [0, 0]])):
         output = module(inputs, cached)
-        assert_allclose(output["elmo_representations"][0][0].detach(), expected, atol=TOLERANCE)
+        assert_allclose(
+            output["elmo_representations"][0][0].detach(), expected, atol=TOLERANCE
+        )
         assert output["mask"].tolist() == [[1, 1], [1, 0]]
 
 
@@ -111,21 +121,49 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("config.json", None, r"model: expected a model .*no options.json\. encoder.pkl is"),
-        ("encoder.pkl", None, r"model: expected a model .*no weights.hdf5\. token_embedder"),
+        (
+            "config.json",
+            None,
+            r"model: expected a model .*no options.json\. encoder.pkl is",
+        ),
+        (
+            "encoder.pkl",
+            None,
+            r"model: expected a model .*no weights.hdf5\. token_embedder",
+        ),
         ("token_embedder.pkl", None, "token_embedder.pkl: no such file"),
         ("char.dic", None, r"char.dic: no such file"),
         ("word.dic", None, r"word.dic: no such file"),
-        ("tiny.json", None, "config.json: config_path is 'tiny.json', which is missing in the fol"),
+        (
+            "tiny.json",
+            None,
+            "config.json: config_path is 'tiny.json', which is missing in the fol",
+        ),
         ("char.dic", b"a\t0\n", r"char.dic: expected the symbol <oov>, found none"),
-        ("word.dic", b"<oov>\t0\nb c\n", r"word.dic: expected a symbol, a tab .*'b c'$"),
+        (
+            "word.dic",
+            b"<oov>\t0\nb c\n",
+            r"word.dic: expected a symbol, a tab .*'b c'$",
+        ),
         ("encoder.pkl", b"junk", r"encoder.pkl: not a valid PyTorch file of tensors"),
         ("tiny.json", b"{}", r"tiny.json: encoder: expected an object, found no value"),
-        ("tiny.json", b'{"encoder": {"dim": "16"}}', r"encoder.dim: expected .*, found \"16\""),
+        (
+            "tiny.json",
+            b'{"encoder": {"dim": "16"}}',
+            r"encoder.dim: expected .*, found \"16\"",
+        ),
         ("projection.bias", [1.0], r"expected \(6,\), found no tensor"),
         ("projection.bias", torch.zeros(7), r"expected \(6,\), found \(7,\)"),
-        ("projection.bias", torch.zeros(6).long(), "expected floats, found torch.int64"),
-        ("projection.bias", torch.full((6,), torch.nan), r"values that .*infinity\) in \['proj"),
+        (
+            "projection.bias",
+            torch.zeros(6).long(),
+            "expected floats, found torch.int64",
+        ),
+        (
+            "projection.bias",
+            torch.full((6,), torch.nan),
+            r"values that .*infinity\) in \['proj",
+        ),
     ],
 )
 def test_a_missing_or_invalid_file_is_reported(
@@ -149,14 +187,20 @@ class Harmful:
         return print, ("a pickle has run",)
 
 
-def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pickle_cannot_run_anything(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     archive = io.BytesIO()
     torch.save({"projection.bias": Harmful()}, archive)
-    pickles = [pickle.dumps({"projection.bias": Harmful()}, protocol) for protocol in (0, 2, 4)]
+    pickles = [
+        pickle.dumps({"projection.bias": Harmful()}, protocol) for protocol in (0, 2, 4)
+    ]
     for content in (*pickles, archive.getvalue()):
         (folder / "encoder.pkl").write_bytes(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # The error is the only line.
-            with pytest.raises(ElmoError, match=r"encoder.pkl: not a valid PyTorch file"):
+            with pytest.raises(
+                ElmoError, match=r"encoder.pkl: not a valid PyTorch file"
+            ):
                 load_bilm(find_model(folder))
     assert capsys.readouterr() == ("", "")

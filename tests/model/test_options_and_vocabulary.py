@@ -17,8 +17,18 @@ from transcripts import read_rows
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors import InputError, OptionsError
-from elmo_cli.model.model_options import CharacterOptions, LstmOptions, parse_options, read_options
-from elmo_cli.model.vocabulary import Vocabulary, character_ids, read_vocabulary, read_words
+from elmo_cli.model.model_options import (
+    CharacterOptions,
+    LstmOptions,
+    parse_options,
+    read_options,
+)
+from elmo_cli.model.vocabulary import (
+    Vocabulary,
+    character_ids,
+    read_vocabulary,
+    read_words,
+)
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:
@@ -32,7 +42,9 @@ def replaced(name: str, value: Any) -> dict[str, Any]:
 def test_every_key_of_a_golden_file_is_read() -> None:
     options = read_options(GOLDEN / "tanh-clip" / "options.json")
     assert options.lstm == LstmOptions(24, 10, 1, 0.4, 0.25, use_skip_connections=True)
-    assert options.char_cnn == CharacterOptions(5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50)
+    assert options.char_cnn == CharacterOptions(
+        5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50
+    )
     assert (options.char_cnn.n_filters, options.n_layers, options.width) == (27, 2, 20)
 
 
@@ -53,7 +65,12 @@ def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
 
 
 def test_keys_that_only_training_uses_are_ignored() -> None:
-    content = {**small_architecture(), "n_epochs": 10, "bidirectional": True, "dropout": "?"}
+    content = {
+        **small_architecture(),
+        "n_epochs": 10,
+        "bidirectional": True,
+        "dropout": "?",
+    }
     content["lstm"]["n_negative_samples_batch"] = 8192
     assert parse_options(content) == parse_options(small_architecture())
 
@@ -65,14 +82,20 @@ VALUES = read_rows(__file__, "options.txt")
 def test_an_invalid_value_is_reported(row: str) -> None:
     place, _, fault = row.partition(" => ")
     name, _, value = place.partition(" ")
-    with pytest.raises(OptionsError, match=f"^the options: {re.escape(f'{name}: {fault}')}$"):
+    with pytest.raises(
+        OptionsError, match=f"^the options: {re.escape(f'{name}: {fault}')}$"
+    ):
         parse_options(replaced(name, json.loads(value)))
 
 
 def test_all_errors_are_reported_together() -> None:
     content = replaced("lstm.dim", 0)
     del content["lstm"]["projection_dim"]
-    content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
+    content["char_cnn"] = {
+        "embedding": {"dim": 2},
+        "activation": "gelu",
+        "n_highway": 1,
+    }
     message = (
         "the options: lstm.dim: expected a whole number, 1 to 100,000, found 0; "
         "lstm.projection_dim: expected a whole number, 1 to 100,000, found no value; "
@@ -86,13 +109,21 @@ def test_all_errors_are_reported_together() -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b'{\n "lstm": }', "expected JSON, found an error: Expecting value: line 2 column 10 ("),
-        (b"\x89HDF\r\n", "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in"),
+        (
+            b'{\n "lstm": }',
+            "expected JSON, found an error: Expecting value: line 2 column 10 (",
+        ),
+        (
+            b"\x89HDF\r\n",
+            "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in",
+        ),
         (b"[]", "expected a JSON object, found []"),
         (b'{"lstm": {"dim": 0}}', "lstm.dim: expected a whole number"),
     ],
 )
-def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: bytes, fault: str) -> None:
+def test_an_error_in_a_file_names_the_file(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
     path = tmp_path / "options.json"
     with pytest.raises(OptionsError, match=f"^{path}: no such file\\."):
         read_options(path)
@@ -132,12 +163,25 @@ def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None
     with pytest.raises(InputError, match=f"^{path}: no such file"):
         read_vocabulary(path)
     path.write_text("the\n</S>\n")
-    with pytest.raises(InputError, match=f"^{path}: the vocabulary lacks the words <S>, <UNK>. A"):
+    with pytest.raises(
+        InputError, match=f"^{path}: the vocabulary lacks the words <S>, <UNK>. A"
+    ):
         read_vocabulary(path)
 
 
 def test_words_that_do_not_fit_on_a_line_are_recognized(tmp_path: Path) -> None:
-    words = ["the", "New York", "a\tb", "c\nd", " e", "f\u3000", "", "!!!MAXTERMID", "g\rh", "<S>"]
+    words = [
+        "the",
+        "New York",
+        "a\tb",
+        "c\nd",
+        " e",
+        "f\u3000",
+        "",
+        "!!!MAXTERMID",
+        "g\rh",
+        "<S>",
+    ]
     lines = [word for word in words if Vocabulary.has_line_for(word)]
     assert lines == ["the", "New York", "a\tb", "g\rh"]
     path = tmp_path / "words.txt"
@@ -147,7 +191,9 @@ def test_words_that_do_not_fit_on_a_line_are_recognized(tmp_path: Path) -> None:
 
 def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.text.sources.MAX_TEXT_BYTES", 1000)
-    with pytest.raises(InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"):
+    with pytest.raises(
+        InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"
+    ):
         read_vocabulary("/dev/zero")
 
 

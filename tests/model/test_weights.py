@@ -40,12 +40,18 @@ SENTENCE = ["the", "cat", "naïve"]
 
 
 def assert_agrees_with_reference(
-    files: ModelFiles, content: Any = CONTENT, *, path: Path | None = None, atol: float = 1e-5
+    files: ModelFiles,
+    content: Any = CONTENT,
+    *,
+    path: Path | None = None,
+    atol: float = 1e-5,
 ) -> None:
     bilm = load_bilm(dataclasses.replace(files, weights=path or files.weights))
     assert {values.dtype for values in bilm.state_dict().values()} == {torch.float32}
     layers = bilm(bilm.token_encoder.token_ids(SENTENCE)[None]).layers[:, 0]
-    expected, _ = reference.bilm(SENTENCE, content, reference.read_arrays(files.weights))
+    expected, _ = reference.bilm(
+        SENTENCE, content, reference.read_arrays(files.weights)
+    )
     assert_allclose(layers, expected, atol=atol, rtol=1e-5)
 
 
@@ -67,11 +73,15 @@ def message_of(path: Path) -> str:
     ],
     ids=["no projection", "no highway", "neither highway nor projection"],
 )
-def test_parts_of_a_model_may_be_missing(tmp_path: Path, content: Any, settings: Any) -> None:
+def test_parts_of_a_model_may_be_missing(
+    tmp_path: Path, content: Any, settings: Any
+) -> None:
     files = make_model(content, 2, tmp_path, **settings)
     assert_agrees_with_reference(files, content)
     arrays = reference.read_arrays(files.weights)
-    assert describe_model(str(tmp_path))["parameters"] == sum(map(np.size, arrays.values()))
+    assert describe_model(str(tmp_path))["parameters"] == sum(
+        map(np.size, arrays.values())
+    )
     fast = ElmoEmbedder(files.options, files.weights).embed_sentence(SENTENCE)
     layers, _ = reference.bilm(SENTENCE, content, arrays)
     assert_allclose(fast, layers[:, 1:-1], atol=1e-5)
@@ -91,7 +101,9 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
     try:
-        with pytest.raises(OutputError, match=r"hdf5: cannot be written: File too large$"):
+        with pytest.raises(
+            OutputError, match=r"hdf5: cannot be written: File too large$"
+        ):
             write_weights(tmp_path / "weights.hdf5", bilm)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -112,7 +124,9 @@ def test_absurd_numbers_of_groups_are_refused(
             else:
                 made = h5py.h5g.create(group, b"g%d" % number)
                 group = made if shape == "deep" else group
-    assert message_of(path).startswith(": not a model's weights: it has more than 400 datasets")
+    assert message_of(path).startswith(
+        ": not a model's weights: it has more than 400 datasets"
+    )
     if shape == "deep":  # No activations either.
         with pytest.raises(InputError, match=r"weights.hdf5: expected activations"):
             open_activations(path)
@@ -121,7 +135,9 @@ def test_absurd_numbers_of_groups_are_refused(
 def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
     message = r"a word-level model \(without char_cnn\) requires its vocabulary. Add vocab.txt next"
-    with pytest.raises(ModelError, match=rf"^{files.options}: {message} to {files.weights}\.$"):
+    with pytest.raises(
+        ModelError, match=rf"^{files.options}: {message} to {files.weights}\.$"
+    ):
         load_bilm(ModelFiles(files.name, files.options, files.weights))
 
 
@@ -133,7 +149,9 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
             content[position] = random.integers(256)
         path.write_bytes(content)
         try:
-            read_weights(path, OPTIONS)  # bytes between the structures may well not matter
+            read_weights(
+                path, OPTIONS
+            )  # bytes between the structures may well not matter
         except WeightsError as error:
             messages += str(error)
     assert "not a valid weights file: " in messages
@@ -161,7 +179,11 @@ NO_PROJECTION = (
 NOT_FINITE = f": values that are not finite (NaN or infinity) in ['{W_PROJ}', '{BIAS}']"
 NO_FLOATS = f": {W_PROJ}: expected floats, found "
 OTHER_KINDS = ("int64", "uint8", "bool", "complex64", "|S3")
-EXTERNAL = {"shape": (261, 5), "dtype": "f4", "external": [(str(MODEL / "weights.hdf5"), 0, 5220)]}
+EXTERNAL = {
+    "shape": (261, 5),
+    "dtype": "f4",
+    "external": [(str(MODEL / "weights.hdf5"), 0, 5220)],
+}
 
 
 @pytest.mark.parametrize(
@@ -174,9 +196,15 @@ EXTERNAL = {"shape": (261, 5), "dtype": "f4", "external": [(str(MODEL / "weights
         ),
         ({W_PROJ: with_one(np.nan, 27, 10), BIAS: with_one(np.nan, 96)}, NOT_FINITE),
         ({W_PROJ: with_one(-np.inf, 27, 10), BIAS: with_one(-np.inf, 96)}, NOT_FINITE),
-        *(({W_PROJ: np.ones((27, 10), kind)}, f"{NO_FLOATS}{kind}") for kind in OTHER_KINDS),
+        *(
+            ({W_PROJ: np.ones((27, 10), kind)}, f"{NO_FLOATS}{kind}")
+            for kind in OTHER_KINDS
+        ),
         # Nothing that leads to other files is followed.
-        ({"char_embed": EXTERNAL}, f"{MISFIT}char_embed: expected (261, 5), found no tensor"),
+        (
+            {"char_embed": EXTERNAL},
+            f"{MISFIT}char_embed: expected (261, 5), found no tensor",
+        ),
         ({"CNN_proj": h5py.ExternalLink("other.hdf5", "CNN_proj")}, NO_PROJECTION),
         ({"CNN_proj": h5py.SoftLink("/CNN_high_0")}, NO_PROJECTION),
     ],
@@ -200,11 +228,23 @@ def test_a_fault_in_a_file_is_reported(
     ("content", "message"),
     [
         (None, ": no such file."),
-        (WHOLE[:-1], ": not a valid weights file: .*truncated file: .* Download it again."),
+        (
+            WHOLE[:-1],
+            ": not a valid weights file: .*truncated file: .* Download it again.",
+        ),
         (b"", ": not a valid weights file: .* Download it again."),
-        (ACTIVATIONS, ": expected the weights .*, found activations, as `elmo embed` writes them"),
-        (["softmax/W", "softmax/b"], ": expected the weights of a biLM, found a softmax"),
-        (["images", "labels"], ": expected the weights of a biLM, found images, labels"),
+        (
+            ACTIVATIONS,
+            ": expected the weights .*, found activations, as `elmo embed` writes them",
+        ),
+        (
+            ["softmax/W", "softmax/b"],
+            ": expected the weights of a biLM, found a softmax",
+        ),
+        (
+            ["images", "labels"],
+            ": expected the weights of a biLM, found images, labels",
+        ),
     ],
 )
 def test_other_files_are_reported(
@@ -222,7 +262,10 @@ def test_other_files_are_reported(
 
 def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
-    path, arrays = tmp_path / "weights.safetensors", reference.read_arrays(MODEL / "weights.hdf5")
+    path, arrays = (
+        tmp_path / "weights.safetensors",
+        reference.read_arrays(MODEL / "weights.hdf5"),
+    )
     safetensors.save_file(arrays | {B_PROJ: arrays[B_PROJ].astype(np.int64)}, path)
     assert message_of(path) == f": {B_PROJ}: expected floats, found I64"
 
@@ -278,9 +321,13 @@ def test_tensors_stored_otherwise_are_read(
     files: ModelFiles, settings: dict[str, Any], memmap: Mock
 ) -> None:
     atol = 0.02 if settings.get("dtype") == "float16" else 1e-5
-    assert_agrees_with_reference(files, path=written_again(files, **settings), atol=atol)
+    assert_agrees_with_reference(
+        files, path=written_again(files, **settings), atol=atol
+    )
     n_mapped = memmap.call_count
-    assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
+    assert n_mapped < len(
+        reference.read_arrays(files.weights)
+    )  # some are at odd places
     assert (n_mapped > 0) == (settings.keys() <= {"userblock_size"})
 
 
@@ -334,12 +381,16 @@ def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
     content = files.weights.read_bytes()
     with h5py.File(files.weights) as file:
         offset = file["char_embed"].id.get_offset().to_bytes(8, "little")
-    files.weights.write_bytes(content.replace(offset, (len(content) - 8).to_bytes(8, "little")))
+    files.weights.write_bytes(
+        content.replace(offset, (len(content) - 8).to_bytes(8, "little"))
+    )
     message = r"^[^\n]*: not a valid weights file: [^\n]*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         load_bilm(files)
     # Whether HDF5 sees that depends on its version.
     files.weights.write_bytes(content)
-    monkeypatch.setattr(np, "memmap", Mock(side_effect=ValueError("longer than the file")))
+    monkeypatch.setattr(
+        np, "memmap", Mock(side_effect=ValueError("longer than the file"))
+    )
     with pytest.raises(WeightsError, match=message):
         load_bilm(files)

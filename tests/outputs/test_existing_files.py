@@ -48,10 +48,18 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "options", "message"),
     [
-        (LINES, {"output_format": "top"}, "with other options: --layers (all, not top)"),
+        (
+            LINES,
+            {"output_format": "top"},
+            "with other options: --layers (all, not top)",
+        ),
         ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
         (LINES[:9], {}, "out was written for a different input"),
-        (LINES + "more\n", {}, "contains only the first 5 lines of this input. Use --overwrite"),
+        (
+            LINES + "more\n",
+            {},
+            "contains only the first 5 lines of this input. Use --overwrite",
+        ),
     ],
 )
 def test_an_output_that_differs_is_refused_by_name(
@@ -81,7 +89,9 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits() -> None:
     assert resumed.resumed_from == 5 - resumed.n_sentences > 0
     embed_in_part(overwrite=True)
     TEXT.write_text("x" + LINES)
-    assert embed(TEXT, OUT, overwrite=True).n_sentences == 5  # Another input starts over.
+    assert (
+        embed(TEXT, OUT, overwrite=True).n_sentences == 5
+    )  # Another input starts over.
     embed(TEXT, "whole")
     assert_same_file(OUT, "whole")
     embed_in_part(overwrite=True)
@@ -118,7 +128,9 @@ def test_a_model_is_known_by_its_content() -> None:
         ElmoEmbedder(model="one").embed_file(TEXT, OUT)
 
 
-def test_a_run_killed_before_renaming_its_file_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_killed_before_renaming_its_file_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def embed_until_renaming(**options: Any) -> None:
         with monkeypatch.context() as patch:
             kill = Mock(side_effect=KeyboardInterrupt)
@@ -168,7 +180,9 @@ def inputs() -> State:
         "change p.svg t.txt --plot {p.svg}",
     ],
 )
-def test_no_command_writes_over_a_file_that_it_reads(command: str, inputs: State) -> None:
+def test_no_command_writes_over_a_file_that_it_reads(
+    command: str, inputs: State
+) -> None:
     output = command[command.index("{") + 1 : command.index("}")]
     result = elmo(*command.replace(f"{{{output}}}", output).split(), "--overwrite")
     last = f"Error: {output}: the output is also an input. Choose another output."
@@ -177,7 +191,9 @@ def test_no_command_writes_over_a_file_that_it_reads(command: str, inputs: State
 
 
 @pytest.mark.parametrize("start", ["--options-file m/options.json", "--init-from m"])
-def test_training_does_not_write_over_the_model_it_starts_from(start: str, inputs: State) -> None:
+def test_training_does_not_write_over_the_model_it_starts_from(
+    start: str, inputs: State
+) -> None:
     result = elmo("train", "t.txt", *start.split(), "--output", "m")
     assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
     assert state_of(Path()) == inputs
@@ -204,5 +220,9 @@ def test_every_command_that_overwrites_names_its_output_out() -> None:
     for name in COMMANDS:
         parameters = find_command(name).params
         if any("--overwrite" in parameter.opts for parameter in parameters):
-            paths = [each.metavar for each in parameters if isinstance(each.type, click.Path)]
-            assert any((metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths), name
+            paths = [
+                each.metavar for each in parameters if isinstance(each.type, click.Path)
+            ]
+            assert any(
+                (metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths
+            ), name

@@ -42,7 +42,9 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("usages"):
             words = {"bank": "bank"}
-            return write_occurrences(embedder(), text, output, words, overwrite=overwrite).summary
+            return write_occurrences(
+                embedder(), text, output, words, overwrite=overwrite
+            ).summary
         settings = OUTPUTS[output.name]
         return embedder().embed_file(text, output, overwrite=overwrite, **settings)
 
@@ -128,7 +130,9 @@ def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
     kept = set[str]()
 
     def run_with(*names: str) -> None:
-        source.write_text("\n".join(["id,text", *(f"{name},the bank" for name in names)]))
+        source.write_text(
+            "\n".join(["id,text", *(f"{name},the bank" for name in names)])
+        )
         run(source, output, overwrite=True)
 
     counting = Disk()
@@ -144,6 +148,8 @@ def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
             assert ids.read_text() == ("old\n" if n_rows == 1 else "a\nb\n")
     assert len(kept) == 2
     output.unlink()
-    message = r"pooled\.npy\.ids\.txt: already exists\. Use --overwrite to replace it\.$"
+    message = (
+        r"pooled\.npy\.ids\.txt: already exists\. Use --overwrite to replace it\.$"
+    )
     with pytest.raises(OutputError, match=message):
         run(source, output)

@@ -11,7 +11,16 @@ import pytest
 from commands import TINY, elmo, start_elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Array, Corpus, assert_holds, corpora, line_record, lines, open_writer, write
+from layouts import (
+    Array,
+    Corpus,
+    assert_holds,
+    corpora,
+    line_record,
+    lines,
+    open_writer,
+    write,
+)
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 from table_files import read_rows
@@ -57,7 +66,9 @@ def test_every_format_holds_the_values(
     assert {file.name for file in path.parent.iterdir()} == files
 
 
-def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path) -> None:
+def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
+    tmp_path: Path,
+) -> None:
     corpus = lines("a b", "c")
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
@@ -65,13 +76,17 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
     message = r"is an unfinished run with other options: --format \(hdf5, not npz"
     with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
-    open_writer(tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True).__exit__()
+    open_writer(
+        tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True
+    ).__exit__()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_compression_keeps_values(layout: str, compression: str, tmp_path: Path) -> None:
+def test_compression_keeps_values(
+    layout: str, compression: str, tmp_path: Path
+) -> None:
     values = [np.ones((3, n, 64), np.float32) for n in (200, 0, 500)]
     records = [line_record(" ".join(["a"] * len(value[0]))) for value in values]
     corpus = Corpus(records, values, {"layers": "all"})
@@ -83,7 +98,9 @@ def test_compression_keeps_values(layout: str, compression: str, tmp_path: Path)
         assert file["0" if layout == "allennlp" else "activations"].shuffle
 
 
-def test_missing_packages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(lines("a"), tmp_path / "zstd", "packed", compression="zstd")
     for package in ("hdf5plugin", "pyarrow"):
         monkeypatch.setitem(sys.modules, package, None)
@@ -126,14 +143,18 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
     assert rows[1]["activations"] == [[], []]
 
 
-def test_parquet_has_fixed_width_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_has_fixed_width_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     file = parquet.ParquetFile(tmp_path / "out.parquet")
     assert file.num_row_groups == 3
     assert file.read()["index"].to_pylist() == list(range(51))
-    kind = "fixed_size_list<element: list<element: fixed_size_list<element: float>[3]>>[2]"
+    kind = (
+        "fixed_size_list<element: list<element: fixed_size_list<element: float>[3]>>[2]"
+    )
     assert str(file.schema_arrow.field("activations").type) == kind
     metadata = json.loads(file.metadata.metadata[b"elmo"])
     assert (metadata["layers"], metadata["records"]) == ("0,1", "51")
@@ -142,15 +163,25 @@ def test_parquet_has_fixed_width_columns(tmp_path: Path, monkeypatch: pytest.Mon
 def test_json_lines_go_to_standard_output(text: Path) -> None:
     options = ("--model", TINY, "--pooling", "mean", "--layers", "top")
     elmo("embed", text, "out.jsonl", *options)
-    result = elmo("embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes())
-    assert (result.exit_code, result.stdout) == (0, Path("out.jsonl").read_text(encoding="utf-8"))
-    assert result.stderr.splitlines()[-1].startswith("Wrote to standard output: 3 sentences, ")
+    result = elmo(
+        "embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes()
+    )
+    assert (result.exit_code, result.stdout) == (
+        0,
+        Path("out.jsonl").read_text(encoding="utf-8"),
+    )
+    assert result.stderr.splitlines()[-1].startswith(
+        "Wrote to standard output: 3 sentences, "
+    )
 
 
 @pytest.mark.parametrize(
-    ("output", "warns"), [("out.dat", True), ("v", False), ("v.txt --format jsonl", False)]
+    ("output", "warns"),
+    [("out.dat", True), ("v", False), ("v.txt --format jsonl", False)],
 )
-def test_an_unknown_suffix_gives_hdf5_and_a_warning(output: str, warns: bool, text: Path) -> None:
+def test_an_unknown_suffix_gives_hdf5_and_a_warning(
+    output: str, warns: bool, text: Path
+) -> None:
     warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
     result = elmo("embed", text, *output.split(), "--model", TINY)
     assert (result.exit_code, warning in result.stderr) == (0, warns)

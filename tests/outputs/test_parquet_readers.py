@@ -30,9 +30,13 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Write a table, words and a text into the current folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("items"))
-        Path("items.csv").write_text('id,text,group\n1,"the "" cat",x\n2,,y\n3,dog NA null,\n')
+        Path("items.csv").write_text(
+            'id,text,group\n1,"the "" cat",x\n2,,y\n3,dog NA null,\n'
+        )
         Path("words.txt").write_text("dog\ncat\n")
-        Path("in.txt").write_text("".join(f"the {number} cat\n" for number in range(40)))
+        Path("in.txt").write_text(
+            "".join(f"the {number} cat\n" for number in range(40))
+        )
         yield
 
 
@@ -58,7 +62,9 @@ def read_by_spark(path: str) -> Columns:
 def read_by_duckdb(path: str) -> Columns:
     """Read by DuckDB, rows first."""
     table = duckdb.read_parquet(path)
-    return dict(zip(table.columns, map(list, zip(*table.fetchall(), strict=True)), strict=True))
+    return dict(
+        zip(table.columns, map(list, zip(*table.fetchall(), strict=True)), strict=True)
+    )
 
 
 READERS: dict[str, Callable[[str], Columns]] = {
@@ -97,7 +103,16 @@ def test_an_output_joins_its_input_by_id(kind: str, rows: str) -> None:
     source, numbers = f"stimuli.{kind}", range(1, 41)
     table = pandas.DataFrame({"id": numbers, "text": [f"the cat {n}" for n in numbers]})
     getattr(table, f"to_{kind}")(source, index=False)
-    command = ("embed", source, "out.parquet", "--layers", "top", "--rows", rows, "--overwrite")
+    command = (
+        "embed",
+        source,
+        "out.parquet",
+        "--layers",
+        "top",
+        "--rows",
+        rows,
+        "--overwrite",
+    )
     assert elmo(*command, "--model", TINY).exit_code == 0
     n_rows = 120 if rows == "tokens" else 40
     for package in (pandas, polars):

@@ -25,7 +25,9 @@ from elmo_cli.text.records import Record, Shard, ShardReader
 
 @layouts
 @given(corpus=corpora())
-def test_what_is_written_is_read(layout: str, corpus: Corpus, tmp_path_factory: Any) -> None:
+def test_what_is_written_is_read(
+    layout: str, corpus: Corpus, tmp_path_factory: Any
+) -> None:
     path = tmp_path_factory.mktemp("file") / "out.hdf5"
     write(corpus, path, layout)
     keyed = corpus.attributes["format"] == "fasta"
@@ -48,7 +50,12 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", layout)
     with open_activations(tmp_path / "out") as activations:
         assert_array_equal(activations[np.int64(1)], np.full((2, 1, 3), 1))
-        for which in (slice(1, 3), slice(None, None, -1), slice(-3, None, 2), slice(3, 1)):
+        for which in (
+            slice(1, 3),
+            slice(None, None, -1),
+            slice(-3, None, 2),
+            slice(3, 1),
+        ):
             numbers = [int(values[0, 0, 0]) for values in activations[which]]
             assert numbers == list(range(4))[which]
         assert [name in activations for name in ("a", "d", 1)] == [True, False, False]
@@ -72,7 +79,9 @@ def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
         assert activations.key(0) is None
 
 
-def test_texts_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_one_hash_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
     monkeypatch.setattr("elmo_cli.outputs.hdf5.hash", lambda text: 7, raising=False)
     with open_activations(tmp_path / "out") as activations:
@@ -111,7 +120,11 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
     for name, texts in {"part-1": "abc", "part-2": "", "part-3": "cd"}.items():
         write(lines(*texts), tmp_path / name, layout)
     with open_activations(tmp_path / "part-*") as activations:
-        assert [Path(path).name for path in activations.paths] == ["part-1", "part-2", "part-3"]
+        assert [Path(path).name for path in activations.paths] == [
+            "part-1",
+            "part-2",
+            "part-3",
+        ]
         assert [activations.sentence(n) for n in range(5)] == ["a", "b", "c", "c", "d"]
         assert [int(values[0, 0, 0]) for values in activations] == [0, 1, 2, 0, 1]
         assert [int(values[0, 0, 0]) for values in activations[1:5:2]] == [1, 0]
@@ -141,7 +154,9 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
         ("empty", f"{FOUND} nothing"),
     ],
 )
-def test_what_is_no_file_of_activations_is_refused(name: str, message: str, folder: Path) -> None:
+def test_what_is_no_file_of_activations_is_refused(
+    name: str, message: str, folder: Path
+) -> None:
     Path("text").write_text("a line\n")
     Path("folder").mkdir()
     Path("weights").symlink_to(GOLDEN / "relu" / "weights.hdf5")
@@ -152,12 +167,17 @@ def test_what_is_no_file_of_activations_is_refused(name: str, message: str, fold
 
 
 @layouts
-def test_a_file_that_is_cut_off_is_reported_as_damaged(layout: str, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_is_reported_as_damaged(
+    layout: str, tmp_path: Path
+) -> None:
     write(lines(*"abcdefgh"), tmp_path / "out", layout)
     content = (tmp_path / "out").read_bytes()
     for length in range(100, len(content), len(content) // 9):
         (tmp_path / "out").write_bytes(content[:length])
-        with pytest.raises(InputError, match=r"/out: "), open_activations(tmp_path / "out") as file:
+        with (
+            pytest.raises(InputError, match=r"/out: "),
+            open_activations(tmp_path / "out") as file,
+        ):
             list(file)
 
 
@@ -167,18 +187,25 @@ def test_a_file_that_was_closed_is_reported(layout: str, tmp_path: Path) -> None
     with open_activations(tmp_path / "out.hdf5") as activations:
         assert len(list(activations)) == 3
     for read in (list, lambda closed: closed[0], lambda closed: closed.sentence(0)):
-        with pytest.raises(InputError, match=r"out.hdf5: the file is closed. Open it again\.$"):
+        with pytest.raises(
+            InputError, match=r"out.hdf5: the file is closed. Open it again\.$"
+        ):
             read(activations)
 
 
 def test_attributes_have_their_types(tmp_path: Path) -> None:
     record = Record("", ["a", "b"], "8", {"line": 3, "original_id": "8"})
     attributes = {"gamma": "0.5", "normalize": "True", "model": "8", "format": "fasta"}
-    write(Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes), tmp_path / "out")
+    write(
+        Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes),
+        tmp_path / "out",
+    )
     with open_activations(tmp_path / "out") as activations:
         expected = {"records": 1, "gamma": 0.5, "normalize": True, "model": "8"}
         assert activations.attributes.items() >= expected.items()
-        assert [record.attributes for record, _ in activations.records()] == [record.attributes]
+        assert [record.attributes for record, _ in activations.records()] == [
+            record.attributes
+        ]
 
 
 def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> None:
@@ -187,7 +214,11 @@ def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> No
         file["a"] = np.zeros((3, 1, 4), np.float32)
         file["a"].attrs.update({"length": np.int64(8), "known": np.False_, "name": "8"})
     with open_activations(tmp_path / "out") as activations:
-        assert activations.attributes == {"format": "fasta", "size": 8, "is_long": False}
+        assert activations.attributes == {
+            "format": "fasta",
+            "size": 8,
+            "is_long": False,
+        }
         [(record, _)] = activations.records()
     assert record.attributes == {"length": 8, "known": False, "name": "8"}
     assert {type(value) for value in record.attributes.values()} == {int, bool, str}
@@ -230,9 +261,13 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
 
 @layouts
 @pytest.mark.parametrize(("source", "total"), [("text", 11), ("text.fasta", 3)])
-def test_shards_read_as_one_equal_the_output_of_a_run(layout: str, source: str, total: int) -> None:
+def test_shards_read_as_one_equal_the_output_of_a_run(
+    layout: str, source: str, total: int
+) -> None:
     settings: dict[str, Any] = {"shard": f"2/{total}", "layout": layout}
-    with pytest.raises(StoppedError, match=r"Stopped after (line|sequence) 2\. .* after \w+ 2\.$"):
+    with pytest.raises(
+        StoppedError, match=r"Stopped after (line|sequence) 2\. .* after \w+ 2\.$"
+    ):
         embed(source, "shard-2", should_stop=runs.stop_after(1), **settings)
     shards = embed_shards(source, total, layout=layout)[::-1]
     embed(source, "whole", layout=layout)
@@ -243,7 +278,10 @@ def test_shards_read_as_one_equal_the_output_of_a_run(layout: str, source: str, 
             index = number if in_order else shared.number_of(record.id or "")
             assert_allclose(shared[index], values, atol=1e-6)
             assert shared.key(index) == record.id
-            assert (shared.sentence(index) == record.text) or (layout, source) != ("packed", "text")
+            assert (shared.sentence(index) == record.text) or (layout, source) != (
+                "packed",
+                "text",
+            )
             if in_order and (name := record.id or record.text):
                 assert shared.number_of(name) == whole.number_of(name)
         if in_order:
@@ -271,9 +309,24 @@ STOP = {"should_stop": lambda: True}
     ("read", "text", "options", "message"),
     [
         ("13", TEXT, {}, "shard-1: expected all 3 shards, each once, found 1/3, 3/3"),
-        ("221", TEXT, {}, "shard-2: expected all 3 shards, each once, found 1/3, 2/3, 2/3"),
-        ("123", TEXT, {"output_format": "top"}, f"{MIXED}--layers is all in shard-1 and top"),
-        ("123", TEXT + "x\n", {}, f"{MIXED}number of input records is 10 in shard-1 and 11"),
+        (
+            "221",
+            TEXT,
+            {},
+            "shard-2: expected all 3 shards, each once, found 1/3, 2/3, 2/3",
+        ),
+        (
+            "123",
+            TEXT,
+            {"output_format": "top"},
+            f"{MIXED}--layers is all in shard-1 and top",
+        ),
+        (
+            "123",
+            TEXT + "x\n",
+            {},
+            f"{MIXED}number of input records is 10 in shard-1 and 11",
+        ),
         ("123", TEXT, STOP, "shard-2: the run is not finished. Run its command again."),
     ],
 )
@@ -293,7 +346,11 @@ def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
     for layout in ("allennlp", "packed"):
         embed("text", layout, shard="2/3", layout=layout)
         with open_activations(layout) as activations:
-            assert [activations[n].shape[1] for n in range(len(activations))] == [0, 2, 2]
+            assert [activations[n].shape[1] for n in range(len(activations))] == [
+                0,
+                2,
+                2,
+            ]
             assert activations.number_of("a bank") == 2
     with h5py.File("allennlp") as file:
         assert set(file) == {"1", "4", "7", "sentence_to_index"}

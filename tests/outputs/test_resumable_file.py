@@ -32,7 +32,9 @@ def _content(file: ResumableFile) -> bytes:
 
 @given(steps=st.lists(STEPS, max_size=12))
 @settings(max_examples=50)
-def test_a_kill_leaves_the_last_checkpoint_of_a_file(steps: Any, tmp_path_factory: Any) -> None:
+def test_a_kill_leaves_the_last_checkpoint_of_a_file(
+    steps: Any, tmp_path_factory: Any
+) -> None:
     folder = tmp_path_factory.mktemp("file")
     file = ResumableFile(folder / "a")
     plain, saved, n_checkpoints = bytearray(), b"", 0
@@ -68,7 +70,9 @@ def saved(folder: Path) -> Path:
     return Path("a")
 
 
-def test_a_long_check_can_be_stopped(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_check_can_be_stopped(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elmo_cli.outputs.resumable_file.CHECKED_BYTES", PAGE_BYTES)
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
         ResumableFile(saved, should_stop=lambda: True)
@@ -117,7 +121,9 @@ def damage(path: Path, kind: str, choose: random.Random) -> None:
         for _ in range(choose.randint(1, 3)):
             content[choose.randrange(len(content))] ^= 1 << choose.randrange(8)
     elif kind == "clear":
-        content[page : page + PAGE_BYTES] = bytes(len(content[page : page + PAGE_BYTES]))
+        content[page : page + PAGE_BYTES] = bytes(
+            len(content[page : page + PAGE_BYTES])
+        )
     elif kind == "move":
         content[page:] = content[:PAGE_BYTES] + content[page + PAGE_BYTES :]
     else:
@@ -144,7 +150,9 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
         except OutputError as error:
             messages.append(str(error))
     assert len(messages) > 25
-    assert all(re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages)
+    assert all(
+        re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages
+    )
     write(corpus, tmp_path / "a", "packed", overwrite=True)
     write(corpus, tmp_path / "whole", "packed")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "whole").read_bytes()

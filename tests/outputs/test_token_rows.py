@@ -44,7 +44,14 @@ def embed(source: str, output: str, **options: Any) -> None:
 def test_each_token_has_a_row(name: str) -> None:
     embed("items.csv", name, output_format="0,2", rows="tokens", keep_columns=["all"])
     rows = read_rows(name)
-    assert list(rows[0])[:6] == ["id", "line", "position", "token", "group", "input_line"]
+    assert list(rows[0])[:6] == [
+        "id",
+        "line",
+        "position",
+        "token",
+        "group",
+        "input_line",
+    ]
     assert [tuple(row.values())[:6] for row in rows] == TOKENS
     sentences = [["the", '"', "cat"], ["dog", "NA", "null"]]
     layers = np.concatenate(ElmoEmbedder(model=TINY).embed_batch(sentences), axis=1)
@@ -60,15 +67,23 @@ def test_lines_without_ids_are_numbered_from_one(name: str) -> None:
     Path("raw.txt").write_text("A dog.\n\nA cat. It sat.\n")
     embed("raw.txt", name, output_format="top", rows="tokens", tokenizer="moses")
     places = [(row["id"], row["line"], row["position"]) for row in read_rows(name)]
-    assert places == [*((None, 1, i) for i in range(3)), *((None, 3, i) for i in range(6))]
+    assert places == [
+        *((None, 1, i) for i in range(3)),
+        *((None, 3, i) for i in range(6)),
+    ]
     embed("raw.txt", name, output_format="top", rows="tokens", split_sentences=True)
     numbers = {(row["line"], row["sentence_number"]) for row in read_rows(name)}
     assert numbers == {(1, 1), (3, 2), (3, 3)}
 
 
 def test_vectors_of_tokens_are_lists_of_fixed_size() -> None:
-    for dtype, kind in {"float32": pyarrow.float32(), "float16": pyarrow.float16()}.items():
-        embed("items.csv", "out.parquet", output_format="1,2", rows="tokens", dtype=dtype)
+    for dtype, kind in {
+        "float32": pyarrow.float32(),
+        "float16": pyarrow.float16(),
+    }.items():
+        embed(
+            "items.csv", "out.parquet", output_format="1,2", rows="tokens", dtype=dtype
+        )
         schema = parquet.read_schema("out.parquet")
         assert schema.field("layer_1").type == pyarrow.list_(kind, 32)
         assert json.loads(schema.metadata[b"elmo"])["layers"] == "1,2"
@@ -100,13 +115,17 @@ def test_columns_of_parquet_keep_their_types() -> None:
     for options in ({"pooling": "mean"}, {"rows": "tokens"}):
         embed("in.parquet", "out.parquet", keep_columns=["all"], **options)
         output = parquet.read_table("out.parquet")
-        new_names = [name.replace("input_layer_9", "layer_9") for name in output.schema.names]
+        new_names = [
+            name.replace("input_layer_9", "layer_9") for name in output.schema.names
+        ]
         kept = output.rename_columns(new_names).select(expected.schema.names)
         assert kept.schema.types == expected.schema.types
         assert all(row in expected.to_pylist() for row in kept.to_pylist())
 
 
-def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_json_get_types_by_their_first_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 1)
 
     def embed_columns(*columns: dict[str, Any]) -> list[object]:
@@ -115,9 +134,13 @@ def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.Monke
         return [row["n"] for row in read_rows("out.parquet")]
 
     assert embed_columns({"n": None}, {"n": 1}, {"n": "x"}) == [None, "1", "x"]
-    with pytest.raises(InputError, match=r"column 'n': expected int64, as in the first rows, fo"):
+    with pytest.raises(
+        InputError, match=r"column 'n': expected int64, as in the first rows, fo"
+    ):
         embed_columns({"n": 1}, {"n": "x"})
-    with pytest.raises(InputError, match="column 'm': record 2 has it, but none of the first rec"):
+    with pytest.raises(
+        InputError, match="column 'm': record 2 has it, but none of the first rec"
+    ):
         embed_columns({"n": 1}, {"n": 2, "m": 1})
 
 
@@ -140,7 +163,9 @@ def test_npy_has_a_file_of_ids() -> None:
 
 
 def test_a_skipped_record_has_no_rows() -> None:
-    Path("in.jsonl").write_text('{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n')
+    Path("in.jsonl").write_text(
+        '{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n'
+    )
     embed("in.jsonl", "out.parquet", rows="tokens", skip_errors=True)
     tokens = [(row["id"], row["token"]) for row in read_rows("out.parquet")]
     assert tokens == [(1, "a"), (1, "b"), (3, "c")]
@@ -163,10 +188,16 @@ BIG = "1" * 20
 
 @both
 @pytest.mark.parametrize(
-    "ids", [[3, 10], [0, -7], ["03", "10"], ["3", "x"], [3, int(BIG[:19])], ["3", BIG]], ids=str
+    "ids",
+    [[3, 10], [0, -7], ["03", "10"], ["3", "x"], [3, int(BIG[:19])], ["3", BIG]],
+    ids=str,
 )
 def test_ids_of_csv_are_integers_if_all_look_so(ids: list[object], name: str) -> None:
-    for file, rows in (("in.csv", "sentences"), ("in.json", "sentences"), ("in.json", "tokens")):
+    for file, rows in (
+        ("in.csv", "sentences"),
+        ("in.json", "sentences"),
+        ("in.json", "tokens"),
+    ):
         write_table(file, [{"id": each, "text": "a"} for each in ids])
         embed(file, name, output_format="top", rows=rows)
         assert [row["id"] for row in read_rows(name)] == ids

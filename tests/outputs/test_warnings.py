@@ -50,7 +50,9 @@ def test_records_without_text_are_counted(command: str) -> None:
     assert warnings_of(command, TINY) == expected
 
 
-def test_a_resumed_run_counts_all_records_without_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_resumed_run_counts_all_records_without_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     settings: dict[str, Any] = {"pooling": "mean", "checkpoint_tokens": 1}
     with pytest.raises(StoppedError):
         embed("blank.txt", "out", should_stop=stop_after(4), **settings)
@@ -72,7 +74,9 @@ NOT_FINITE = {
 
 @pytest.mark.parametrize("command", NOT_FINITE)
 def test_commands_warn_once_of_values_that_are_not_finite(command: str) -> None:
-    (warning,) = (each for each in warnings_of(command, Path("model")) if "finite" in each)
+    (warning,) = (
+        each for each in warnings_of(command, Path("model")) if "finite" in each
+    )
     assert warning.endswith(f"{NOT_FINITE[command]}. Check the weights of the model.")
 
 

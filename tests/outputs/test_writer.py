@@ -25,12 +25,23 @@ def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> N
         assert (file["2"].shape, file["2"].dtype) == ((2, 0, 3), np.float32)
         assert np.all(file["3"][()] == 3)
         index = file["sentence_to_index"]
-        assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == ((1,), "utf-8")
-        assert json.loads(index[0]) == {"a b": "3", "naïve 東京": "1", 'quoted " \\ one': "4"}
+        assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == (
+            (1,),
+            "utf-8",
+        )
+        assert json.loads(index[0]) == {
+            "a b": "3",
+            "naïve 東京": "1",
+            'quoted " \\ one': "4",
+        }
 
 
-@pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", "http://c", ":", "a.b", "x" * 5000])
-def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sentence", ["a/b", "1 / 2 c", "http://c", ":", "a.b", "x" * 5000]
+)
+def test_a_sentence_names_its_dataset_and_a_blank_line_none(
+    sentence: str, tmp_path: Path
+) -> None:
     write(lines("other", "", sentence), tmp_path / "out", use_sentence_keys=True)
     with h5py.File(tmp_path / "out", "r") as file:
         assert np.all(file[sentence][()] == 2)
@@ -42,10 +53,17 @@ numbers = st.sets(st.integers(0, 12), max_size=4)
 
 @layouts
 @pytest.mark.parametrize("compression", [None, "gzip"])
-@given(corpus=corpora(), at=st.tuples(numbers, numbers), block=st.sampled_from([1, 300]))
+@given(
+    corpus=corpora(), at=st.tuples(numbers, numbers), block=st.sampled_from([1, 300])
+)
 @settings(max_examples=10)
 def test_a_run_that_resumes_writes_the_same_bytes(
-    layout: str, compression: Any, corpus: Corpus, at: Any, block: int, tmp_path_factory: Any
+    layout: str,
+    compression: Any,
+    corpus: Corpus,
+    at: Any,
+    block: int,
+    tmp_path_factory: Any,
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     options = {"compression": compression, "checkpoints": at[0]}
@@ -66,11 +84,15 @@ def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) 
 
 
 @layouts
-def test_a_checkpoint_with_too_few_records_is_an_error(layout: str, tmp_path: Path) -> None:
+def test_a_checkpoint_with_too_few_records_is_an_error(
+    layout: str, tmp_path: Path
+) -> None:
     corpus = lines("a", "b")
     with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
         writer.write(corpus.records[0], corpus.values[0])
-        writer.n_records = 2  # as after a fault in the program, or in a log without checksum
+        writer.n_records = (
+            2  # as after a fault in the program, or in a log without checksum
+        )
         writer.checkpoint({"place": [2, ""]})
     with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
         write(corpus, tmp_path / "out", layout)
@@ -102,23 +124,34 @@ def test_a_write_that_fails_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writes_of_a_part_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_of_a_part_are_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = ResumableFile.write_at
-    monkeypatch.setattr(ResumableFile, "write_at", lambda file, at, data: real(file, at, data[:7]))
+    monkeypatch.setattr(
+        ResumableFile, "write_at", lambda file, at, data: real(file, at, data[:7])
+    )
     write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
         assert np.all(file["1"][()] == 1)
 
 
-def test_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
-    with pytest.raises(OutputError, match=f"/out: the folder {tmp_path} is not writable$"):
+    with pytest.raises(
+        OutputError, match=f"/out: the folder {tmp_path} is not writable$"
+    ):
         write(lines(), tmp_path / "out")
 
 
 @layouts
 def test_many_lines_log_one_hint_at_the_packed_layout(
-    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    layout: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.hdf5.MANY_RECORDS", 3)
     write(lines(*"abcdef"), tmp_path / "out", layout)

@@ -41,7 +41,10 @@ def converted(tmp_path: Path) -> Path:
 
 def datasets(path: Path) -> dict[str, tuple[Any, bytes]]:
     """Return the type and the bytes of each dataset of an HDF5 file."""
-    return {name: (values.dtype, values.tobytes()) for name, values in content(path)[2].items()}
+    return {
+        name: (values.dtype, values.tobytes())
+        for name, values in content(path)[2].items()
+    }
 
 
 def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(tmp_path: Path) -> None:
@@ -56,19 +59,29 @@ def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(tmp_path: Path) -> Non
 def test_the_file_records_its_source(tmp_path: Path, converted: Path) -> None:
     version = {"elmo_cli_version": elmo_cli.__version__}
     with safetensors.safe_open(converted, framework="numpy") as file:
-        assert file.metadata() == version | {"source_sha256": sha256(WEIGHTS), "dtype": "float32"}
+        assert file.metadata() == version | {
+            "source_sha256": sha256(WEIGHTS),
+            "dtype": "float32",
+        }
     convert_weights(converted, tmp_path / "half.hdf5", "float16")
     attributes, *_ = content(tmp_path / "half.hdf5")
-    assert attributes == version | {"source_sha256": sha256(converted), "dtype": "float16"}
+    assert attributes == version | {
+        "source_sha256": sha256(converted),
+        "dtype": "float16",
+    }
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
-def test_float16_takes_half_the_bytes_and_is_precise(tmp_path: Path, suffix: str) -> None:
+def test_float16_takes_half_the_bytes_and_is_precise(
+    tmp_path: Path, suffix: str
+) -> None:
     full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
     convert_weights(WEIGHTS, full)
     convert_weights(WEIGHTS, half, "float16")
     n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
-    assert full.stat().st_size - half.stat().st_size == pytest.approx(2 * n_values, rel=0.01)
+    assert full.stat().st_size - half.stat().st_size == pytest.approx(
+        2 * n_values, rel=0.01
+    )
     expected = ElmoEmbedder(OPTIONS, full).embed_sentence(SENTENCE)
     activations = ElmoEmbedder(OPTIONS, half).embed_sentence(SENTENCE)
     assert activations.dtype == np.float32
@@ -81,16 +94,25 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     header = b'{"char_embed": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}'
     path.write_bytes(bytes([len(header)]) + bytes(7) + header + b"\x80\x3f" * 3)
     convert_weights(path, target)
-    assert datasets(target) == {"char_embed": (np.float32, np.ones(3, np.float32).tobytes())}
+    assert datasets(target) == {
+        "char_embed": (np.float32, np.ones(3, np.float32).tobytes())
+    }
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "model.safetensors", "elmo.safetensors"])
-def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["weights.safetensors", "model.safetensors", "elmo.safetensors"]
+)
+def test_a_folder_with_safetensors_is_a_model(
+    tmp_path: Path, converted: Path, name: str
+) -> None:
     folder = folder_with(tmp_path / "model", "softmax.safetensors")
     shutil.copy(OPTIONS, folder)
     shutil.copy(converted, folder / name)
     files = find_model(folder)
-    assert (files.weights, files.softmax) == (folder / name, folder / "softmax.safetensors")
+    assert (files.weights, files.softmax) == (
+        folder / name,
+        folder / "softmax.safetensors",
+    )
     expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
@@ -110,7 +132,11 @@ def test_a_missing_package_is_an_error_with_its_installation(
 def test_a_damaged_file_is_reported(converted: Path) -> None:
     whole = converted.read_bytes()
     message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
-    for damaged in (whole[:-1], b"<html>404</html>", whole.replace(b"[261,", b"[262,", 1)):
+    for damaged in (
+        whole[:-1],
+        b"<html>404</html>",
+        whole.replace(b"[261,", b"[262,", 1),
+    ):
         converted.write_bytes(damaged)
         with pytest.raises(WeightsError, match=message):
             read_weights(converted, read_options(OPTIONS))

@@ -13,7 +13,16 @@ from urllib.parse import urlsplit
 
 import pytest
 from commands import Forked, Terminal
-from website import WEIGHTS, Answer, Site, _Handler, breaks_off, redirects, status, whole
+from website import (
+    WEIGHTS,
+    Answer,
+    Site,
+    _Handler,
+    breaks_off,
+    redirects,
+    status,
+    whole,
+)
 
 from elmo_cli.errors import ModelError
 from elmo_cli.model.model_options import read_options
@@ -38,12 +47,16 @@ def destination(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "weights.hdf5"
 
 
-def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destination: Path) -> None:
+def test_a_file_appears_under_its_name_when_it_is_checked(
+    site: Site, destination: Path
+) -> None:
     def check(path: Path) -> None:
         assert path.read_bytes() == CONTENT
         assert not destination.exists()
 
-    url = site.put("/file", CONTENT, lambda it, body: it.send(200, body, Content_Length=None))
+    url = site.put(
+        "/file", CONTENT, lambda it, body: it.send(200, body, Content_Length=None)
+    )
     download_file([url], destination, check)
     assert destination.read_bytes() == CONTENT
     assert list(destination.parent.iterdir()) == [destination]
@@ -53,7 +66,10 @@ def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destinatio
 
 
 def test_progress_is_shown_on_terminals_with_other_messages(
-    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Site,
+    destination: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = site.put("/file", CONTENT)
     for stream, level, shows in (
@@ -64,7 +80,11 @@ def test_progress_is_shown_on_terminals_with_other_messages(
         caplog.set_level(level, "elmo_cli")
         monkeypatch.setattr(sys, "stderr", stream)
         download_file([url], destination, no_check)
-        assert ("weights.hdf5: 100%" in stream.getvalue()) == bool(stream.getvalue()) == shows
+        assert (
+            ("weights.hdf5: 100%" in stream.getvalue())
+            == bool(stream.getvalue())
+            == shows
+        )
 
 
 def test_the_error_names_the_last_host_and_the_log_the_others(
@@ -73,19 +93,26 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     caplog.set_level("INFO", "elmo_cli")
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
     host = urlsplit(first).netloc
-    reason = r"expected JSON, found an error: Expecting value: line 1 column 1 \(char 0\)"
+    reason = (
+        r"expected JSON, found an error: Expecting value: line 1 column 1 \(char 0\)"
+    )
     advice = r"If you can get the file elsewhere, give its path in place of the URL\."
     message = rf"^cannot download weights.hdf5 from {host}: {reason}\. {advice}$"
     with pytest.raises(ModelError, match=message):
         download_file([first, second], destination, read_options)
-    assert f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden" in caplog.messages
+    assert (
+        f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden"
+        in caplog.messages
+    )
 
 
 def test_http_must_be_allowed(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
-    with pytest.raises(ModelError, match=r"http.*: not an https URL. Set ELMO_ALLOW_HTTP=1"):
+    with pytest.raises(
+        ModelError, match=r"http.*: not an https URL. Set ELMO_ALLOW_HTTP=1"
+    ):
         download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
@@ -151,11 +178,17 @@ def sends(content: bytes, length: object) -> Answer:
     ],
 )
 def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
-    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, problem: str
+    site: Site,
+    destination: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Answer,
+    problem: str,
 ) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.cache.TIMEOUT_SECONDS", 0.3)
     bad, good = site.put("/bad", WEIGHTS, answer, answer), site.put("/good", WEIGHTS)
-    with pytest.raises(ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"):
+    with pytest.raises(
+        ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"
+    ):
         download_file([bad], destination, open_weights, max_bytes=10_000_000)
     assert not list(destination.parent.iterdir())
     site.requests.clear()
@@ -165,8 +198,14 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
 
 
 def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
-    for role, limit in (("options", "1.0 MB"), ("vocabulary", "268 MB"), ("weights", "4.3 GB")):
-        url = site.put(f"/{role}", b"", lambda it, body: it.send(200, body, Content_Length=10**10))
+    for role, limit in (
+        ("options", "1.0 MB"),
+        ("vocabulary", "268 MB"),
+        ("weights", "4.3 GB"),
+    ):
+        url = site.put(
+            f"/{role}", b"", lambda it, body: it.send(200, body, Content_Length=10**10)
+        )
         with pytest.raises(ModelError, match=f"it is larger than {limit}"):
             local_file(url, role)
     assert not cache.exists()
@@ -174,13 +213,21 @@ def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
-    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from [^<>\n]*$"):
+    with pytest.raises(
+        ModelError, match=r"^cannot download weights.hdf5 from [^<>\n]*$"
+    ):
         download_file([url], destination, no_check)
 
 
 def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
-    url, message = site.put("/file", CONTENT), "cannot be written: No space left .*ELMO_CACHE"
-    with open("/dev/full", "wb", buffering=0) as full, pytest.MonkeyPatch.context() as patch:
+    url, message = (
+        site.put("/file", CONTENT),
+        "cannot be written: No space left .*ELMO_CACHE",
+    )
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr("elmo_cli.pretrained.cache.open", lambda *_: full, raising=False)
         with pytest.raises(ModelError, match=rf"^{destination}: {message}"):
             download_file([url], destination, no_check)
@@ -188,7 +235,9 @@ def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
 
 def test_a_bug_is_not_reported_as_a_bad_mirror(site: Site, destination: Path) -> None:
     with pytest.raises(TypeError, match="a bug"):
-        download_file([site.put("/", CONTENT)], destination, Mock(side_effect=TypeError("a bug")))
+        download_file(
+            [site.put("/", CONTENT)], destination, Mock(side_effect=TypeError("a bug"))
+        )
     assert not list(destination.parent.iterdir())
 
 
@@ -212,5 +261,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
         assert any(process.poll() is None for process in processes)
         time.sleep(0.05)
     go_on.set()
-    assert [process.wait() for process in processes] == [0, 0], (tmp_path / "log").read_text()
+    assert [process.wait() for process in processes] == [0, 0], (
+        tmp_path / "log"
+    ).read_text()
     assert len(site.requests) == 1

@@ -42,9 +42,13 @@ def saved(tmp_path: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
 
 
-def test_a_model_of_the_hub_equals_the_saved_model(site: Site, saved: dict[str, bytes]) -> None:
+def test_a_model_of_the_hub_equals_the_saved_model(
+    site: Site, saved: dict[str, bytes]
+) -> None:
     assert set(saved) == {"config.json", "model.safetensors", "README.md"}
-    put_model_on_hub(site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"})
+    put_model_on_hub(
+        site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"}
+    )
     expected = ElmoEmbedder(model=TINY).embed_sentence(SENTENCE)
     embedder = ElmoEmbedder.from_pretrained("somebody/tiny-elmo")
     assert_array_equal(embedder.embed_sentence(SENTENCE), expected)
@@ -64,15 +68,22 @@ def test_the_command_takes_a_model_of_the_hub(
     folder = tmp_path / "hub" / "models--somebody--tiny-elmo" / "snapshots" / COMMIT
     assert process.communicate() == (f"{folder}\n".encode(), b"")
     (tmp_path / "text").write_text("The cat sat .\n")
-    result = elmo("embed", tmp_path / "text", tmp_path / "out.hdf5", "--model", f"{NAME}@main")
+    result = elmo(
+        "embed", tmp_path / "text", tmp_path / "out.hdf5", "--model", f"{NAME}@main"
+    )
     assert result.exit_code == 0
     assert f"Model: {NAME}@main\n" in result.stderr
     assert f'"path": "{folder}' in elmo("info", f"{NAME}@{COMMIT}", "--json").stdout
 
 
-def test_the_softmax_is_downloaded_only_to_predict_words(site: Site, tmp_path: Path) -> None:
+def test_the_softmax_is_downloaded_only_to_predict_words(
+    site: Site, tmp_path: Path
+) -> None:
     (tmp_path / "model").mkdir()
-    save_model(make_language_model(small_architecture(), 0, tmp_path / "model"), tmp_path / "new")
+    save_model(
+        make_language_model(small_architecture(), 0, tmp_path / "model"),
+        tmp_path / "new",
+    )
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
     assert find_model(NAME).softmax is None
@@ -81,18 +92,28 @@ def test_the_softmax_is_downloaded_only_to_predict_words(site: Site, tmp_path: P
     assert names == ["softmax.safetensors", "vocab.txt"]
 
 
-def test_missing_models_of_the_hub_are_reported(site: Site, saved: dict[str, bytes]) -> None:
+def test_missing_models_of_the_hub_are_reported(
+    site: Site, saved: dict[str, bytes]
+) -> None:
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
-    put_model_on_hub(site, "somebody/notes", {"README.md": b"", "pytorch_model.bin": b""})
+    put_model_on_hub(
+        site, "somebody/notes", {"README.md": b"", "pytorch_model.bin": b""}
+    )
     api = "/api/models/somebody/tiny-elmo"
     site.put(f"{api}2/revision/main", b"", not_on_hub("RepoNotFound"))
     site.put(f"{api}/revision/v2", b"", not_on_hub("RevisionNotFound"))
     message = f"{NAME}: the hub's own package stores it. See `hf cache --help`."
     assert_fails(elmo("models", "--remove", NAME), message)
     for arguments, error in (
-        ([f"{NAME}2"], f"{NAME}2: no such model on the hub. For a private model run `hf auth lo"),
+        (
+            [f"{NAME}2"],
+            f"{NAME}2: no such model on the hub. For a private model run `hf auth lo",
+        ),
         ([NAME, "v2"], f"{NAME}@v2: the model has no revision v2"),
-        (["hf:somebody/notes"], ".*: expected a model .*, found no options.json and no weights"),
+        (
+            ["hf:somebody/notes"],
+            ".*: expected a model .*, found no options.json and no weights",
+        ),
         (["hf:a/b/c"], "hf:a/b/c: cannot download from the hub: Repo id .*$"),
         (["mini", "main"], "mini: only models of the hub have revisions. Remove"),
         (["/gone"], "/gone: no such model folder or zip file$"),
@@ -104,7 +125,9 @@ def test_missing_models_of_the_hub_are_reported(site: Site, saved: dict[str, byt
 
 def test_a_failing_hub_is_a_one_line_error(site: Site) -> None:
     site.close()
-    with pytest.raises(ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"):
+    with pytest.raises(
+        ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"
+    ):
         find_model(NAME)
 
 
@@ -112,12 +135,18 @@ def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) ->
     many_langs = GOLDEN / "many-langs" / "both"
     for model, folder, message in (
         (TINY, "saved", "config.json: already exists"),
-        (TINY, "saved/config.json", "config.json: cannot write the output: File exists$"),
+        (
+            TINY,
+            "saved/config.json",
+            "config.json: cannot write the output: File exists$",
+        ),
         (many_langs, "other", "models of ELMoForManyLangs cannot be saved as"),
     ):
         with pytest.raises(ElmoError, match=message):
             ElmoEmbedder(model=model).save_pretrained(tmp_path / folder)
-    assert ElmoEmbedder.from_pretrained(tmp_path / "saved", state="warm").state == "warm"
+    assert (
+        ElmoEmbedder.from_pretrained(tmp_path / "saved", state="warm").state == "warm"
+    )
 
 
 def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
@@ -131,6 +160,8 @@ def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
     metadata, text = card.data, card.text
     assert (metadata.library_name, metadata.language) == ("elmo-cli", "fr")
     assert metadata.pipeline_tag == "feature-extraction"
-    assert text.startswith("\n# elmo-fr\n\nELMo model for elmo-cli: 3 layers of 32 numbers per")
+    assert text.startswith(
+        "\n# elmo-fr\n\nELMo model for elmo-cli: 3 layers of 32 numbers per"
+    )
     assert 'ElmoEmbedder.from_pretrained("OWNER/elmo-fr")' in text
     assert text.endswith("\n\n## A card\n\nText.\n")

@@ -36,13 +36,20 @@ def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Published
 @pytest.fixture
 def published(site: Site, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
     """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
-    files = {"options": OPTIONS, "weights": WEIGHTS, "softmax": WEIGHTS, "vocabulary": VOCABULARY}
+    files = {
+        "options": OPTIONS,
+        "weights": WEIGHTS,
+        "softmax": WEIGHTS,
+        "vocabulary": VOCABULARY,
+    }
     urls = {
         role: [f"{site.url}/gone/{role}", site.put(f"/{FILE_NAMES[role]}", content)]
         for role, content in files.items()
     }
     checksum = hashlib.sha256(WEIGHTS).hexdigest()
-    model = PublishedModel("tiny", language_code="en", weights_sha256=checksum, urls=urls)
+    model = PublishedModel(
+        "tiny", language_code="en", weights_sha256=checksum, urls=urls
+    )
     return publish(model, monkeypatch)
 
 
@@ -51,11 +58,15 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
     """Publish a model named `tiny` at addresses that all fail."""
     urls = {role: [f"https://127.0.0.1:1/{role}"] for role in ("options", "weights")}
     checksum = sha256(TINY / "weights.hdf5")
-    return publish(PublishedModel("tiny", weights_sha256=checksum, urls=urls), monkeypatch)
+    return publish(
+        PublishedModel("tiny", weights_sha256=checksum, urls=urls), monkeypatch
+    )
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Path:
+def mirror(
+    tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
     folder = folder_with(tmp_path / "mirror" / "tiny")
     for name in ("options.json", "weights.hdf5"):
@@ -64,7 +75,9 @@ def mirror(tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPa
     return folder
 
 
-def test_the_default_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_the_bundled_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
     for name in (None, "mini", "MINI"):
@@ -82,7 +95,9 @@ def test_the_environment_names_another_default(
     assert (files.name, files.weights) == (str(folder), folder / "weights.hdf5")
     monkeypatch.setenv("ELMO_MODEL", "nope")
     for find in (find_model, describe_model):
-        with pytest.raises(ModelError, match=r"^ELMO_MODEL: nope: no such model\. .* mini, "):
+        with pytest.raises(
+            ModelError, match=r"^ELMO_MODEL: nope: no such model\. .* mini, "
+        ):
             find()
 
 
@@ -94,13 +109,21 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    assert caplog.messages == ["Warning: mini is the published model. The folder is ./mini."]
+    assert caplog.messages == [
+        "Warning: mini is the published model. The folder is ./mini."
+    ]
 
 
-def test_a_published_model_is_downloaded_once(published: PublishedModel, site: Site) -> None:
+def test_a_published_model_is_downloaded_once(
+    published: PublishedModel, site: Site
+) -> None:
     assert describe_model("tiny")["state"] == "available"
     files = find_model("Tiny")
-    assert (files.name, files.options.read_bytes(), files.vocabulary) == ("tiny", OPTIONS, None)
+    assert (files.name, files.options.read_bytes(), files.vocabulary) == (
+        "tiny",
+        OPTIONS,
+        None,
+    )
     assert describe_model("tiny")["state"] == "downloaded"
     site.requests.clear()
     assert find_model("tiny") == files
@@ -122,7 +145,9 @@ def test_a_file_of_another_checksum_is_refused(
     published: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(replace(published, name="other", weights_sha256="0" * 64), monkeypatch)
-    with pytest.raises(ModelError, match=rf"must be {'0' * 64}, not {published.weights_sha256}"):
+    with pytest.raises(
+        ModelError, match=rf"must be {'0' * 64}, not {published.weights_sha256}"
+    ):
         find_model("other")
 
 
@@ -150,7 +175,9 @@ def test_single_files_are_tried_after_the_archive(
     urls = {"archive": [site.url + "/gone.zip"], **published.urls}
     publish(replace(published, name="both", urls=urls), monkeypatch)
     site.answers["/weights.hdf5"] = [status(404)]
-    with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from .*: HTTP Error 404"):
+    with pytest.raises(
+        ModelError, match=r"^cannot download weights.hdf5 from .*: HTTP Error 404"
+    ):
         find_model("both")
     assert find_model("both").weights.name == "weights.hdf5"
 
@@ -175,8 +202,12 @@ def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
     assert site.requests == []
 
 
-def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
-    files = choose_model(None, published.urls["options"][0], published.urls["weights"][0])
+def test_known_urls_lead_to_the_model(
+    published: PublishedModel, site: Site, cache: Path
+) -> None:
+    files = choose_model(
+        None, published.urls["options"][0], published.urls["weights"][0]
+    )
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"
     assert files == find_model("tiny")
@@ -225,10 +256,16 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
     ids=["damaged", "other"],
 )
 def test_a_damaged_mirror_is_reported_and_leaves_no_file(
-    content: bytes, problem: str, mirror: Path, cache: Path, caplog: pytest.LogCaptureFixture
+    content: bytes,
+    problem: str,
+    mirror: Path,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     (mirror / "weights.hdf5").write_bytes(content)
-    with pytest.raises(ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"):
+    with pytest.raises(
+        ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
+    ):
         find_model("tiny")
     assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
     assert problem in caplog.text
@@ -237,7 +274,11 @@ def test_a_damaged_mirror_is_reported_and_leaves_no_file(
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "encoder.pkl", "model.hdf5"])
 def test_known_weights_are_not_replaced_in_another_format(
-    offline: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    offline: PublishedModel,
+    mirror: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
     pytest.importorskip("safetensors")
     convert_weights(TINY / "weights.hdf5", mirror / "weights.safetensors")
@@ -247,8 +288,12 @@ def test_known_weights_are_not_replaced_in_another_format(
         find_model("tiny")
     result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
     assert result.exit_code == 1
-    assert "the SHA-256 must be" in result.stderr or "no token_embedder" in result.stderr
-    assert not [path for path in (cache / "tiny").iterdir() if path.name != "options.json"]
+    assert (
+        "the SHA-256 must be" in result.stderr or "no token_embedder" in result.stderr
+    )
+    assert not [
+        path for path in (cache / "tiny").iterdir() if path.name != "options.json"
+    ]
 
 
 def test_a_mirror_has_all_files_of_many_langs(
@@ -262,14 +307,21 @@ def test_a_mirror_has_all_files_of_many_langs(
     config = {"config_path": "configs/cnn_50_100_512_4096_sample.json"}
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("ELMO_MIRROR", str(tmp_path / "mirror"))
-    assert find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
-    assert {path.name for path in (cache / "many-langs-la").iterdir()} == {"config.json", *names}
+    assert (
+        find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
+    )
+    assert {path.name for path in (cache / "many-langs-la").iterdir()} == {
+        "config.json",
+        *names,
+    }
 
 
 def test_download_from_a_folder_a_zip_and_files(
     offline: PublishedModel, cache: Path, tmp_path: Path
 ) -> None:
-    files = {name: (TINY / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    files = {
+        name: (TINY / name).read_bytes() for name in ("options.json", "weights.hdf5")
+    }
     zip_file = zip_with(tmp_path / "tiny.zip", files)
     elsewhere = shutil.copy(TINY / "weights.hdf5", tmp_path / "elmo_2x16_weights.hdf5")
     for sources in ([TINY], [zip_file], [elsewhere, TINY / "options.json"]):

@@ -40,15 +40,31 @@ pytestmark = pytest.mark.usefixtures("cache")
     ("taken", "others"),
     [
         (["options.json", "weights.hdf5"], []),
-        (["options.json", "model.hdf5", "vocab.txt", "softmax.hdf5"], ["old_options.json"]),
-        (["elmo_options.json", "elmo_weights.hdf5", None, "elmo_softmax_weights.hdf5"], []),
-        (["options.json", "lm.hdf5", "vocab-2016-09-10.txt"], ["._weights.hdf5", "notes.txt"]),
+        (
+            ["options.json", "model.hdf5", "vocab.txt", "softmax.hdf5"],
+            ["old_options.json"],
+        ),
+        (
+            [
+                "elmo_options.json",
+                "elmo_weights.hdf5",
+                None,
+                "elmo_softmax_weights.hdf5",
+            ],
+            [],
+        ),
+        (
+            ["options.json", "lm.hdf5", "vocab-2016-09-10.txt"],
+            ["._weights.hdf5", "notes.txt"],
+        ),
         (["options.json", "weights.hdf5", "vocab.txt.gz"], []),
         (["config.json", "model.safetensors"], ["README.md"]),
         (["options.json", "weights.hdf5"], ["vocab-1.txt", "vocab-2.txt"]),
     ],
 )
-def test_the_files_of_a_folder(tmp_path: Path, taken: list[str | None], others: list[str]) -> None:
+def test_the_files_of_a_folder(
+    tmp_path: Path, taken: list[str | None], others: list[str]
+) -> None:
     names = [*filter(None, taken), *others]
     folder = folder_with(tmp_path / "model", *names)
     files = find_model(folder)
@@ -80,7 +96,10 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     for model in ([folder], [None, folder / "options.json", folder / "weights.hdf5"]):
         files = choose_model(*model, with_softmax=True)
-        assert (files.softmax, files.vocabulary) == (folder / "softmax.hdf5", folder / "vocab.txt")
+        assert (files.softmax, files.vocabulary) == (
+            folder / "softmax.hdf5",
+            folder / "vocab.txt",
+        )
 
 
 def test_the_bundled_model_may_have_a_softmax(
@@ -90,7 +109,9 @@ def test_the_bundled_model_may_have_a_softmax(
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
     assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
-    with pytest.raises(ModelError, match=r"Choose one of mini, original, original-5.5b, or"):
+    with pytest.raises(
+        ModelError, match=r"Choose one of mini, original, original-5.5b, or"
+    ):
         choose_model("small", with_softmax=True)
 
 
@@ -107,7 +128,9 @@ def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_single_files_take_precedence(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
-    files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
+    files = choose_model(
+        folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True
+    )
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
@@ -134,25 +157,43 @@ def test_the_hash_of_a_model_changes_with_each_of_its_files(tmp_path: Path) -> N
 
 
 def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
-    members = {"209/options.json": OPTIONS, "209/model.hdf5": WEIGHTS, "209/vocab.txt.gz": b""}
-    others = {"209/run.sh": b"rm", "__MACOSX/209/._model.hdf5": b"", "209/meta.json": b"{}"}
+    members = {
+        "209/options.json": OPTIONS,
+        "209/model.hdf5": WEIGHTS,
+        "209/vocab.txt.gz": b"",
+    }
+    others = {
+        "209/run.sh": b"rm",
+        "__MACOSX/209/._model.hdf5": b"",
+        "209/meta.json": b"{}",
+    }
     path = zip_with(tmp_path / "209.zip", {**members, **others, "209/char.dic": b""})
     files = find_model(path)
     assert (files.name, files.weights.read_bytes()) == (str(path), WEIGHTS)
     assert files.vocabulary is not None
     assert cache in files.weights.parents
     names = {file.name for file in files.weights.parent.iterdir()}
-    assert names == {"options.json", "model.hdf5", "vocab.txt.gz", "meta.json", "char.dic"}
+    assert names == {
+        "options.json",
+        "model.hdf5",
+        "vocab.txt.gz",
+        "meta.json",
+        "char.dic",
+    }
     changed = files.weights.stat().st_mtime_ns
     assert find_model(path) == files
     assert files.weights.stat().st_mtime_ns == changed
-    zip_with(path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "})
+    zip_with(
+        path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "}
+    )
     with pytest.raises(ModelError, match=r"expected one options.json, found several"):
         find_model(path)
 
 
 @pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/weights.hdf5"])
-def test_members_cannot_leave_the_folder(tmp_path: Path, cache: Path, name: str) -> None:
+def test_members_cannot_leave_the_folder(
+    tmp_path: Path, cache: Path, name: str
+) -> None:
     path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: WEIGHTS})
     folder = find_model(path).weights.parent
     assert [*tmp_path.rglob("weights.hdf5")] == [folder / "weights.hdf5"]
@@ -162,22 +203,32 @@ def test_members_cannot_leave_the_folder(tmp_path: Path, cache: Path, name: str)
 def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("weights.hdf5")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, link: b"/etc/passwd"})
+    path = zip_with(
+        tmp_path / "bad.zip", {"options.json": OPTIONS, link: b"/etc/passwd"}
+    )
     weights = find_model(path).weights
     assert not weights.is_symlink()
     assert weights.read_bytes() == b"/etc/passwd"
 
 
-def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+def archive(
+    members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED
+) -> bytes:
     """Return a zip file of members and of options."""
-    return zip_with(io.BytesIO(), {"options.json": OPTIONS, **members}, compression).getvalue()
+    return zip_with(
+        io.BytesIO(), {"options.json": OPTIONS, **members}, compression
+    ).getvalue()
 
 
 NUMPY = io.BytesIO()
 np.savez(NUMPY, a=np.zeros(3))
 LARGE = archive({"weights.hdf5": bytes(1 << 24)})
-LYING = LARGE.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))  # about its sizes
-DAMAGED = archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(OPTIONS, bytes(len(OPTIONS)))
+LYING = LARGE.replace(
+    struct.pack("<I", 1 << 24), struct.pack("<I", 1000)
+)  # about its sizes
+DAMAGED = archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(
+    OPTIONS, bytes(len(OPTIONS))
+)
 MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2000)}})
 
 
@@ -185,7 +236,10 @@ MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2
     ("content", "message"),
     [
         (NUMPY.getvalue(), "expected options.json and a .hdf5 file, found a.npy"),
-        (OPTIONS, "cannot unpack the zip file: File is not a zip file. Download it again, or"),
+        (
+            OPTIONS,
+            "cannot unpack the zip file: File is not a zip file. Download it again, or",
+        ),
         (DAMAGED, "cannot unpack the zip file: Bad CRC-32 .*$"),
         (LARGE, "expected at most 1.0 MB when it is unpacked, found 17 MB"),
         (LYING, "cannot unpack the zip file: Bad CRC-32"),
@@ -194,7 +248,11 @@ MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2
     ids=["numpy", "no zip file", "damaged", "large", "large and lying", "many files"],
 )
 def test_other_archives_are_refused_and_leave_no_folder(
-    tmp_path: Path, cache: Path, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cache: Path,
+    content: bytes,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(downloads, "MAX_BYTES", 1 << 20)
     path = tmp_path / "other.zip"
@@ -207,7 +265,9 @@ def test_other_archives_are_refused_and_leave_no_folder(
 def test_the_registry_limits_an_archive_in_size_and_content(tmp_path: Path) -> None:
     members = {"options.json": OPTIONS, "model.hdf5": WEIGHTS}
     path = zip_with(tmp_path / "a.zip", members)
-    with pytest.raises(ModelError, match=r"a.zip: expected at most 200 bytes when it is unpacked"):
+    with pytest.raises(
+        ModelError, match=r"a.zip: expected at most 200 bytes when it is unpacked"
+    ):
         unpack(path, tmp_path, PublishedModel("a", download_bytes=100))
     model = PublishedModel("a", weights_sha256=hashlib.sha256(WEIGHTS).hexdigest())
     for known in (None, model):
@@ -228,17 +288,24 @@ def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(TINY / name, folder)
     for name in ("model.pt", "epoch=3.ckpt", "encoder.pkl", "weights.th"):
         is_zip = name != "weights.th"  # Older versions of PyTorch wrote no zip files.
-        torch.save({"a": torch.ones(2)}, folder / name, _use_new_zipfile_serialization=is_zip)
+        torch.save(
+            {"a": torch.ones(2)}, folder / name, _use_new_zipfile_serialization=is_zip
+        )
     zip_with(folder / "other.zip", {"a.docx": b""})
     with tarfile.open(folder / "weights.tar", "w") as file:
         file.addfile(tarfile.TarInfo("saved_model.pb"))
-    (folder / "elmo_3.tar.gz").write_bytes(gzip.compress((folder / "weights.tar").read_bytes()))
+    (folder / "elmo_3.tar.gz").write_bytes(
+        gzip.compress((folder / "weights.tar").read_bytes())
+    )
     return folder
 
 
 @each_transcript(__file__)
 def test_what_is_no_model_is_one_line(
-    transcript: Transcript, other_files: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    transcript: Transcript,
+    other_files: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(other_files)
     transcript.check()
@@ -254,12 +321,16 @@ def test_other_files_are_no_other_kind() -> None:
 
 def test_remedies_lead_to_a_model(folder: Path) -> None:
     """Follow the remedies of the messages above, as far as no other program is needed."""
-    expected = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5").embed_sentence(["a"])
+    expected = ElmoEmbedder(
+        TINY / "options.json", TINY / "weights.hdf5"
+    ).embed_sentence(["a"])
     shutil.copytree(TINY, folder / "in" / "model")
     shutil.make_archive("model", "gztar", folder / "in")
     with pytest.raises(ElmoError, match="Unpack it, and give what is in it"):
         find_model("model.tar.gz")
     shutil.unpack_archive("model.tar.gz", "out")
-    assert np.array_equal(ElmoEmbedder(model="out/model").embed_sentence(["a"]), expected)
+    assert np.array_equal(
+        ElmoEmbedder(model="out/model").embed_sentence(["a"]), expected
+    )
     # ELMoForManyLangs: the folder with all its files.
     assert find_model(MANY_LANGS).weights.name == "encoder.pkl"

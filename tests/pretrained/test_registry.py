@@ -5,7 +5,12 @@ import pytest
 from elmo_cli.model.model_options import parameters_by_part, parse_options, read_options
 from elmo_cli.pretrained.files import FILE_NAMES, role_of
 from elmo_cli.pretrained.find import choose_model, find_model
-from elmo_cli.pretrained.registry import MODELS, expected_input, model_of_url, published_model
+from elmo_cli.pretrained.registry import (
+    MODELS,
+    expected_input,
+    model_of_url,
+    published_model,
+)
 from elmo_cli.text.parsers import Entry
 from elmo_cli.text.records import Record
 from elmo_cli.text.report import InputReport, Sample
@@ -14,9 +19,15 @@ from elmo_cli.text.report import InputReport, Sample
 def test_the_published_numbers_of_parameters() -> None:
     filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
     char_cnn = {"embedding": {"dim": 16}, "filters": filters, "activation": "relu"}
-    for name, dim, n_highway in (("small", 1024, 1), ("medium", 2048, 1), ("original", 4096, 2)):
+    for name, dim, n_highway in (
+        ("small", 1024, 1),
+        ("medium", 2048, 1),
+        ("original", 4096, 2),
+    ):
         lstm = {"dim": dim, "projection_dim": dim // 8, "n_layers": 2}
-        options = parse_options({"lstm": lstm, "char_cnn": {**char_cnn, "n_highway": n_highway}})
+        options = parse_options(
+            {"lstm": lstm, "char_cnn": {**char_cnn, "n_highway": n_highway}}
+        )
         model = published_model(name)
         assert model is not None
         assert sum(parameters_by_part(options).values()) == model.parameters
@@ -36,7 +47,11 @@ def test_the_registry_is_sound() -> None:
         assert role_of(model.files[-1]) == "weights"
         assert len(urls) == len(set(urls))
         for url in urls:
-            http = ("http://vectors.nlpl.eu/", "http://data.bioemb", "http://maintenance.dallago")
+            http = (
+                "http://vectors.nlpl.eu/",
+                "http://data.bioemb",
+                "http://maintenance.dallago",
+            )
             assert url.startswith(("https://", *http))
 
 
@@ -54,8 +69,14 @@ def test_every_model_of_a_language_has_its_code_and_number() -> None:
     codes = {model.name: model.language_code for model in MODELS}
     archives = {model.name: model.urls.get("archive", ())[:1] for model in MODELS}
     assert [name for name, code in codes.items() if code is None] == ["seqvec"]
-    assert (codes["mini"], codes["portuguese"], codes["nlpl-203-latin"]) == ("en", "pt", "la")
-    assert all(codes[name] == name[11:] for name in codes if name.startswith("many-langs-"))
+    assert (codes["mini"], codes["portuguese"], codes["nlpl-203-latin"]) == (
+        "en",
+        "pt",
+        "la",
+    )
+    assert all(
+        codes[name] == name[11:] for name in codes if name.startswith("many-langs-")
+    )
     for code, number in (("ar", 136), ("fr", 150), ("nb", 165), ("zh", 179)):
         url = f"https://vectors.nlpl.eu/repository/11/{number}.zip"
         assert archives[f"many-langs-{code}"] == [url]
@@ -84,13 +105,24 @@ SEQVEC = "text, but the model SeqVec was trained on proteins. --model original"
         ("pt", Record("", PROTEIN), 3, PT),
         ("SeqVec", Record("", TEXT), 3, SEQVEC),
         ("pt", Record("", list("MKV")), 1, None),
-        ("pt", Record("", list("MKV"), "p1", {"original_id": "p1"}), 1, PT),  # from FASTA
+        (
+            "pt",
+            Record("", list("MKV"), "p1", {"original_id": "p1"}),
+            1,
+            PT,
+        ),  # from FASTA
     ],
 )
 def test_another_domain_logs_one_warning(
-    model: str, record: Record, n: int, warning: str | None, caplog: pytest.LogCaptureFixture
+    model: str,
+    record: Record,
+    n: int,
+    warning: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    report = InputReport(Sample(is_split_at_spaces=False, expected=expected_input(model, None)))
+    report = InputReport(
+        Sample(is_split_at_spaces=False, expected=expected_input(model, None))
+    )
     for number in range(1, n + 1):
         report.see(Entry(number, record))
     report.end(is_complete=True)

@@ -16,9 +16,36 @@ from elmo_cli.text.file_types import binary_type
 _PIECES = st.one_of(
     st.sampled_from(
         [
-            *(b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\0", b" ", b"\t", b"\xef\xbb\xbf", b"\xff"),
-            *("\u2028".encode(), "\u0085".encode(), b"\x1c", b"\x0b", "\u3000".encode(), b"/"),
-            *(b"the", b"cat", b">", b">id", b".", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b"a/b"),
+            *(
+                b"\n",
+                b"\n",
+                b"\n",
+                b"\r\n",
+                b"\r",
+                b"\0",
+                b" ",
+                b"\t",
+                b"\xef\xbb\xbf",
+                b"\xff",
+            ),
+            *(
+                "\u2028".encode(),
+                "\u0085".encode(),
+                b"\x1c",
+                b"\x0b",
+                "\u3000".encode(),
+                b"/",
+            ),
+            *(
+                b"the",
+                b"cat",
+                b">",
+                b">id",
+                b".",
+                b"\xed\xa0\x80",
+                b"\xf0\x9f\x98\x80",
+                b"a/b",
+            ),
         ]
     ),
     st.text(max_size=5).map(lambda text: text.encode("utf-8", "replace")),
@@ -49,8 +76,12 @@ def ends_well(*arguments: str | Path, output: str | None = None) -> bool:
     assert result.exception is None or isinstance(result.exception, SystemExit), shown
     assert result.exit_code in (0, 1, 2), shown
     if result.exit_code:
-        errors = without_size(result.stderr).removeprefix(f"Model: {TINY}\n").split("\n")
-        lines = [line for line in errors if not line.startswith(("Skipped: ", "Warning: "))]
+        errors = (
+            without_size(result.stderr).removeprefix(f"Model: {TINY}\n").split("\n")
+        )
+        lines = [
+            line for line in errors if not line.startswith(("Skipped: ", "Warning: "))
+        ]
         assert lines[-1] == "", shown
         assert lines[-2].startswith("Error: "), shown
         assert result.exit_code == 2 or len(lines) == 2, shown
@@ -92,7 +123,9 @@ def test_any_text_is_embedded_or_named(content: bytes, options: str) -> None:
         if done and options in ("", "--layout packed"):
             assert sentences is not None
             with open_activations("out") as activations:
-                assert [values.shape[1] for values in activations] == [len(s) for s in sentences]
+                assert [values.shape[1] for values in activations] == [
+                    len(s) for s in sentences
+                ]
         elif "--skip-errors" in options:
             assert done or is_binary(content)
         elif options != "--use-sentence-keys":
@@ -108,7 +141,9 @@ def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
         if not ends_well(*arguments, output="out"):
             done = ends_well(*arguments, "--skip-errors", output="out")
             lines = Path("x.fasta").read_bytes().split(b"\n")
-            assert done or any(map(binary_type, lines))  # by the first line that is no UTF-8
+            assert done or any(
+                map(binary_type, lines)
+            )  # by the first line that is no UTF-8
             if not done:
                 return
         with open_activations("out") as activations:
@@ -126,19 +161,31 @@ def test_any_bytes_are_no_gzip(content: bytes, name: str) -> None:
 def test_any_bytes_as_options_or_weights_are_reported(content: bytes) -> None:
     with folder():
         Path("text").write_text("the cat\n")
-        for name in ("options.json", "weights.hdf5", "weights.safetensors", "model.zip"):
+        for name in (
+            "options.json",
+            "weights.hdf5",
+            "weights.safetensors",
+            "model.zip",
+        ):
             Path(name).write_bytes(content)
         for files in (
             ("--options-file", "options.json", "--weight-file", TINY / "weights.hdf5"),
             ("--options-file", TINY / "options.json", "--weight-file", "weights.hdf5"),
-            ("--options-file", TINY / "options.json", "--weight-file", "weights.safetensors"),
+            (
+                "--options-file",
+                TINY / "options.json",
+                "--weight-file",
+                "weights.safetensors",
+            ),
             ("--model", "model.zip"),
         ):
             assert not ends_well("embed", "text", "out", *files, "-q", output="out")
 
 
 @given(partial=contents, log=contents)
-def test_any_bytes_beside_an_output_are_reported_or_no_obstacle(partial: bytes, log: bytes) -> None:
+def test_any_bytes_beside_an_output_are_reported_or_no_obstacle(
+    partial: bytes, log: bytes
+) -> None:
     with folder():
         Path("text").write_text("the cat\n\nsat\n")
         Path("out.partial").write_bytes(partial)

@@ -37,17 +37,23 @@ def read(name: str, text: str) -> list[Record]:
 
 # What is read
 
-words = st.text(st.characters(min_codepoint=33, exclude_categories=["C", "Z"]), min_size=1)
+words = st.text(
+    st.characters(min_codepoint=33, exclude_categories=["C", "Z"]), min_size=1
+)
 identifiers = words.filter(lambda word: "/" not in word and word != ".")
 sequences = st.lists(st.text("ACDEFGHIKLMNPQRSTVWYX*-"), max_size=3)
 
 
 @given(st.lists(st.lists(words, min_size=1, max_size=5), max_size=5), st.booleans())
-def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: bool) -> None:
+def test_conllu_that_is_written_is_read(
+    sentences: list[list[str]], has_ids: bool
+) -> None:
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
         lines += [f"# sent_id = s{number}"] if has_ids else []
-        lines += [f"{position}\t{word}\t_" for position, word in enumerate(sentence, start=1)]
+        lines += [
+            f"{position}\t{word}\t_" for position, word in enumerate(sentence, start=1)
+        ]
         lines.append("")
     records = read("conllu", "\n".join(lines))
     assert [record.tokens for record in records] == sentences
@@ -60,15 +66,21 @@ texts = st.text(max_size=8)
 
 @given(st.lists(st.one_of(texts, st.lists(texts, max_size=4), st.none()), max_size=5))
 def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
-    rows = [{"tokens" if isinstance(value, list) else "text": value} for value in values]
-    expected = [value if isinstance(value, list) else (value or "").split() for value in values]
+    rows = [
+        {"tokens" if isinstance(value, list) else "text": value} for value in values
+    ]
+    expected = [
+        value if isinstance(value, list) else (value or "").split() for value in values
+    ]
     records = read("jsonl", "\n".join(map(json.dumps, rows)))
     assert [record.tokens for record in records] == expected
     assert [record.id for record in records] == [None] * len(values)
 
 
 @given(
-    st.dictionaries(identifiers, st.tuples(st.lists(words, max_size=2), sequences), max_size=5),
+    st.dictionaries(
+        identifiers, st.tuples(st.lists(words, max_size=2), sequences), max_size=5
+    ),
     st.sampled_from(["", "\n", "\n\n"]),
 )
 def test_fasta_that_is_written_is_read(
@@ -115,13 +127,19 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         assert str(caught.value) == f"the input, line 1: {message}"
 
 
-def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_id_of_1_begins_a_sentence_of_conllu(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     text = (
         "# sent_id = a\n1\tik\t_\n2\tzie\t_\n# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
         "# sent_id = c\n0.1\t_\n1\tdes\t_\n"
     )
     records = read("conllu", text)
-    assert [record.tokens for record in records] == [["ik", "zie"], ["zu", "dem"], ["des"]]
+    assert [record.tokens for record in records] == [
+        ["ik", "zie"],
+        ["zu", "dem"],
+        ["des"],
+    ]
     assert [record.id for record in records] == ["a", "b", "c"]
     assert caplog.messages == [
         "Warning: line 4: the first of 2 sentences of CoNLL-U without a blank line before. "
@@ -131,7 +149,8 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize("end", ["\r", "\n"])
 @pytest.mark.parametrize(
-    ("name", "text"), [("fasta", ">p1\rMKV{}>p2\rAAA{}"), ("conllu", "1\tMKV\r\r1\tAAA{}")]
+    ("name", "text"),
+    [("fasta", ">p1\rMKV{}>p2\rAAA{}"), ("conllu", "1\tMKV\r\r1\tAAA{}")],
 )
 def test_cr_ends_the_lines_of_fasta_and_conllu(
     name: str, text: str, end: str, tmp_path: Path
@@ -159,7 +178,11 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(
 )
 def test_a_suffix_says_the_format(expected: str, names: str) -> None:
     for name in names.split():
-        assert open_input(name).format.name == open_input(Path(name)).format.name == expected
+        assert (
+            open_input(name).format.name
+            == open_input(Path(name)).format.name
+            == expected
+        )
         assert open_input(name, TextSettings("fasta")).format.name == "fasta"
 
 
@@ -192,7 +215,11 @@ def test_content_tells_the_format_without_a_suffix(
 
 @pytest.mark.parametrize(
     ("content", "name"),
-    [(">p1\nMK\n", "fasta"), ('{"text": "a"}\n', "jsonl"), ('[{"text": "a"}]\n', "json")],
+    [
+        (">p1\nMK\n", "fasta"),
+        ('{"text": "a"}\n', "jsonl"),
+        ('[{"text": "a"}]\n', "json"),
+    ],
 )
 def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     with (
@@ -215,7 +242,9 @@ EXPECTED = {
     "English": Expected(language="English"),
     "French": Expected(language="French"),
 }
-SENTENCE = "The river rose in the night and the people of the town went up into the hills . "
+SENTENCE = (
+    "The river rose in the night and the people of the town went up into the hills . "
+)
 LONG = {
     "BOOK": "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5)),
     "HEADLINES": "".join(
@@ -241,7 +270,9 @@ def content_of(text: str, number: int) -> str:
     if isinstance(content, str):
         return content * number
     table = io.StringIO()
-    csv.writer(table).writerows([("text", "n"), *((cell, 1) for cell in content * number)])
+    csv.writer(table).writerows(
+        [("text", "n"), *((cell, 1) for cell in content * number)]
+    )
     return table.getvalue()
 
 
@@ -255,6 +286,11 @@ def test_a_text_of_another_kind_is_warned_of_once(
     Path("a").write_text(content_of(text, int(number)), encoding="utf-8", newline="")
     tokenizer = make_tokenizer(*more) if more else None
     caplog.set_level(logging.WARNING, "elmo_cli")
-    with open_records(open_input("a", TextSettings(name), tokenizer), expected) as (records, *_):
+    with open_records(open_input("a", TextSettings(name), tokenizer), expected) as (
+        records,
+        *_,
+    ):
         list(records)
-    assert [message.removeprefix("Warning: ") for message in caplog.messages] == warnings
+    assert [
+        message.removeprefix("Warning: ") for message in caplog.messages
+    ] == warnings

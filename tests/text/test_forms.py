@@ -15,7 +15,13 @@ from runs import assert_same_file, embed
 from strategies import small_architecture
 from table_files import NAMES, csv_rows, read_rows, write_table
 
-from elmo_cli import ElmoEmbedder, LanguageModel, measure_units, open_activations, tokenize
+from elmo_cli import (
+    ElmoEmbedder,
+    LanguageModel,
+    measure_units,
+    open_activations,
+    tokenize,
+)
 from elmo_cli.errors import InputError
 
 STORIES = {
@@ -25,13 +31,17 @@ STORIES = {
 }
 LINES = [sentence for sentences in STORIES.values() for sentence in sentences]
 TEXTS = [" ".join(sentences) for sentences in STORIES.values()]
-PASSAGES = [{"id": story, "text": text} for story, text in zip(STORIES, TEXTS, strict=True)]
+PASSAGES = [
+    {"id": story, "text": text} for story, text in zip(STORIES, TEXTS, strict=True)
+]
 ROWS = [
     {"story": passage["id"], "zone": zone, "word": word}
     for passage in PASSAGES
     for zone, word in enumerate(passage["text"].split(), start=1)
 ]
-TOKENS = [[token for word in text.split() for token in tokenize(word)] for text in TEXTS]
+TOKENS = [
+    [token for word in text.split() for token in tokenize(word)] for text in TEXTS
+]
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -55,7 +65,9 @@ def activations_of(table: str, *options: str) -> list[np.ndarray]:
 def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     ids = [1294030472427835393, 1294030472427835394]
-    table = write_table(f"table.{name}", [{"id": number, "text": "A dog ."} for number in ids])
+    table = write_table(
+        f"table.{name}", [{"id": number, "text": "A dog ."} for number in ids]
+    )
     options = ("--layers", "top", "--pooling", "mean", "--model", TINY)
     assert elmo("embed", table, "o.parquet", *options).exit_code == 0
     column = parquet.read_table("o.parquet")["id"]
@@ -66,7 +78,9 @@ def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_word_per_row_has_the_context_of_its_text(name: str, model_folder: Path) -> None:
+def test_a_word_per_row_has_the_context_of_its_text(
+    name: str, model_folder: Path
+) -> None:
     table = write_table(f"table.{name}", ROWS)
     options = ("--word-column", "word", "--id-column", "story", "--keep-columns", "all")
     rows = surprisals(table, "--model", model_folder, *options)
@@ -77,7 +91,9 @@ def test_a_word_per_row_has_the_context_of_its_text(name: str, model_folder: Pat
     Path("lines.txt").write_text("\n".join(map(" ".join, TOKENS)))
     expected = iter(surprisals("lines.txt", "--model", model_folder))
     for row in rows:
-        bits = sum(float(next(expected)["surprisal"]) for _ in range(int(row["tokens"])))
+        bits = sum(
+            float(next(expected)["surprisal"]) for _ in range(int(row["tokens"]))
+        )
         assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
     assert next(expected, None) is None
 
@@ -88,7 +104,9 @@ def test_a_text_of_words_is_one_record() -> None:
     embedder = ElmoEmbedder(model=TINY)
     for values, tokens in zip(words, TOKENS, strict=True):
         assert_allclose(values, embedder.embed_sentence(tokens), atol=1e-6)
-    split = activations_of(write_table("table.csv", ROWS), *options, "--split-sentences")
+    split = activations_of(
+        write_table("table.csv", ROWS), *options, "--split-sentences"
+    )
     expected = activations_of(write_table("table.csv", PASSAGES), "--split-sentences")
     assert all(map(np.array_equal, split, expected))
 
@@ -99,7 +117,9 @@ def test_a_text_of_words_is_one_record() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_sentences_of_a_passage_are_computed_one_by_one(name: str) -> None:
     pytest.importorskip("sentencex")
-    passages = activations_of(write_table(f"table.{name}", PASSAGES), "--split-sentences")
+    passages = activations_of(
+        write_table(f"table.{name}", PASSAGES), "--split-sentences"
+    )
     Path("lines.txt").write_text("\n".join(LINES))
     single = iter(activations_of("lines.txt", "--tokenizer", "moses"))
     for values, sentences in zip(passages, STORIES.values(), strict=True):
@@ -131,7 +151,9 @@ def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     assert [int(row["word_number"]) for row in rows] == [row["zone"] for row in ROWS]
     one, other = (elmo("perplexity", *each, "--json").stdout for each in (split, moses))
     assert one == other != ""
-    per_record = elmo("perplexity", *split, "--per-sentence", "--json").stdout.splitlines()
+    per_record = elmo(
+        "perplexity", *split, "--per-sentence", "--json"
+    ).stdout.splitlines()
     tokens = [*map(len, map(tokenize, TEXTS))]
     assert [json.loads(line)["tokens"] for line in per_record] == tokens
     each = ("--each", "--top", "1", "--json")
@@ -145,7 +167,15 @@ def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
 def test_rows_of_tokens_count_over_the_passage() -> None:
     pytest.importorskip("sentencex")
     table = write_table("table.csv", PASSAGES)
-    options = ("--split-sentences", "--rows", "tokens", "--layers", "top", "--model", TINY)
+    options = (
+        "--split-sentences",
+        "--rows",
+        "tokens",
+        "--layers",
+        "top",
+        "--model",
+        TINY,
+    )
     assert elmo("embed", table, "o.jsonl", *options).exit_code == 0
     rows = read_rows("o.jsonl")
     assert list(rows[0]) == ["id", "line", "position", "token", "vector"]
@@ -160,7 +190,9 @@ def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
     carry = ("--split-sentences", "--state", "carry", "--tokenizer", "moses")
     passages = activations_of(table, *carry, "--batch-size", "1")
     lines = activations_of("lines.txt", *carry, "--batch-size", "1")
-    assert_allclose(np.concatenate(passages, axis=1), np.concatenate(lines, axis=1), atol=1e-6)
+    assert_allclose(
+        np.concatenate(passages, axis=1), np.concatenate(lines, axis=1), atol=1e-6
+    )
 
 
 # Sequences
@@ -175,7 +207,10 @@ def test_residues_of_sequences_are_those_of_fasta(name: str) -> None:
         Path("table.txt").write_text("\n".join(sequences))
     else:
         items = zip("ab", sequences, strict=True)
-        write_table(f"table.{name}", [{"key": key, "junction_aa": value} for key, value in items])
+        write_table(
+            f"table.{name}",
+            [{"key": key, "junction_aa": value} for key, value in items],
+        )
         options += ["--text-column", "junction_aa", "--id-column", "key"]
     values = activations_of(f"table.{name}", *options)
     with open_activations("o.h5") as activations:
@@ -215,20 +250,33 @@ def test_units_in_python_are_the_rows_of_the_command(
     by: Any, direction: Any, model_folder: Path
 ) -> None:
     texts = ["The cat | sat, they said.", "No."]
-    Path("t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    options = {"token": (), "word": ("--words-by", "space"), "region": ("--regions", "text")}[by]
-    rows = surprisals("t.jsonl", "--model", model_folder, "--direction", direction, *options)
+    Path("t.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    )
+    options = {
+        "token": (),
+        "word": ("--words-by", "space"),
+        "region": ("--regions", "text"),
+    }[by]
+    rows = surprisals(
+        "t.jsonl", "--model", model_folder, "--direction", direction, *options
+    )
     language_model = LanguageModel(model=model_folder)
     units = measure_units(language_model, texts, by, direction=direction)
     found = [unit for text in units for unit in text]
     assert [(row[by], row["known"]) for row in rows] == [
         (unit.text, str(int(unit.known))) for unit in found
     ]
-    columns = {"forward": ["surprisal"], "both": ["surprisal_forward", "surprisal_backward"]}
+    columns = {
+        "forward": ["surprisal"],
+        "both": ["surprisal_forward", "surprisal_backward"],
+    }
     values = [[float(row[column]) for column in columns[direction]] for row in rows]
     bits = np.array([unit.surprisal for unit in found], np.float64)
     assert_allclose(np.array(values), bits, atol=1e-6)
-    by_lists = list(measure_units(language_model, [texts[0].split()], direction=direction))
+    by_lists = list(
+        measure_units(language_model, [texts[0].split()], direction=direction)
+    )
     assert [unit.text for unit in by_lists[0]] == texts[0].split()
 
 
@@ -267,7 +315,9 @@ SEQWENCE
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
     Path("b.CoNLLU.gz").write_bytes(gzip.compress(TREEBANK.encode()))
-    result = elmo("embed", "b.CoNLLU.gz", "out.hdf5", "--model", TINY, "--layout", layout)
+    result = elmo(
+        "embed", "b.CoNLLU.gz", "out.hdf5", "--model", TINY, "--layout", layout
+    )
     assert "Wrote out.hdf5: 2 sentences, 7 tokens" in result.stderr
     embedder = ElmoEmbedder(model=TINY)
     with open_activations("out.hdf5") as activations:
@@ -275,7 +325,9 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
         for key, tokens in SENTENCES.items():
             number = activations.number_of(key)
             assert activations.tokens(number) == tokens
-            assert_allclose(activations[key], embedder.embed_sentence(tokens), atol=2e-6)
+            assert_allclose(
+                activations[key], embedder.embed_sentence(tokens), atol=2e-6
+            )
     with h5py.File("out.hdf5") as file:
         assert ("fr-1" in file) == (layout == "allennlp")
         assert "sentence_to_index" not in file
@@ -296,7 +348,15 @@ def test_a_run_that_an_error_ended_resumes() -> None:
 
 
 def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
-    arguments = ("embed", "-", "--model", TINY, "--input-format", "jsonl", "--skip-errors")
+    arguments = (
+        "embed",
+        "-",
+        "--model",
+        TINY,
+        "--input-format",
+        "jsonl",
+        "--skip-errors",
+    )
     elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
     with open_activations("out.hdf5") as activations:
         assert [len(values[0]) for values in activations] == [0, 2, 0, 1]
@@ -304,14 +364,19 @@ def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
     elmo(*arguments, "keys.hdf5", stdin='{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
     with open_activations("keys.hdf5") as activations:
         assert [activations.key(number) for number in range(len(activations))] == ["x"]
-        assert json.loads(activations.attributes["skipped"]).keys() == {"record 1", "record 3"}
+        assert json.loads(activations.attributes["skipped"]).keys() == {
+            "record 1",
+            "record 3",
+        }
 
 
 def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
     Path("p.fasta").write_text(PROTEINS)
     result = elmo("embed", "p.fasta", "out.h5", "--model", TINY)
     assert result.exit_code == 0, result.stderr
-    expected = ElmoEmbedder(model=TINY).embed_batch([list("MKVLAGH*"), [], list("SEQWENCE")])
+    expected = ElmoEmbedder(model=TINY).embed_batch(
+        [list("MKVLAGH*"), [], list("SEQWENCE")]
+    )
     ids = ["sp|P1|ONE First protein OS=Homo sapiens", "two", "three a/b"]
     with h5py.File("out.h5") as file:
         assert file.attrs["format"] == "fasta"
@@ -324,7 +389,9 @@ def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
     chosen = ("--layers", "sum", "--pooling", "mean", "--input-format", "fasta")
     elmo("embed", "-", "sum.h5", *chosen, "--model", TINY, stdin=PROTEINS)
     with h5py.File("sum.h5") as file:
-        assert_allclose(file["three"][()], expected[2].sum(axis=0).mean(axis=0), atol=1e-5)
+        assert_allclose(
+            file["three"][()], expected[2].sum(axis=0).mean(axis=0), atol=1e-5
+        )
         assert file["two"][()].tolist() == [0] * 32
 
 
@@ -334,7 +401,9 @@ def test_proteins_for_a_model_of_english_are_warned_of() -> None:
         "Warning: the input seems to be proteins, but the model mini was trained on English text. "
         "--model seqvec was trained on proteins.\n"
     )
-    assert elmo("embed", "q.fasta", "out.h5", "--model", "mini").stderr.count(message) == 1
+    assert (
+        elmo("embed", "q.fasta", "out.h5", "--model", "mini").stderr.count(message) == 1
+    )
 
 
 # Every format is opened once

@@ -37,16 +37,23 @@ def read_sentences(path: str | Path) -> list[list[str]]:
         return [WHITESPACE.tokenize(line) for line in source.lines()[0]]
 
 
-def read_records(path: Path, tokenizer: Tokenizer | None = None, **settings: Any) -> list[Record]:
+def read_records(
+    path: Path, tokenizer: Tokenizer | None = None, **settings: Any
+) -> list[Record]:
     """Return the records of a file."""
-    with open_records(open_input(path, TextSettings(**settings), tokenizer)) as (records, *_):
+    with open_records(open_input(path, TextSettings(**settings), tokenizer)) as (
+        records,
+        *_,
+    ):
         return list(records)
 
 
 # Lines
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+@pytest.mark.parametrize(
+    "separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"]
+)
 def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
     lines = [f"a{separator}b", f"c{separator}d"]
     assert lines_of("".join(f"{line}\n" for line in lines).encode()) == lines
@@ -89,7 +96,9 @@ def test_byte_order_marks_are_no_part_of_first_tokens() -> None:
 def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
     content = "".join(f"{line}\n" for line in lines).encode()
     assert lines_of(content) == [line.strip() for line in lines]
-    assert lines_of(gzip.compress(content), "input.txt.gz") == [line.strip() for line in lines]
+    assert lines_of(gzip.compress(content), "input.txt.gz") == [
+        line.strip() for line in lines
+    ]
 
 
 def test_a_file_that_is_open_as_bytes_is_refused() -> None:
@@ -107,7 +116,9 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "xz": lzma.compress,
     "zst": lambda content: pytest.importorskip("backports.zstd").compress(content),
 }
-compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=COMPRESSIONS)
+compressions = pytest.mark.parametrize(
+    "compress", COMPRESSIONS.values(), ids=COMPRESSIONS
+)
 
 
 @compressions
@@ -126,7 +137,13 @@ def test_bytes_are_counted_and_damage_is_reported(
 ) -> None:
     path = tmp_path / "a"
     long = b"".join(b"%x\n" % pow(3, i, 2**61 - 1) for i in range(9000))
-    for content in (long, b"", b"a\n", b"\xef\xbb\xbfa\r\n\n \xc3\xa9 \nlast", b"\n\n\n"):
+    for content in (
+        long,
+        b"",
+        b"a\n",
+        b"\xef\xbb\xbfa\r\n\n \xc3\xa9 \nlast",
+        b"\n\n\n",
+    ):
         path.write_bytes(compress(content))
         counts: list[int] = []
         with Source(path) as source:
@@ -156,7 +173,9 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(noise)
     lines = LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])).lines()
     read: list[str] = []
-    with pytest.raises(InputError, match=r"^input\.gz, line \d+: reading failed: ") as caught:
+    with pytest.raises(
+        InputError, match=r"^input\.gz, line \d+: reading failed: "
+    ) as caught:
         read.extend(lines)
     assert "ended before the end-of-stream marker" in str(caught.value)
     assert 0 < len(read) < 8000
@@ -165,15 +184,23 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
 
 def test_what_is_no_gzip_is_reported() -> None:
     for content, message in (
-        (gzip.compress(b"a\n")[:10] + b"\xff" * 40, "line 1: reading failed: Error -3 while "),
-        (gzip.compress(b"a\n")[:-8] + bytes(8), "line 2: reading failed: CRC check failed"),
+        (
+            gzip.compress(b"a\n")[:10] + b"\xff" * 40,
+            "line 1: reading failed: Error -3 while ",
+        ),
+        (
+            gzip.compress(b"a\n")[:-8] + bytes(8),
+            "line 2: reading failed: CRC check failed",
+        ),
     ):
         with pytest.raises(InputError, match=f"^input.gz, {message}"):
             lines_of(content, "input.gz")
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_tar_archive_is_refused(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_a_tar_archive_is_refused(
+    compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     path = tmp_path / "a"
     path.write_bytes(compress(tarfile.TarInfo("a.txt").tobuf() + bytes(1024)))
     with pytest.raises(InputError, match=r"a tar archive, not UTF-8 text\. Unpack it"):
@@ -187,7 +214,9 @@ def test_a_tar_archive_is_refused(compress: Callable[[bytes], bytes], tmp_path: 
 def test_a_dash_is_standard_input_which_stays_open(
     compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(compress(b"a b\n\xc3\xa9\n"))))
+    stdin = SimpleNamespace(
+        buffer=io.BufferedReader(io.BytesIO(compress(b"a b\n\xc3\xa9\n")))
+    )
     monkeypatch.setattr("sys.stdin", stdin)
     assert read_sentences("-") == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
@@ -332,5 +361,9 @@ def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
     path.write_text("\nOne two\nthree. Four\nfive.\n\n\nSix.\n")
     tokenizer = make_tokenizer("whitespace", "en", split_sentences=True)
     records = read_records(path, tokenizer, paragraphs=True)
-    assert [record.text for record in records] == ["One two three.", "Four five.", "Six."]
+    assert [record.text for record in records] == [
+        "One two three.",
+        "Four five.",
+        "Six.",
+    ]
     assert [record.attributes["line"] for record in records] == [1, 1, 6]

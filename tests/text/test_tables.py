@@ -50,7 +50,11 @@ ITEMS: list[Row] = [
 ]
 KEYS: list[Row] = [{"key": "7", "sentence": "a b", "text": "c"}]
 TOKENS = [{"text": "New", "id": 0, "start": 0}, {"text": "Oslo", "id": 1, "start": 4}]
-NESTED: Row = {"data": {"text": "a b", "meta": {"key": 7, "n": 3}}, "id": "x", "data.n": 1}
+NESTED: Row = {
+    "data": {"text": "a b", "meta": {"key": 7, "n": 3}},
+    "id": "x",
+    "data.n": 1,
+}
 PATHS = {"text_column": "data.text", "id_column": "data.meta.key"}
 VALUES = ("json", "jsonl", "parquet")
 """Formats whose values have types."""
@@ -64,10 +68,14 @@ def keep(*columns: str, **settings: Any) -> TextSettings:
 
 
 def items(*columns: str) -> list[tuple[str, str, Row]]:
-    return [(i["id"], i["text"] or "", {name: i[name] for name in columns}) for i in ITEMS]
+    return [
+        (i["id"], i["text"] or "", {name: i[name] for name in columns}) for i in ITEMS
+    ]
 
 
-LISTS: list[Row] = [{"id": n, "tokens": ["New York", "."], "text": "a"} for n in range(8)]
+LISTS: list[Row] = [
+    {"id": n, "tokens": ["New York", "."], "text": "a"} for n in range(8)
+]
 COUNTS: list[Row] = [{"tokens": 5, "text": "The old dog"}]
 FLOATS: list[Row] = [{"id": 1.0, "text": "a"}, {"id": 2.0, "text": "b"}]
 SENTENCE = TextSettings(text_column="sentence", id_column="key")
@@ -79,8 +87,18 @@ READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any
     "a column": (NAMES, ITEMS, keep("year"), items("year")),
     "no columns": (NAMES, KEYS, keep(), [(None, "c", {})]),
     "named columns": (NAMES, KEYS, SENTENCE, [("7", "a b", {})]),
-    "lists of tokens": (VALUES, LISTS, keep(), [(n, ["New York", "."], {}) for n in range(8)]),
-    "counts": (NAMES, COUNTS, keep("all"), [(None, ["The", "old", "dog"], {"tokens": 5})]),
+    "lists of tokens": (
+        VALUES,
+        LISTS,
+        keep(),
+        [(n, ["New York", "."], {}) for n in range(8)],
+    ),
+    "counts": (
+        NAMES,
+        COUNTS,
+        keep("all"),
+        [(None, ["The", "old", "dog"], {"tokens": 5})],
+    ),
     "tokens of Prodigy": (VALUES, PRODIGY, keep(), [(None, ["New", "Oslo"], {})]),
     "text of Prodigy": (
         *(VALUES, PRODIGY, TextSettings(text_column="text")),
@@ -88,14 +106,20 @@ READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any
     ),
     "paths": (VALUES, [NESTED], CHOSEN, [(7, "a b", FOUND)]),
     "all fields": (VALUES, [NESTED], keep("all", **PATHS), [(7, "a b", NESTED)]),
-    "like a path": (VALUES, LIKE_PATH, TextSettings(text_column="data.text"), [("x", "c", {})]),
+    "like a path": (
+        VALUES,
+        LIKE_PATH,
+        TextSettings(text_column="data.text"),
+        [("x", "c", {})],
+    ),
     "whole floats as ids": (VALUES, FLOATS, keep(), [(1, "a", {}), (2, "b", {})]),
 }
 """Formats, rows, settings and what is read: ids, texts or tokens, and kept columns."""
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [(name, what) for what, (names, *_) in READINGS.items() for name in names]
+    ("name", "what"),
+    [(name, what) for what, (names, *_) in READINGS.items() for name in names],
 )
 def test_every_format_of_tables_is_read(name: str, what: str) -> None:
     _, rows, options, expected = READINGS[what]
@@ -104,14 +128,21 @@ def test_every_format_of_tables_is_read(name: str, what: str) -> None:
     records = read(table, replace(options, quotes=quotes), "all")
     for record, (key, text, columns) in zip(records, expected, strict=True):
         if name not in VALUES:
-            columns = {each: "" if value is None else str(value) for each, value in columns.items()}
+            columns = {
+                each: "" if value is None else str(value)
+                for each, value in columns.items()
+            }
         assert (id_value(record.id), dict(record.columns)) == (key, columns)
         assert text == (record.text if isinstance(text, str) else record.tokens)
 
 
 def test_kept_columns_have_other_names_than_own_ones() -> None:
     names = renamed_columns(["year", "line", "input_line"], ["line", "id"])
-    assert names == {"year": "year", "line": "input_input_line", "input_line": "input_line"}
+    assert names == {
+        "year": "year",
+        "line": "input_input_line",
+        "input_line": "input_line",
+    }
 
 
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
@@ -128,7 +159,10 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
         json.dump([{"text": text} for text in texts], written)
     else:
         # Before Python 3.12, only characters of the line end itself are quoted by default.
-        form: Any = {"delimiter": "," if name == "csv" else "\t", "quoting": csv.QUOTE_ALL}
+        form: Any = {
+            "delimiter": "," if name == "csv" else "\t",
+            "quoting": csv.QUOTE_ALL,
+        }
         writer = csv.writer(written, lineterminator=end, **form)
         writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
     quotes = "csv" if name == "tsv" else None
@@ -142,7 +176,13 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
 @pytest.mark.parametrize(
     "header",
     [
-        *("item,sentence", "item;sentence", "item\tsentence", "item|sentence", '"item";"sentence"'),
+        *(
+            "item,sentence",
+            "item;sentence",
+            "item\tsentence",
+            "item|sentence",
+            '"item";"sentence"',
+        ),
         *("sep=;\nitem;sentence", '"sep=;"\r\nitem;sentence', "SEP=|\nitem|sentence"),
     ],
 )
@@ -161,7 +201,10 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
 def test_the_column_of_the_text_decides_between_delimiters() -> None:
     content = "RT (ms, mean, raw);text;b\n1,5;Hi .;c\n"
     [record] = read_text(content, keep_columns=("all",))
-    assert (record.text, dict(record.columns)) == ("Hi .", {"RT (ms, mean, raw)": "1,5", "b": "c"})
+    assert (record.text, dict(record.columns)) == (
+        "Hi .",
+        {"RT (ms, mean, raw)": "1,5", "b": "c"},
+    )
     [record] = read_text("text,a;b;c;d\nHi .,x\n", keep_columns=("a;b;c;d",))
     assert record.text == "Hi ."
 
@@ -188,16 +231,16 @@ def test_quotes_may_be_text() -> None:
 
 def test_quotes_of_tsv_that_may_be_text_are_errors() -> None:
     records = read_text(QUOTED, "a.tsv", skip_errors=True)
-    advice = (
-        ". If quotes are text, use --quotes none, and if they enclose cells or lines, --quotes csv."
-    )
+    advice = ". If quotes are text, use --quotes none, and if they enclose cells or lines, --quotes csv."
     assert [str(each.error) for each in records if each.error] == [
         f"a.tsv, line 2: not valid TSV: a quoted cell has no end{advice}",
         f"a.tsv, line 5: not valid TSV: '\t' expected after '\"'{advice}",
         f'a.tsv, line 6: the cell " We must water it . " is in quotes{advice}',
     ]
     assert read_text('"id"\t"text"\n"a"\t" We must "\n', "a.tsv")[0].text == " We must "
-    records = read_text('id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n', "a.tsv", quotes="csv")
+    records = read_text(
+        'id\ttext\na\t"We, ""must"""\n\nb\t"c\nd"\n', "a.tsv", quotes="csv"
+    )
     assert [each.text for each in records] == ['We, "must"', "c\nd"]
 
 
@@ -219,12 +262,17 @@ def test_rows_of_empty_cells_are_skipped() -> None:
         ("9223372036854775807 -9223372036854775808 0", [2**63 - 1, -(2**63), 0]),
         ("1294030472427835393 7", [1294030472427835393, 7]),
         ("1.0 2.0", [1, 2]),
-        *((text, text.split()) for text in ("9223372036854775808", "-9223372036854775809")),
+        *(
+            (text, text.split())
+            for text in ("9223372036854775808", "-9223372036854775809")
+        ),
         *((text, text.split()) for text in ("01", "1.5", "1 x")),
     ],
 )
 def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
-    Path("a.csv").write_text("id,text\n" + "".join(f"{each},a\n" for each in ids.split()))
+    Path("a.csv").write_text(
+        "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
+    )
     with open_records(open_input("a.csv"), finds_integers=True) as (records, *_):
         assert [id_value(record.id) for record in records] == values
 
@@ -241,7 +289,9 @@ def test_a_file_of_another_form_is_an_error() -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match=r"a\.parquet: cannot read the Parquet file: "):
         read_text("text", "a.parquet")
-    with pytest.raises(InputError, match=r"a\.json: not valid JSON: too many nested brackets$"):
+    with pytest.raises(
+        InputError, match=r"a\.json: not valid JSON: too many nested brackets$"
+    ):
         read_text("[" * 100_000, "a.json")
 
 
@@ -249,7 +299,9 @@ def test_rows_in_error_may_be_skipped() -> None:
     Path("a.csv").write_bytes(b'id,text\n1,a\n2\n3,"b\n\xff"\n4,d\n')
     records = read(Path("a.csv"), TextSettings(skip_errors=True))
     assert [record.id for record in records] == ["1", None, None, "4"]
-    assert str(records[1].error).endswith("line 3: expected 2 fields, as in the header, found 1")
+    assert str(records[1].error).endswith(
+        "line 3: expected 2 fields, as in the header, found 1"
+    )
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
 
 
@@ -265,12 +317,17 @@ def test_an_open_file_and_bytes_are_read(name: str) -> None:
         assert [record.text for record in records] == ["a\rb\nc"]
     assert sum(counts) == path.stat().st_size
     text = TextSettings(name)
-    with path.open(newline="") as file, open_records(open_input(file, text)) as (records, *_):
+    with (
+        path.open(newline="") as file,
+        open_records(open_input(file, text)) as (records, *_),
+    ):
         assert [record.text for record in records] == ["a\rb\nc"]
 
 
 def test_bytes_of_parquet_are_counted() -> None:
-    path = write_table("a.parquet", [{"text": f"word {number}"} for number in range(3000)])
+    path = write_table(
+        "a.parquet", [{"text": f"word {number}"} for number in range(3000)]
+    )
     counts: list[int] = []
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert len(list(records)) == 3000

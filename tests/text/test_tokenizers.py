@@ -9,14 +9,23 @@ from hypothesis import strategies as st
 
 from elmo_cli import tokenize
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.text.tokenizers import MARKS, make_tokenizer, normalize, recorded_tokenizer
+from elmo_cli.text.tokenizers import (
+    MARKS,
+    make_tokenizer,
+    normalize,
+    recorded_tokenizer,
+)
 
-texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$‘’“„«»–—…´"), max_size=30).map(str.strip)
+texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$‘’“„«»–—…´"), max_size=30).map(
+    str.strip
+)
 
 
 def require(name: str) -> None:
     """Skip a test where the package of an extra is not installed."""
-    pytest.importorskip({"spacy": "spacy", "sentences": "sentencex"}.get(name, "sacremoses"))
+    pytest.importorskip(
+        {"spacy": "spacy", "sentences": "sentencex"}.get(name, "sacremoses")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +65,9 @@ def test_jieba_splits_chinese_into_words(capfd: pytest.CaptureFixture[str]) -> N
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["whitespace", "moses", "moses:fr", "spacy", "spacy:de"])
+@pytest.mark.parametrize(
+    "name", ["whitespace", "moses", "moses:fr", "spacy", "spacy:de"]
+)
 @given(text=texts)
 def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
     require(name.partition(":")[0])
@@ -69,8 +80,12 @@ def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
 def test_typographic_marks_have_the_tokens_of_plain_ones(name: str) -> None:
     require(name.partition(":")[0])
     tokenize = make_tokenizer(name).tokenize
-    assert tokenize("He isn’t here — “never”…") == tokenize('He isn\'t here - "never" ...')
-    assert tokenize("„L’homme“: ‚a‘ «b» 1–2, l´un") == tokenize("\"L'homme\": 'a' \"b\" 1-2, l'un")
+    assert tokenize("He isn’t here — “never”…") == tokenize(
+        'He isn\'t here - "never" ...'
+    )
+    assert tokenize("„L’homme“: ‚a‘ «b» 1–2, l´un") == tokenize(
+        "\"L'homme\": 'a' \"b\" 1-2, l'un"
+    )
 
 
 def test_marks_stay_where_tokens_are_given_or_the_user_says_so() -> None:
@@ -108,9 +123,13 @@ def test_marks_are_those_of_the_original() -> None:
 def test_no_other_character_is_changed_by_sacremoses() -> None:
     from sacremoses import MosesPunctNormalizer
 
-    other = MosesPunctNormalizer(penn=False, norm_quote_commas=False, norm_numbers=False)
+    other = MosesPunctNormalizer(
+        penn=False, norm_quote_commas=False, norm_numbers=False
+    )
     kinds = ("P", "S", "Z")
-    characters = [c for c in map(chr, range(0x10000)) if unicodedata.category(c)[0] in kinds]
+    characters = [
+        c for c in map(chr, range(0x10000)) if unicodedata.category(c)[0] in kinds
+    ]
     for char in [*characters, "a", "é", "東", "1"]:
         for text in (f"a{char}b", f"a {char} b", f"{char}{char}a", f"1{char}"):
             # Moses makes `''` plain too, after single quotes.
@@ -142,7 +161,9 @@ def test_a_paragraph_is_not_split_at_abbreviations() -> None:
     text = "Am 3. Mai kam Dr. Meier. „Wirklich?“, fragte er. Ja!"
     expected = ["Am 3. Mai kam Dr. Meier.", "„Wirklich?“, fragte er.", "Ja!"]
     assert splitter.split_sentences(text) == expected
-    assert splitter.tokenize_sentences(text) == [sentence.split() for sentence in expected]
+    assert splitter.tokenize_sentences(text) == [
+        sentence.split() for sentence in expected
+    ]
 
 
 @pytest.mark.parametrize(
@@ -170,11 +191,15 @@ def test_settings_name_the_tokenizer_with_its_language(
 def test_a_language_that_spacy_does_not_know_is_an_error() -> None:
     require("spacy")
     problem = "--tokenizer spacy:zz: spaCy does not support this language"
-    with pytest.raises(InputError, match=rf"^{problem}\. Check the code, or use moses\.$"):
+    with pytest.raises(
+        InputError, match=rf"^{problem}\. Check the code, or use moses\.$"
+    ):
         make_tokenizer("spacy:zz")
 
 
-def test_a_language_without_rules_of_moses_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_language_without_rules_of_moses_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     require("moses")
     assert tokenize("Dr. Lee left.", "moses:zz") == ["Dr.", "Lee", "left", "."]
     remedy = "Check the code, or use spacy:zz if spaCy supports it."

@@ -46,7 +46,9 @@ def resume(**settings: Any) -> None:
     train("model", **{"steps": 2, "validation_file": None, **settings})
 
 
-@pytest.mark.parametrize(("state", "optimizer"), [("zero", "adamw"), ("carry", "adagrad")])
+@pytest.mark.parametrize(
+    ("state", "optimizer"), [("zero", "adamw"), ("carry", "adagrad")]
+)
 def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) -> None:
     settings = {"state": state, "optimizer": optimizer, "eval_steps": 7, "steps": 14}
     expected = train("whole", **settings)
@@ -56,16 +58,22 @@ def test_stopped_and_resumed_run_equals_whole_run(state: str, optimizer: str) ->
             train("parts", should_stop=stop_after(n_steps), **settings)
     assert train("parts", **settings) == expected
     assert_same_weights("whole", "parts")
-    for resumed_entry, entry in zip(log_entries("parts"), log_entries("whole"), strict=True):
+    for resumed_entry, entry in zip(
+        log_entries("parts"), log_entries("whole"), strict=True
+    ):
         assert resumed_entry["step"] == entry["step"]
-        assert resumed_entry.get("training_loss", 0) == pytest.approx(entry.get("training_loss", 0))
+        assert resumed_entry.get("training_loss", 0) == pytest.approx(
+            entry.get("training_loss", 0)
+        )
 
 
 @pytest.mark.long
 def test_run_ended_by_signals_resumes_to_equal_weights() -> None:
     sizes = "--vocabulary-size 40 --batch-tokens 40 --epochs 6 --negative-samples 6"
     checkpoints = "--checkpoint-seconds 0 --keep-checkpoint --output"
-    arguments = f"train text.txt --options-file options.json {sizes} {checkpoints}".split()
+    arguments = (
+        f"train text.txt --options-file options.json {sizes} {checkpoints}".split()
+    )
     before = 0
     for ending in (signal.SIGTERM, signal.SIGINT):
         process = start_elmo(*arguments, "parts")
@@ -91,10 +99,14 @@ def test_resume_recognizes_text_by_its_content() -> None:
     train("model", steps=3, files=("moved.txt",))
     Path("text.txt").write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
     size = f"{len(text):,} bytes"
-    with pytest.raises(ModelError, match=rf"has another text in text.txt: {size}\. Repeat"):
+    with pytest.raises(
+        ModelError, match=rf"has another text in text.txt: {size}\. Repeat"
+    ):
         train("model", steps=3)
     Path("text.txt").write_bytes(text + b"\n")
-    with pytest.raises(ModelError, match=rf"text.txt: {size} \(now {len(text) + 1:,}\)\. Repeat"):
+    with pytest.raises(
+        ModelError, match=rf"text.txt: {size} \(now {len(text) + 1:,}\)\. Repeat"
+    ):
         train("model", steps=3)
 
 
@@ -157,7 +169,9 @@ def test_full_disk_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
-        with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: File too large"):
+        with pytest.raises(
+            OutputError, match=r"checkpoint\.pt: cannot be written: File too large"
+        ):
             resume()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -198,11 +212,17 @@ DAMAGED = r"the checkpoint is damaged \("
         (lambda _: saved({"step": print}), DAMAGED),
         (lambda whole: changed(whole, step=None), DAMAGED),
         (lambda whole: changed(whole, words="a b"), DAMAGED),
-        (lambda whole: changed(whole, objective={"softmax.bias": torch.zeros(3)}), DAMAGED),
+        (
+            lambda whole: changed(whole, objective={"softmax.bias": torch.zeros(3)}),
+            DAMAGED,
+        ),
         (lambda whole: changed(whole, optimizer={"param_groups": []}), DAMAGED),
         (lambda whole: changed(whole, progress=(1, 2, 3, 4, 5, 6, 7, 8)), DAMAGED),
         (lambda _: saved([1.0]), "not a checkpoint of elmo train"),
-        (lambda whole: changed(whole, format="elmo train 1"), "a checkpoint of another version"),
+        (
+            lambda whole: changed(whole, format="elmo train 1"),
+            "a checkpoint of another version",
+        ),
     ],
 )
 def test_damaged_or_other_checkpoint_is_one_line(
@@ -217,8 +237,15 @@ def test_damaged_or_other_checkpoint_is_one_line(
 def test_unexpected_errors_propagate_from_a_resume(
     error: type[Exception], checkpoint: Path
 ) -> None:
-    for function in ("load", "optim.Optimizer.load_state_dict", "nn.Module.load_state_dict"):
-        with patch(f"torch.{function}", side_effect=error("full")), pytest.raises(error):
+    for function in (
+        "load",
+        "optim.Optimizer.load_state_dict",
+        "nn.Module.load_state_dict",
+    ):
+        with (
+            patch(f"torch.{function}", side_effect=error("full")),
+            pytest.raises(error),
+        ):
             resume()
 
 
@@ -226,7 +253,10 @@ def test_infinite_loss_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     before = checkpoint.read_bytes()
     message = r"^step 5: the loss is not finite, so training has failed"
     target = "elmo_cli.training.training_run.learning_rate_at"
-    with patch(target, return_value=(math.nan, False)), pytest.raises(ElmoError, match=message):
+    with (
+        patch(target, return_value=(math.nan, False)),
+        pytest.raises(ElmoError, match=message),
+    ):
         resume(steps=5)
     assert checkpoint.read_bytes() == before
 

@@ -20,21 +20,30 @@ from elmo_cli.training.start import count_text
 from elmo_cli.training.training_options import TrainingOptions
 
 
-def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> tuple[Path, ...]:
+def write_files(
+    folder: Path, texts: list[str], *, compressed: bool = False
+) -> tuple[Path, ...]:
     paths = [folder / f"{n}.txt{'.gz' * compressed}" for n in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
     return tuple(paths)
 
 
-def some_windows(text: TrainingText, start: Any, n: int, max_tokens: int = 3) -> list[Any]:
+def some_windows(
+    text: TrainingText, start: Any, n: int, max_tokens: int = 3
+) -> list[Any]:
     return list(islice(text.windows(start, max_tokens), n))
 
 
 lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6)
 
 
-@given(st.lists(lines, min_size=1, max_size=3), st.booleans(), st.integers(0, 3), st.integers(1, 8))
+@given(
+    st.lists(lines, min_size=1, max_size=3),
+    st.booleans(),
+    st.integers(0, 3),
+    st.integers(1, 8),
+)
 def test_passes_have_every_sentence_once_and_resume_anywhere(
     tmp_path_factory: pytest.TempPathFactory,
     texts: list[list[str]],
@@ -44,14 +53,18 @@ def test_passes_have_every_sentence_once_and_resume_anywhere(
 ) -> None:
     texts[0].append("one more")  # There is at least one sentence.
     folder = tmp_path_factory.mktemp("text")
-    paths = write_files(folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed)
+    paths = write_files(
+        folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed
+    )
     text = TrainingText(paths, seed=seed)
     windows = some_windows(text, TextProgress(), 30, max_tokens)
     for number in range(1, 6):
         _, end = windows[number - 1]
         assert some_windows(text, end, 4, max_tokens) == windows[number : number + 4]
     n_windows = 1 + next(n for n, (_, end) in enumerate(windows) if end.epoch)
-    first_pass = [sentence for sentences, _ in windows[:n_windows] for sentence in sentences]
+    first_pass = [
+        sentence for sentences, _ in windows[:n_windows] for sentence in sentences
+    ]
     expected = [line.split() for lines in texts for line in lines if line.strip()]
     assert sorted(first_pass) == sorted(expected)
 
@@ -77,7 +90,9 @@ def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
 
 def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(400)]
-    text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
+    text = TrainingText(
+        write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1
+    )
     n_tokens, _ = count_text(text, tmp_path, None)
     validation = (tmp_path / "validation.txt").read_text().splitlines()
     [(sentences, _)] = some_windows(text, TextProgress(), 1, 10_000)
@@ -130,10 +145,16 @@ def text(tmp_path: Path) -> TrainingText:
 
 
 def test_batch_has_tokens_read_and_predicted() -> None:
-    rows = [[Piece(["a", "b", "x"], 0, 4)], [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)]]
+    rows = [
+        [Piece(["a", "b", "x"], 0, 4)],
+        [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)],
+    ]
     batch = corpus.make_batch(rows, VOCABULARY)
     words = [
-        [" ".join(batch.tokens[i] for i in steps[:length]) for steps in batch.steps[:, row]]
+        [
+            " ".join(batch.tokens[i] for i in steps[:length])
+            for steps in batch.steps[:, row]
+        ]
         for row, length in enumerate(batch.lengths)
     ]
     # Read and predicted by the forward direction, then by the backward direction.
@@ -158,7 +179,9 @@ def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     assert steps == {(s, n): 1 for s in expected for n in range(len(s.split()) + 1)}
 
 
-def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> Iterator[list[str]]:
+def as_bilm_tf(
+    sentences: Iterator[list[str]], n_streams: int, unroll: int
+) -> Iterator[list[str]]:
     """Yield the words that each stream reads in each block, as in bilm-tf's loader."""
     left: list[list[str]] = [[] for _ in range(n_streams)]
     while True:
@@ -174,23 +197,32 @@ def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> I
 
 
 @given(
-    st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=9), min_size=40, max_size=40),
+    st.lists(
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=9),
+        min_size=40,
+        max_size=40,
+    ),
     st.integers(1, 4),
     st.integers(1, 6),
 )
-def test_blocks_equal_bilm_tfs(sentences: list[list[str]], n_streams: int, unroll: int) -> None:
+def test_blocks_equal_bilm_tfs(
+    sentences: list[list[str]], n_streams: int, unroll: int
+) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)
     for rows, _ in islice(corpus.split_into_blocks(taken, options, TextProgress()), 3):
         read = [
-            [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]] for row in rows
+            [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]]
+            for row in rows
         ]
         assert read == list(islice(expected, n_streams))
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
-def test_batches_resume_from_any_progress(text: TrainingText, options: TrainingOptions) -> None:
+def test_batches_resume_from_any_progress(
+    text: TrainingText, options: TrainingOptions
+) -> None:
     whole = list(islice(corpus.read_batches(text, options, TextProgress()), 40))
     for number, (_, progress) in enumerate(whole[:30], start=1):
         assert (

@@ -23,7 +23,9 @@ VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
 
 
-def objective(content: dict[str, object] | None = None, seed: int = 0) -> losses.Objective:
+def objective(
+    content: dict[str, object] | None = None, seed: int = 0
+) -> losses.Objective:
     torch.manual_seed(seed)
     bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
     softmax = losses.Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
@@ -42,7 +44,9 @@ def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) ->
         forward, backward, _ = model(make_batch(whole(SENTENCES), VOCABULARY))
         expected = [0.0, 0.0]
         for sentence in SENTENCES:
-            top = model.bilm(model.bilm.sentence_ids([sentence])).layers[-1, 0]  # (T + 2, 2 P)
+            top = model.bilm(model.bilm.sentence_ids([sentence])).layers[
+                -1, 0
+            ]  # (T + 2, 2 P)
             ahead, behind = top.chunk(2, dim=1)
             words = torch.tensor(VOCABULARY.indices(["<S>", *sentence, "</S>"]))
             expected[0] += float(model.softmax(ahead[:-1], words[1:]).sum())
@@ -79,8 +83,12 @@ def test_each_row_keeps_its_own_state() -> None:
         for n, row in enumerate(rows):
             *_, alone = model(make_batch([row], VOCABULARY))
             for layer, one in zip(together, alone, strict=True):
-                assert_close(layer.forward.cell[n], one.forward.cell[0], atol=1e-6, rtol=0)
-                assert_close(layer.backward.hidden[n], one.backward.hidden[0], atol=1e-6, rtol=0)
+                assert_close(
+                    layer.forward.cell[n], one.forward.cell[0], atol=1e-6, rtol=0
+                )
+                assert_close(
+                    layer.backward.hidden[n], one.backward.hidden[0], atol=1e-6, rtol=0
+                )
 
 
 def test_empty_row_keeps_its_state_without_a_loss() -> None:
@@ -96,7 +104,10 @@ def test_empty_row_keeps_its_state_without_a_loss() -> None:
 
 
 def test_samples_are_distinct_and_repeatable() -> None:
-    draws = [losses.draw_words(50, 20, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    draws = [
+        losses.draw_words(50, 20, torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    ]
     for words, n_draws in draws:
         assert len(set(words.tolist())) == 20
         assert 0 <= words.min() <= words.max() < 50
@@ -135,7 +146,10 @@ def test_sampled_softmax_equals_autograd(
 
     words = torch.arange(60.0)
     probability = torch.log((words + 2) / (words + 1)) / math.log(61)
-    bias = softmax.bias - torch.log(1 - (1 - probability.double()) ** samples.n_draws).float()
+    bias = (
+        softmax.bias
+        - torch.log(1 - (1 - probability.double()) ** samples.n_draws).float()
+    )
     logits = context @ softmax.weight.t() + bias  # (n, 60)
     counted = torch.zeros(n, 60, dtype=torch.bool)
     counted[:, samples.words] = True
@@ -177,9 +191,12 @@ def test_adagrad_steps_equal_tensorflows() -> None:
 
 
 def test_learning_rate_rises_stays_and_falls() -> None:
-    options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
+    options = TrainingOptions(
+        steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2
+    )
     rates, are_rising = zip(
-        *(losses.learning_rate_at(step, step / 100, options) for step in range(100)), strict=True
+        *(losses.learning_rate_at(step, step / 100, options) for step in range(100)),
+        strict=True,
     )
     assert rates[:5] == (0.5, 1.0, 1.5, 2.0, 2.0)
     assert are_rising == (True,) * 3 + (False,) * 97
@@ -189,4 +206,7 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     assert losses.learning_rate_at(99, 0.99, constant) == (2.0, False)
     # A short run warms up over a tenth of its steps.
     short = replace(constant, steps=None, learning_rate=1.0, warmup_steps=200)
-    assert [losses.learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [0.5, 1.0]
+    assert [losses.learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [
+        0.5,
+        1.0,
+    ]

@@ -28,13 +28,17 @@ def start_two(*arguments: str) -> list[Forked]:
         port = str(server.getsockname()[1])
     variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return [
-        start_elmo(*arguments, env={**os.environ, **variables, "RANK": rank, "LOCAL_RANK": rank})
+        start_elmo(
+            *arguments,
+            env={**os.environ, **variables, "RANK": rank, "LOCAL_RANK": rank},
+        )
         for rank in ("0", "1")
     ]
 
 
 @pytest.mark.parametrize(
-    "options", ["--state carry --batch-size 4 --unroll 5", "--state zero --batch-tokens 60"]
+    "options",
+    ["--state carry --batch-size 4 --unroll 5", "--state zero --batch-tokens 60"],
 )
 def test_two_processes_give_the_weights_of_one(options: str) -> None:
     # The first steps of Adagrad are as long as the gradients.
@@ -45,8 +49,13 @@ def test_two_processes_give_the_weights_of_one(options: str) -> None:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     assert elmo(*arguments, "--steps", "10", "--output", "one").exit_code == 0
-    tensors, losses = weights("two"), [log_entries(folder)[0] for folder in ("one", "two")]
-    assert losses[0]["training_loss"] == pytest.approx(losses[1]["training_loss"], rel=1e-5)
+    tensors, losses = (
+        weights("two"),
+        [log_entries(folder)[0] for folder in ("one", "two")],
+    )
+    assert losses[0]["training_loss"] == pytest.approx(
+        losses[1]["training_loss"], rel=1e-5
+    )
     for name, values in weights("one").items():
         assert_allclose(tensors[name], values, atol=1e-4, err_msg=name)
     assert elmo(*arguments, "--steps", "12", "--output", "two").exit_code == 0
@@ -67,7 +76,12 @@ def test_two_processes_give_the_weights_of_one(options: str) -> None:
 def test_training_on_a_gpu_gives_the_model_of_the_cpu(
     gpu: str, state: str, negative_samples: int
 ) -> None:
-    options = {"state": state, "negative_samples": negative_samples, "dropout": 0.0, "epochs": None}
+    options = {
+        "state": state,
+        "negative_samples": negative_samples,
+        "dropout": 0.0,
+        "epochs": None,
+    }
     options |= {"decay_share": 0, "warmup_steps": 0}
     expected = train("cpu", steps=2, **options)
     train("gpu", device=gpu, steps=1, **options)
@@ -99,7 +113,11 @@ def test_each_process_has_its_gpu_and_a_long_timeout(
     with monkeypatch.context() as patch:
         patch.setattr(torch.cuda, "device_count", lambda: 2)
         with join_processes(device) as processes:
-            assert (processes.device, processes.rank, processes.count) == (torch.device(own), 1, 2)
+            assert (processes.device, processes.rank, processes.count) == (
+                torch.device(own),
+                1,
+                2,
+            )
     start.assert_called_once_with(backend, timeout=timedelta(days=1))
     assert chosen.mock_calls == [call(torch.device(own))] * (own == "cuda:1")
     if own == "cuda:1":
@@ -108,11 +126,16 @@ def test_each_process_has_its_gpu_and_a_long_timeout(
             pass
 
 
-def test_processes_without_torchrun_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_without_torchrun_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
     message = "WORLD_SIZE is 2, without LOCAL_RANK, MASTER_ADDR, MASTER_PORT. Start all processes"
-    with pytest.raises(ElmoError, match=f"^{message} with torchrun"), join_processes("cpu"):
+    with (
+        pytest.raises(ElmoError, match=f"^{message} with torchrun"),
+        join_processes("cpu"),
+    ):
         pass

@@ -19,12 +19,26 @@ from commands import assert_fails, elmo
 from conftest import GOLDEN
 from runs import stop_after
 from strategies import make_model, small_architecture
-from training_runs import assert_same_weights, content, log_entries, run_in, train, tune, weights
+from training_runs import (
+    assert_same_weights,
+    content,
+    log_entries,
+    run_in,
+    train,
+    tune,
+    weights,
+)
 from transcripts import Transcript, each_transcript
 
 from elmo_cli.cli import train_command
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, install_command
+from elmo_cli.errors import (
+    InputError,
+    ModelError,
+    OptionsError,
+    StoppedError,
+    install_command,
+)
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -57,8 +71,15 @@ def test_training_learns_a_repeated_text() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 100)
     # With carried state each stream starts from zero, which training sees only once.
     Path("validation.txt").write_text("a b c d e f\n" * 30)
-    Path("options.json").write_text(json.dumps(small_architecture(dim=16, projection_dim=12)))
-    settings = {"epochs": 2, "dropout": 0.0, "negative_samples": 0, "learning_rate": 0.05}
+    Path("options.json").write_text(
+        json.dumps(small_architecture(dim=16, projection_dim=12))
+    )
+    settings = {
+        "epochs": 2,
+        "dropout": 0.0,
+        "negative_samples": 0,
+        "learning_rate": 0.05,
+    }
     for state in ("zero", "carry"):
         perplexity = train(f"model-{state}", state=state, **settings)
         assert perplexity["average"] < 2  # There are 9 words, so chance would be 9.
@@ -67,13 +88,17 @@ def test_training_learns_a_repeated_text() -> None:
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
     tokenizer = make_tokenizer("moses")
-    tokenized = "\n".join(" ".join(tokenizer.tokenize(line)) for line in raw.splitlines())
+    tokenized = "\n".join(
+        " ".join(tokenizer.tokenize(line)) for line in raw.splitlines()
+    )
     Path("validation.txt").write_text(raw)
     Path("text.txt").write_text(raw)
     perplexity = train("raw", tokenizer=tokenizer, steps=5)
     assert "| tokenizer | moses:en |" in Path("raw/card.md").read_text()
     assert "end in punctuation" not in caplog.text
-    with pytest.raises(ModelError, match=r"has tokenizer moses:en \(now whitespace\); norm"):
+    with pytest.raises(
+        ModelError, match=r"has tokenizer moses:en \(now whitespace\); norm"
+    ):
         train("raw", steps=5)
     assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
@@ -101,13 +126,18 @@ def test_trained_model_equals_allennlp() -> None:
         assert written[section].keys() == allennlps[section].keys()
 
 
-def test_steps_replace_epochs_and_can_be_extended(caplog: pytest.LogCaptureFixture) -> None:
+def test_steps_replace_epochs_and_can_be_extended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO", "elmo_cli")
     for steps, taken in ((3, 3), (5, 5), (2, 5)):
         caplog.clear()
         train("model", steps=steps)
         assert json.loads(Path("model/training.json").read_text())["step"] == taken
-    assert "Resuming after step 5, the last step. Nothing is left to train." in caplog.messages
+    assert (
+        "Resuming after step 5, the last step. Nothing is left to train."
+        in caplog.messages
+    )
     assert "counting" not in caplog.text
 
 
@@ -117,7 +147,9 @@ def test_training_returns_the_perplexity_of_its_model(
 ) -> None:
     monkeypatch.setattr("elmo_cli.training.train.EVALUATION_TOKENS", 4)
     perplexity = train("model", state=state, steps=3, eval_steps=2)
-    measured = measure_perplexity(LanguageModel(model="model"), [list("abcd"), list("ef?")])
+    measured = measure_perplexity(
+        LanguageModel(model="model"), [list("abcd"), list("ef?")]
+    )
     expected = {"tokens": measured.tokens, "unknown": measured.unknown}
     assert perplexity == asdict(measured.all_words) | expected
     # During training only the first sentences of the validation text are read.
@@ -130,13 +162,17 @@ def test_training_in_bfloat16() -> None:
 
 
 def test_preset_is_an_architecture() -> None:
-    command = "train text.txt --output model --preset mini --steps 1 --batch-tokens 20 -q"
+    command = (
+        "train text.txt --output model --preset mini --steps 1 --batch-tokens 20 -q"
+    )
     result = elmo(*command.split())
     assert (result.exit_code, result.stdout) == (0, "")
     assert ElmoEmbedder(model="model").options == ElmoEmbedder().options
 
 
-def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_unused_vocabulary_size_gives_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     train("model", steps=1)
     size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
     command = f"train text.txt --init-from model {size} --output tuned"
@@ -145,10 +181,14 @@ def test_unused_vocabulary_size_gives_a_warning(caplog: pytest.LogCaptureFixture
     assert caplog.messages.count(message) == 1
 
 
-def test_missing_tensorboard_is_reported_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tensorboard_is_reported_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     message = "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with"
-    result = elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard")
+    result = elmo(
+        "train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"
+    )
     assert_fails(result, f"{message} {install_command('tensorboard')}.")
     assert not Path("new").exists()
 
@@ -167,7 +207,10 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
     assert [result.exit_code for result in results] == [0, 0, 0]
     measured, shown = json.loads(results[0].stdout), json.loads(blocks["perplexity"])
     assert measured == pytest.approx(shown, rel=0.01)
-    assert results[0].stderr.splitlines()[-1] == "Wrote the model to tiny. See its card.md."
+    assert (
+        results[0].stderr.splitlines()[-1]
+        == "Wrote the model to tiny. See its card.md."
+    )
     files = re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0])
     assert {*files} == {path.name for path in Path("tiny").iterdir()}
 
@@ -183,7 +226,9 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
 def test_fine_tuning_keeps_weights_and_softmax() -> None:
     train("first", steps=3)
     words = read_vocabulary("first/vocab.txt").words
-    Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
+    Path("words.txt").write_text(
+        "".join(f"{w}\n" for w in [*words[:3], "new", words[5]])
+    )
     tune("second", "first")
     tune("third", "first", vocabulary_file="words.txt")
     old, new, other = weights("first"), weights("second"), weights("third")
@@ -230,28 +275,49 @@ def test_fine_tuning_keeps_the_weights_of_any_model(
         return
     assert words == read_vocabulary("old/vocab.txt").words
     Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
-    with pytest.raises(InputError, match=r"^old: a word-level model keeps its own vocabulary"):
+    with pytest.raises(
+        InputError, match=r"^old: a word-level model keeps its own vocabulary"
+    ):
         tune("other", "old", vocabulary_file="other.txt")
 
 
 def test_fine_tuning_from_a_file_of_weights() -> None:
     weight_file = GOLDEN / "relu" / "weights.hdf5"
-    train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, steps=1)
+    train(
+        "model",
+        options_file=GOLDEN / "relu" / "options.json",
+        init_from=weight_file,
+        steps=1,
+    )
 
 
-def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixture) -> None:
+def test_finished_training_removes_its_checkpoint(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    settings: dict[str, Any] = {"steps": 3, "keep_checkpoint": False, "validation_file": None}
+    settings: dict[str, Any] = {
+        "steps": 3,
+        "keep_checkpoint": False,
+        "validation_file": None,
+    }
     settings["validation_share"] = 0.2
     expected = train("model", **settings)
     assert not Path("model/checkpoint.pt").exists()
     before = content("model")
     assert train("model", **settings) == expected
-    assert "model: training is finished, and nothing is left to train" in caplog.messages
+    assert (
+        "model: training is finished, and nothing is left to train" in caplog.messages
+    )
     for other, message in (
-        ({"steps": 4}, "training is finished, and its checkpoint was removed. To train"),
+        (
+            {"steps": 4},
+            "training is finished, and its checkpoint was removed. To train",
+        ),
         ({"dropout": 0.2}, "the run in this folder has dropout 0.1 (now 0.2). Repeat"),
-        ({"vocabulary_size": 9}, "the run in this folder has vocabulary_size 40 (now 9). "),
+        (
+            {"vocabulary_size": 9},
+            "the run in this folder has vocabulary_size 40 (now 9). ",
+        ),
     ):
         with pytest.raises(ModelError, match=f"^{re.escape('model: ' + message)}"):
             train("model", **{**settings, **other})
@@ -260,19 +326,30 @@ def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixtu
         path = Path("model/training.json")
         path.unlink() if record is None else path.write_text(record)
         before = content("model")
-        with pytest.raises(ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "):
+        with pytest.raises(
+            ModelError, match=r"contains weights.hdf5, but no checkpoint.pt\. "
+        ):
             train("model", **settings)
         assert content("model") == before
 
 
 def test_stopped_training_leaves_a_model_that_says_so() -> None:
-    with pytest.raises(StoppedError, match=r"^Stopped after step 4, 40\.0% of the run\. model has"):
+    with pytest.raises(
+        StoppedError, match=r"^Stopped after step 4, 40\.0% of the run\. model has"
+    ):
         train("model", should_stop=stop_after(4), steps=10)
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
     record = json.loads(Path("model/training.json").read_text())
-    assert (record["finished"], record["step"], record["perplexity"]) == (False, 4, None)
+    assert (record["finished"], record["step"], record["perplexity"]) == (
+        False,
+        4,
+        None,
+    )
     card = Path("model/card.md").read_text()
-    assert "**Training is not finished**: this is the model after step 4, 40.0% of the run" in card
+    assert (
+        "**Training is not finished**: this is the model after step 4, 40.0% of the run"
+        in card
+    )
     assert "The perplexity of this model was not measured." in card
     train("model", steps=10)
     assert "not finished" not in Path("model/card.md").read_text()
@@ -315,10 +392,20 @@ def test_options_from_a_bilm_tf_options_file() -> None:
     published = {
         "bidirectional": True,
         **{"dropout": 0.3, "n_epochs": 1, "batch_size": 2, "unroll_steps": 3},
-        **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
+        **{
+            "all_clip_norm_val": 5.0,
+            "learning_rate": 0.1,
+            "n_negative_samples_batch": 7,
+        },
         **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
     }
-    taken = {"dropout": 0.3, "epochs": 1, "batch_size": 2, "unroll": 4, "negative_samples": 7}
+    taken = {
+        "dropout": 0.3,
+        "epochs": 1,
+        "batch_size": 2,
+        "unroll": 4,
+        "negative_samples": 7,
+    }
     for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
         options = complete_options({"optimizer": optimizer, "unroll": 4}, published)
         expected = taken | {"learning_rate": rate, "max_grad_norm": norm}

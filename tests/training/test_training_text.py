@@ -32,11 +32,15 @@ def texts(training_folder: None) -> None:
     lines = Path("text.txt").read_text().splitlines()
     tokens = [line.split() for line in lines if line]
     json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in tokens]
-    conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in tokens]
+    conllu = [
+        "\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in tokens
+    ]
     Path("text.jsonl").write_text("\n".join(json_lines))
     Path("text.conllu").write_text("\n\n".join(conllu) + "\n")
     Path("text.conllu.gz").write_bytes(gzip.compress(Path("text.conllu").read_bytes()))
-    Path("table.csv").write_text("id,text,said\n" + "".join(f"1,x y,{line}\n" for line in lines))
+    Path("table.csv").write_text(
+        "id,text,said\n" + "".join(f"1,x y,{line}\n" for line in lines)
+    )
     columns = {"id": [1] * len(lines), "text": ["x y"] * len(lines), "said": lines}
     parquet.write_table(pyarrow.table(columns), "table.parquet")
 
@@ -50,9 +54,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
 
 @pytest.mark.usefixtures("texts")
 @pytest.mark.parametrize(
-    "name", ["text.jsonl", "text.conllu", "text.conllu.gz", "table.csv", "table.parquet"]
+    "name",
+    ["text.jsonl", "text.conllu", "text.conllu.gz", "table.csv", "table.parquet"],
 )
-def test_formats_resume_to_the_weights_of_equal_text(name: str, whole: tuple[str, Any]) -> None:
+def test_formats_resume_to_the_weights_of_equal_text(
+    name: str, whole: tuple[str, Any]
+) -> None:
     is_table = name.startswith("table")
     columns = {"settings": TextSettings(text_column="said")} if is_table else {}
     for step in (1, 5):
@@ -67,7 +74,9 @@ def test_formats_resume_to_the_weights_of_equal_text(name: str, whole: tuple[str
 
 
 def test_resume_skips_records_without_their_tokens() -> None:
-    Path("raw.jsonl").write_text("".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9)))
+    Path("raw.jsonl").write_text(
+        "".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9))
+    )
     tokenize = Mock(side_effect=str.split)
     tokenizer = replace(make_tokenizer("moses"), tokenize=tokenize)
     text = TrainingText((Path("raw.jsonl"),), tokenizer=tokenizer)
@@ -80,13 +89,20 @@ def test_resume_skips_records_without_their_tokens() -> None:
 def test_validation_share_keeps_the_tokens_of_records(name: str, texts: None) -> None:
     lines = [json.dumps({"tokens": ["a b", f"{n}"]}) for n in range(60)]
     Path("text.jsonl").write_text("\n".join(lines))
-    settings = TextSettings(text_column="said") if name == "table.csv" else TextSettings()
+    settings = (
+        TextSettings(text_column="said") if name == "table.csv" else TextSettings()
+    )
     share = {"validation_file": None, "validation_share": 0.2}
     perplexity = train("model", steps=2, files=(name,), settings=settings, **share)
     [chosen] = Path("model").glob("validation.*")
     assert ("a b" in read_vocabulary("model/vocab.txt").words) == (name == "text.jsonl")
-    measured = json.loads(elmo("perplexity", chosen, "--model", "model", "--json").stdout)
-    assert perplexity.items() >= {key: measured[key] for key in ("tokens", "unknown")}.items()
+    measured = json.loads(
+        elmo("perplexity", chosen, "--model", "model", "--json").stdout
+    )
+    assert (
+        perplexity.items()
+        >= {key: measured[key] for key in ("tokens", "unknown")}.items()
+    )
     assert perplexity["average"] == pytest.approx(measured["all_words"]["average"])
 
 
@@ -114,7 +130,12 @@ def moses_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("text.txt").write_text("".join(RAW.replace("a", a) for a in "abcdefgh"))
         Path("raw.txt").write_text(RAW)
         Path("raw.conllu").write_text("1\tMr.\t_\n2\tsaid,\t_\n")
-        train("model", tokenizer=make_tokenizer("moses"), steps=2, validation_file="raw.txt")
+        train(
+            "model",
+            tokenizer=make_tokenizer("moses"),
+            steps=2,
+            validation_file="raw.txt",
+        )
     return folder
 
 
@@ -126,7 +147,11 @@ def raw_texts(moses_run: Path, training_folder: None) -> None:
 
 def test_model_folder_names_its_tokenizer(raw_texts: None) -> None:
     training = json.loads(Path("model/options.json").read_text())["training"]
-    assert training == {"state": "zero", "tokenizer": "moses:en", "normalization": "moses"}
+    assert training == {
+        "state": "zero",
+        "tokenizer": "moses:en",
+        "normalization": "moses",
+    }
     assert ElmoEmbedder(model="model").files.tokenizer == "moses:en"
     assert ElmoEmbedder().files.tokenizer is None
 
@@ -137,7 +162,11 @@ def test_model_of_an_older_version_keeps_typographic_marks(raw_texts: None) -> N
     Path("model/options.json").write_text(json.dumps(content))
     result = elmo("surprisal", "-", "--model", "model", stdin="isn’t\n")
     assert "Tokenizer: moses:en:verbatim, as in the model's training" in result.stderr
-    assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == ["isn", "’", "t"]
+    assert [line.split("\t")[2] for line in result.stdout.splitlines()[1:]] == [
+        "isn",
+        "’",
+        "t",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -166,27 +195,43 @@ def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) 
         assert json.loads(default.stdout)["all_words"]["average"] == record["average"]
     if command.startswith("embed"):
         assert " 8 tokens" in default.stderr
-        result = elmo("embed", "raw.conllu", "out.npz", "--model", "model", "--overwrite")
+        result = elmo(
+            "embed", "raw.conllu", "out.npz", "--model", "model", "--overwrite"
+        )
         assert " 2 tokens" in result.stderr
         assert LINE not in result.stderr
 
 
 @pytest.mark.usefixtures("raw_texts")
-def test_python_methods_use_the_tokenizer_of_the_model(caplog: pytest.LogCaptureFixture) -> None:
+def test_python_methods_use_the_tokenizer_of_the_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     embedder, text = ElmoEmbedder(model="model"), "Mr. a said, b"
     assert len(embedder.encode(text, pooling=None)) == 5
     assert embedder.embed_file("raw.txt", "out.hdf5").n_tokens == 8
     assert embedder.embed_file("raw.conllu", "out2.hdf5").n_tokens == 2
     assert len(embedder.encode(text, pooling=None, tokenizer="whitespace")) == 4
-    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["Warning: the model was trained with tokenizer moses:en, not whitespace"]
+    warnings = [
+        record.message for record in caplog.records if record.levelname == "WARNING"
+    ]
+    assert warnings == [
+        "Warning: the model was trained with tokenizer moses:en, not whitespace"
+    ]
 
 
 @pytest.mark.usefixtures("raw_texts")
-def test_fine_tuning_keeps_the_tokenizer_of_the_model(caplog: pytest.LogCaptureFixture) -> None:
+def test_fine_tuning_keeps_the_tokenizer_of_the_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("WARNING")
     common = ("train", "text.txt", "--init-from", "model", "--steps", "1", "--output")
     assert LINE in elmo(*common, "tuned").stderr
-    assert json.loads(Path("tuned/options.json").read_text())["training"]["tokenizer"] == "moses:en"
+    assert (
+        json.loads(Path("tuned/options.json").read_text())["training"]["tokenizer"]
+        == "moses:en"
+    )
     assert WARNING in elmo(*common, "other", "--tokenizer", "whitespace").stderr
-    assert "tokenizer" not in json.loads(Path("other/options.json").read_text())["training"]
+    assert (
+        "tokenizer"
+        not in json.loads(Path("other/options.json").read_text())["training"]
+    )
