@@ -40,8 +40,9 @@ def skip_bilm(n_layers: int, width: int) -> None:
     import numpy as np
     import torch
 
-    from elmo_cli.inference.batching import BATCH_TOKENS, build_trie, index_tokens
+    from elmo_cli.inference.batching import BATCH_TOKENS
     from elmo_cli.inference.encoder import FixedStateEncoder
+    from elmo_cli.inference.trie import build_trie, index_tokens
 
     layers, device = (
         torch.randn(n_layers, BATCH_TOKENS["cpu"], width),
@@ -78,7 +79,7 @@ def main() -> None:
 
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
-    from elmo_cli.text.sources import LineReader
+    from elmo_cli.text.line_reader import LineReader
 
     files = Stopwatch()
     for method in ("write", "checkpoint", "finish"):

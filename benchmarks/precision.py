@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from process import Figures, in_turns, median, ratios
 from setting import Row, Setting
 
-from elmo_cli.inference.precision import has_int8
+from elmo_cli.inference.int8 import has_int8
 
 
 class Target(NamedTuple):
@@ -39,7 +39,8 @@ def precision_rows(setting: Setting) -> list[Row]:
     rows = []
     for precision, target in TARGETS.items():
         what = f"CPU, {precision}, all layers to HDF5"
-        aim = f"{target.times:g} times {target.other}, error of each layer at most {target.error:.0%}"
+        speed = f"{target.times:g} times {target.other}"
+        aim = f"{speed}, error of each layer at most {target.error:.0%}"
         if precision in measured:
             errors = layer_errors(_output(setting, precision), _output(setting, EXACT))
             rows.append(_row(what, aim, turns, precision, errors))

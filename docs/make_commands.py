@@ -42,7 +42,10 @@ on the page [environment](environment.md).
 
 Data goes to standard output, everything else to standard error.
 """
-COMMENT = "<!-- Made by `python docs/make_commands.py`: change the help or command_examples.md. -->\n\n"
+COMMENT = (
+    "<!-- Made by `python docs/make_commands.py`: "
+    "change the help or command_examples.md. -->\n\n"
+)
 
 
 def page() -> str:
@@ -67,8 +70,7 @@ def _index() -> str:
     for heading, commands in COMMAND_GROUPS.items():
         rows.append(f"| **{heading}** | |")
         rows += [
-            f"| [`{name}`](#elmo-{name}) | {text} |"
-            for name, (_, text) in commands.items()
+            f"| [`{name}`](#elmo-{name}) | {text} |" for name, text in commands.items()
         ]
     return "\n".join(rows) + "\n"
 

@@ -17,8 +17,8 @@ Main names, each with its own help:
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
 
-All names are listed in __init__.pyi, where type checkers and this module read them. `ElmoError` is
-the base class of all errors that the package raises on purpose.
+All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
+the package raises on purpose.
 
 Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the batch), N tokens
 of all sentences together, L layers including the token layer, W their width, P = W / 2 the size of
@@ -27,17 +27,62 @@ a token vector, D the size of a memory cell, V words in the vocabulary.
 Importing this package loads neither torch nor h5py; using its names does.
 """
 
-import re
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _MODULES = {
-    name: module
-    for module, name in re.findall(r"^from (\S+) import (\w+)", _STUB, re.M)
+    "__version__": "elmo_cli.version",
+    "ActivationsDataset": "elmo_cli.integrations.torch_modules",
+    "average_vectors": "elmo_cli.analysis.word_vectors",
+    "Averaging": "elmo_cli.analysis.word_vectors",
+    "batch_to_ids": "elmo_cli.elmo",
+    "BiLm": "elmo_cli.model.bilm",
+    "ComputationError": "elmo_cli.errors.exceptions",
+    "DeviceError": "elmo_cli.errors.exceptions",
+    "Elmo": "elmo_cli.elmo",
+    "ElmoEmbedder": "elmo_cli.embedder",
+    "ElmoError": "elmo_cli.errors.exceptions",
+    "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
+    "find_occurrence": "elmo_cli.analysis.occurrences",
+    "HubElmo": "elmo_cli.integrations.torch_modules",
+    "InputError": "elmo_cli.errors.exceptions",
+    "LanguageModel": "elmo_cli.language_model.scoring",
+    "measure_change": "elmo_cli.analysis.change",
+    "measure_perplexity": "elmo_cli.language_model.scoring",
+    "measure_surprisal": "elmo_cli.language_model.surprisal",
+    "measure_units": "elmo_cli.language_model.surprisal",
+    "ModelError": "elmo_cli.errors.exceptions",
+    "ModelFiles": "elmo_cli.pretrained.files",
+    "neighbours": "elmo_cli.analysis.neighbours",
+    "open_activations": "elmo_cli.outputs.reader",
+    "open_occurrences": "elmo_cli.analysis.occurrences",
+    "OptionsError": "elmo_cli.errors.exceptions",
+    "OutputError": "elmo_cli.errors.exceptions",
+    "plot_changes": "elmo_cli.analysis.pictures",
+    "plot_occurrences": "elmo_cli.analysis.scatter",
+    "predict_words": "elmo_cli.language_model.prediction",
+    "read_occurrences": "elmo_cli.analysis.change",
+    "read_targets": "elmo_cli.analysis.targets",
+    "sample_sentences": "elmo_cli.language_model.prediction",
+    "ScalarMix": "elmo_cli.model.scalar_mix",
+    "SettingsError": "elmo_cli.errors.exceptions",
+    "similarities": "elmo_cli.analysis.neighbours",
+    "StoppedError": "elmo_cli.errors.exceptions",
+    "substitute_words": "elmo_cli.language_model.prediction",
+    "TextSettings": "elmo_cli.text.records",
+    "tokenize": "elmo_cli.text.tokenizers",
+    "WeightsError": "elmo_cli.errors.exceptions",
+    "word_neighbours": "elmo_cli.analysis.neighbours",
+    "write_average_vectors": "elmo_cli.analysis.word_vectors",
+    "write_occurrences": "elmo_cli.analysis.usages",
+    "write_token_vectors": "elmo_cli.analysis.word_vectors",
 }
-_OLDER_NAMES = dict(re.findall(r"^(\w+) = (\w+)$", _STUB, re.M))
+"""Module of each public name. It is imported when the name is used for the first time."""
+
+_OLDER_NAMES = {
+    "open_vectors": "open_occurrences",
+    "write_usages": "write_occurrences",
+}
 
 # ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.
 __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})

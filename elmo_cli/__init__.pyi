@@ -1,4 +1,4 @@
-"""Public names of the package, and the modules that define them."""
+"""Public names of the package, for type checkers. __init__.py has the same names."""
 
 from elmo_cli.analysis.change import measure_change as measure_change
 from elmo_cli.analysis.change import read_occurrences as read_occurrences
@@ -20,16 +20,16 @@ from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_ve
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
-from elmo_cli.errors import ComputationError as ComputationError
-from elmo_cli.errors import DeviceError as DeviceError
-from elmo_cli.errors import ElmoError as ElmoError
-from elmo_cli.errors import InputError as InputError
-from elmo_cli.errors import ModelError as ModelError
-from elmo_cli.errors import OptionsError as OptionsError
-from elmo_cli.errors import OutputError as OutputError
-from elmo_cli.errors import SettingsError as SettingsError
-from elmo_cli.errors import StoppedError as StoppedError
-from elmo_cli.errors import WeightsError as WeightsError
+from elmo_cli.errors.exceptions import ComputationError as ComputationError
+from elmo_cli.errors.exceptions import DeviceError as DeviceError
+from elmo_cli.errors.exceptions import ElmoError as ElmoError
+from elmo_cli.errors.exceptions import InputError as InputError
+from elmo_cli.errors.exceptions import ModelError as ModelError
+from elmo_cli.errors.exceptions import OptionsError as OptionsError
+from elmo_cli.errors.exceptions import OutputError as OutputError
+from elmo_cli.errors.exceptions import SettingsError as SettingsError
+from elmo_cli.errors.exceptions import StoppedError as StoppedError
+from elmo_cli.errors.exceptions import WeightsError as WeightsError
 from elmo_cli.integrations.torch_modules import ActivationsDataset as ActivationsDataset
 from elmo_cli.integrations.torch_modules import HubElmo as HubElmo
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
@@ -41,7 +41,7 @@ from elmo_cli.language_model.scoring import measure_perplexity as measure_perple
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
 from elmo_cli.language_model.surprisal import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
-from elmo_cli.model.bilm import ScalarMix as ScalarMix
+from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
 from elmo_cli.text.records import TextSettings as TextSettings

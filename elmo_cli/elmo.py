@@ -7,19 +7,25 @@ from typing import Final, TypeAlias, TypedDict
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, ModelError, check_at_least, check_type
-from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
-from elmo_cli.model.bilm import BiLm, ScalarMix
+from elmo_cli.errors.checks import (
+    check_at_least,
+    check_batch,
+    check_sentence,
+    check_type,
+)
+from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.inference.weights_version import uncompiled
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.model.vocabulary import character_ids
 from elmo_cli.pretrained.find import choose_model, load_bilm
-from elmo_cli.text.records import check_batch, check_sentence
 
 _Path: TypeAlias = str | Path | None
 
-_FIRST_WORD: Final = (
-    1 << 40
-)  # added to rows of words without characters to make their own ids
+# added to rows of words without characters to make their own ids
+_FIRST_WORD: Final = 1 << 40
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:

@@ -11,41 +11,40 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli import errors
-from elmo_cli.atomic import check_not_read
+from elmo_cli.callbacks import ignore
 from elmo_cli.engine import Engine
-from elmo_cli.inference.precision import is_out_of_memory
-from elmo_cli.inference.selection import pool_record
-from elmo_cli.model.model_options import ModelOptions
-from elmo_cli.outputs.output_formats import (
-    FORMATS_WITH_ROWS,
-    STANDARD_OUTPUT,
-    RecordFilter,
+from elmo_cli.errors.checks import Sentence, check_type
+from elmo_cli.errors.exceptions import (
+    ComputationError,
+    ElmoError,
+    InputError,
+    OtherInputError,
+    OutputError,
+    StoppedError,
 )
-from elmo_cli.outputs.writer import ActivationsWriter, FiniteCheck, end_attributes
+from elmo_cli.errors.messages import counted, first_line, size_text
+from elmo_cli.files.outputs import check_not_read
+from elmo_cli.inference.memory import is_out_of_memory
+from elmo_cli.inference.selection import pool_record
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.outputs.finite import FiniteCheck
+from elmo_cli.outputs.format_writer import RecordFilter
+from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT
+from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import (
-    WHOLE,
-    Progress,
-    ReadRecord,
-    Record,
-    Sentence,
-    ShardReader,
-)
+from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, ShardReader
 
 logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-_MAX_SHOWN_ERRORS: Final = (
-    20  # maximum number of skipped records that are named in the log
-)
+# maximum number of skipped records that are named in the log
+_MAX_SHOWN_ERRORS: Final = 20
 _RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
-_PASSED_RECORDS: Final = (
-    1 << 14
-)  # records of an earlier run between calls of `should_stop`
+# records of an earlier run between calls of `should_stop`
+_PASSED_RECORDS: Final = 1 << 14
 
 
 class EmbeddedRecord(NamedTuple):
@@ -88,15 +87,15 @@ def embed_file(
     """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
     check_not_read(plan.output, engine.files.paths)
     on_progress, should_stop = (
-        on_progress or errors.ignore,
-        should_stop or errors.ignore,
+        on_progress or ignore,
+        should_stop or ignore,
     )
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
-        errors.check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
+        check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
-        raise errors.InputError(
+        raise InputError(
             f"--state carry with --split-sentences of a table requires --batch-size 1, not "
             f"{batch_size}."
         )
@@ -119,7 +118,7 @@ def embed_file(
         arguments = (engine, plan, writer, selection, batch_size, record_filter)
         try:
             return _Run(*arguments, on_progress, should_stop).embed()
-        except errors.OtherInputError:
+        except OtherInputError:
             if not plan.overwrite:
                 raise
             writer.clear()
@@ -170,12 +169,12 @@ def embed_windows(
     embed = partial(engine.embed_arrays, selection=computed)
     if finite is not None and not pools_later:
         embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
-    results_of_record: list[Array | errors.ComputationError] = []
+    results_of_record: list[Array | ComputationError] = []
 
     def join(item: ReadRecord) -> EmbeddedRecord:
         results, results_of_record[:] = results_of_record[:], []
         error = next(
-            (each for each in results if isinstance(each, errors.ComputationError)),
+            (each for each in results if isinstance(each, ComputationError)),
             None,
         )
         if error is None:
@@ -185,14 +184,12 @@ def embed_windows(
             return EmbeddedRecord(item.record, item.number, values)
         reason = f"{unit} {item.number:,}: {error}"
         if not skip_errors:
-            raise errors.ComputationError(
-                f"{reason}. Shorten it, or use --skip-errors."
-            )
+            raise ComputationError(f"{reason}. Shorten it, or use --skip-errors.")
         record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
         return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
 
     def join_records(
-        parts: list[_Part], results: Iterable[Array | errors.ComputationError]
+        parts: list[_Part], results: Iterable[Array | ComputationError]
     ) -> Iterator[EmbeddedRecord]:
         for part, result in zip(parts, results, strict=True):
             results_of_record.append(result)
@@ -228,9 +225,7 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
     """Log how many records have no text. Their pooled vectors are zeros."""
     if n_empty:
         zeros = ", whose vectors are zeros" if pooled else ""
-        logger.warning(
-            "Warning: %s without text%s", errors.counted(n_empty, unit), zeros
-        )
+        logger.warning("Warning: %s without text%s", counted(n_empty, unit), zeros)
 
 
 @dataclass
@@ -286,17 +281,17 @@ class _Run:
             )
             try:
                 self._write_windows(records, is_ready)
-            except errors.StoppedError:
+            except StoppedError:
                 message = f"Stopped after {self._last_record()}{self._outlook()}"
-                raise errors.StoppedError(message) from None
+                raise StoppedError(message) from None
             except Exception as error:
                 is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
                 is_expected = is_of_cuda or is_out_of_memory(error)
-                if isinstance(error, errors.ElmoError) or not is_expected:
+                if isinstance(error, ElmoError) or not is_expected:
                     raise  # Not an expected error: let it propagate.
-                raise errors.ComputationError(
+                raise ComputationError(
                     f"the computation failed after {self._last_record()}: "
-                    f"{errors.first_line(error).rstrip('.')}{self._outlook()}"
+                    f"{first_line(error).rstrip('.')}{self._outlook()}"
                 ) from error
             self._finish(records.progress, read.example)
         return self._timed_summary()
@@ -309,9 +304,8 @@ class _Run:
         # A checkpoint within a batch would split it where the state is carried over.
         n_records = self.batch_size if self.engine.state == "carry" else 1
         is_first = not self.summary.resumed_from
-        sees_all = (
-            type(self.record_filter) is RecordFilter
-        )  # Other filters see float32.
+        # Other filters see float32.
+        sees_all = type(self.record_filter) is RecordFilter
         for embedded_records, checkpoint in embed_windows(
             self.engine,
             records.read(None, n_tokens, n_records),
@@ -341,7 +335,7 @@ class _Run:
                 }
                 self.writer.checkpoint({**run_state, "n_empty": self.n_empty})
             if self.should_stop():
-                raise errors.StoppedError
+                raise StoppedError
         if records.error is not None:
             raise records.error
 
@@ -369,24 +363,24 @@ class _Run:
             if not writer.is_complete:
                 writer.skip(number, read.record)
             if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
-                raise errors.StoppedError(
+                raise StoppedError(
                     f"Stopped after {unit} {number + 1:,}, which is embedded already."
                 )
         if records.error is not None:
             raise records.error
         if records.progress != progress:
-            raise errors.OtherInputError(
+            raise OtherInputError(
                 f"{writer.partial} was written for a different input: its first "
                 f"{progress.n_records:,} {unit}s differ. Use --overwrite to start over."
             )
         if writer.is_complete:
             if next(records.read(), None) is not None or records.progress != progress:
-                first = f"contains only the first {errors.counted(progress.n_records, unit)}"
+                first = f"contains only the first {counted(progress.n_records, unit)}"
                 contains = (
                     f"{first} of this input" if progress.n_records else "has no vectors"
                 )
                 problem = f"{writer.path} already exists, but {contains}"
-                raise errors.OutputError(f"{problem}. Use --overwrite to replace it.")
+                raise OutputError(f"{problem}. Use --overwrite to replace it.")
             if records.error is not None:
                 raise records.error
             self.summary.was_complete = True
@@ -426,14 +420,12 @@ class _Run:
     def _finish(self, progress: Progress, example: Record) -> None:
         try:
             self.record_filter.finish()
-        except errors.ElmoError:
+        except ElmoError:
             self.writer.clear()
             raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning(
-                "Skipped %s in all", errors.counted(n_skipped, self.plan.unit)
-            )
+            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
         written = self.plan.output_format
         is_shown = written.pooled or written.name in FORMATS_WITH_ROWS
         if (
@@ -460,7 +452,7 @@ class _Run:
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free
-        text = f"about {errors.size_text(n_bytes)} to be written, {errors.size_text(free)} free"
+        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
             remedy = (

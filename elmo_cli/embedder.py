@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import ModelError
-from elmo_cli.inference.fast_bilm import WeightsVersion
-from elmo_cli.inference.precision import Device, result_or_raise
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_batch,
+    check_sentence,
+    check_sentences,
+)
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.inference.device import Device
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_pretrained, load_bilm
@@ -35,15 +43,7 @@ from elmo_cli.settings import (
     plan_file,
 )
 from elmo_cli.text.input_formats import open_input
-from elmo_cli.text.records import (
-    Sentence,
-    Text,
-    check_batch,
-    check_sentence,
-    check_sentences,
-    tokenize_texts,
-)
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary

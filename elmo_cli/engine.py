@@ -18,17 +18,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ComputationError, check_at_least, ignore, utf8_name
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import Sentence, check_at_least
+from elmo_cli.errors.exceptions import ComputationError
+from elmo_cli.errors.messages import utf8_name
 from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
-from elmo_cli.inference.precision import Device, choose_device, compute_types
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import choose_layers, selected_arrays
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import load_bilm
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Selection
-from elmo_cli.text.records import Sentence
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)

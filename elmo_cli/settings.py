@@ -11,14 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
-from elmo_cli.atomic import check_output
-from elmo_cli.errors import (
-    SettingsError,
-    check_at_least,
-    check_choice,
-    check_type,
-    shown,
-)
+from elmo_cli.errors.checks import check_at_least, check_choice, check_type
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import shown
+from elmo_cli.files.outputs import check_output
 from elmo_cli.outputs.output_formats import (
     FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
@@ -47,9 +43,8 @@ Layers = str | int | Sequence[int]
 """Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
-DEFAULT_BATCH_SIZE: Final = (
-    64  # sentences per batch; it changes results of carried state only
-)
+# sentences per batch; it changes results of carried state only
+DEFAULT_BATCH_SIZE: Final = 64
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -117,9 +112,8 @@ class ModelSettings:
 class Selection:
     """Selection of layers, their mix, and their pooling over tokens."""
 
-    layers: str = (
-        "all"  # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
-    )
+    # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
+    layers: str = "all"
     mix: tuple[float, ...] | None = None
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
     gamma: float | None = None  # scale of the mix; None is 1
@@ -227,9 +221,8 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 class Resources:
     """Resources of the workers of a distributed run, and how many of them a part may end."""
 
-    address: str | None = (
-        None  # Address of a cluster. None starts one on this machine for the run.
-    )
+    # Address of a cluster. None starts one on this machine for the run.
+    address: str | None = None
     workers: int | None = None
     """Maximum number of workers. None is as many as the cluster has resources for."""
     cpus_per_worker: float = 1

@@ -22,7 +22,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from elmo_cli import Elmo, ElmoEmbedder
-from elmo_cli.text.records import Sentence
+from elmo_cli.errors.checks import Sentence
 from elmo_cli.text.tokenizers import tokenize
 
 ARCHIVE = "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz"

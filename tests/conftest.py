@@ -30,8 +30,8 @@ from trials import BUDGET, SECONDS, SEED, STARTED
 from website import Site
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import option_names
-from elmo_cli.inference.precision import has_int8
+from elmo_cli.errors.exceptions import option_names
+from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
@@ -103,7 +103,7 @@ def forks() -> Any:
     # It imports and computes nothing else, so that its children can.
     commands = (
         "distributed.workers",
-        "cli.distribute_command",
+        "cli.commands.distribute",
         "embedder",
         "outputs.writer",
     )
@@ -251,7 +251,7 @@ def every_test_logs() -> None:
 def small_weights_are_mapped() -> Iterator[None]:
     """Map small weights from their file, as large weights are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 1)
+        patch.setattr("elmo_cli.model.tensor_files.MIN_MAPPED_BYTES", 1)
         yield
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.files.resumable.resumable_file import ResumableFile
 
 CALLS = [
     *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),

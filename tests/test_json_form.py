@@ -18,8 +18,8 @@ from pyarrow import parquet
 from transcripts import read_rows
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
-from elmo_cli.errors import InputError
-from elmo_cli.json_form import parse_json
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.files.json_form import parse_json
 from elmo_cli.training.run_report import _read_log
 
 

@@ -14,10 +14,11 @@ import pytest
 from commands import TINY, elmo
 from layouts import lines, write
 
-from elmo_cli import atomic, open_activations
-from elmo_cli.atomic import replace_file, replaced
-from elmo_cli.errors import InputError, ModelError, OutputError, WeightsError
-from elmo_cli.model.weights import open_tensors
+from elmo_cli import open_activations
+from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
+from elmo_cli.files import atomic
+from elmo_cli.files.atomic import replace_file, replaced
+from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.find import find_model
 
 pytestmark = pytest.mark.usefixtures("folder")

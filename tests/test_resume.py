@@ -19,7 +19,12 @@ from trials import trials
 
 from elmo_cli import open_activations
 from elmo_cli.embed_file import Summary
-from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
+from elmo_cli.errors.exceptions import (
+    ComputationError,
+    InputError,
+    OutputError,
+    StoppedError,
+)
 from elmo_cli.inference.encoder import SentenceEncoder
 
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]

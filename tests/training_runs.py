@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from strategies import small_architecture
 
-from elmo_cli.model.weights import open_tensors
+from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.training.train import train_model
 from elmo_cli.training.training_options import (
     RunOptions,

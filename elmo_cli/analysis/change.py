@@ -26,14 +26,10 @@ from elmo_cli.analysis.occurrences import (
 )
 from elmo_cli.analysis.targets import MATCHES, check_words
 from elmo_cli.analysis.vector_sources import VectorSource
-from elmo_cli.errors import (
-    InputError,
-    SettingsError,
-    check_choice,
-    check_type,
-    ignore,
-    load_extra,
-)
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.outputs.reader import check_same
 from elmo_cli.settings import Layers
 
@@ -45,9 +41,8 @@ CORRECTIONS: Final = ("bh", "bonferroni")
 Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3  # per word and corpus
 MAX_CLUSTERS: Final = 10
-_MAX_CLUSTERED: Final = (
-    2000  # maximum number of occurrences that are clustered; more are sampled
-)
+# maximum number of occurrences that are clustered; more are sampled
+_MAX_CLUSTERED: Final = 2000
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 

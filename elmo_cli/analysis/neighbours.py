@@ -12,12 +12,14 @@ from torch import Tensor
 
 from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
+from elmo_cli.callbacks import ignore
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, SettingsError, check_type, ignore
-from elmo_cli.inference.precision import Device, choose_device, exact_products
+from elmo_cli.errors.checks import check_batch, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers, Selection, layers_text
-from elmo_cli.text.records import check_batch
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""

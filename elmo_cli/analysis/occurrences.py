@@ -17,7 +17,10 @@ from elmo_cli.analysis.vector_sources import (
     VectorSource,
     usages_type,
 )
-from elmo_cli.errors import InputError, SettingsError, check_type, did_you_mean, ignore
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import Sentence, check_sentence, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import did_you_mean
 from elmo_cli.outputs.reader import (
     SHARED_ATTRIBUTES,
     Activations,
@@ -25,7 +28,6 @@ from elmo_cli.outputs.reader import (
     matching_paths,
 )
 from elmo_cli.settings import Layers
-from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import normalize, tokenize
 
 logger = logging.getLogger(__name__)

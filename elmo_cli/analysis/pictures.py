@@ -16,20 +16,15 @@ from xml.etree import ElementTree
 import numpy as np
 
 from elmo_cli.analysis.change import Change
-from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import (
-    InputError,
-    OutputNameError,
-    check_choice,
-    check_type,
-    counted,
-    listed,
-    load_extra,
-)
+from elmo_cli.errors.checks import check_batch, check_choice, check_type
+from elmo_cli.errors.exceptions import InputError, OutputNameError
+from elmo_cli.errors.messages import counted, listed
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.files.atomic import replaced
+from elmo_cli.files.outputs import check_output
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.settings import Direction
-from elmo_cli.text.records import check_batch
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 _POINTS: Final = "points-"  # beginning of the SVG id of a group of points

@@ -14,14 +14,11 @@ from elmo_cli.analysis.occurrences import (
 )
 from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.errors import (
-    InputError,
-    check_choice,
-    check_type,
-    counted,
-    ignore,
-    load_extra,
-)
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import counted
+from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers
 

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError, SettingsError, check_type, counted, shown
-from elmo_cli.json_form import parse_json
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import counted, shown
+from elmo_cli.files.json_form import parse_json
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import (
     PARQUET,

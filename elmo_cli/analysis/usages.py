@@ -20,20 +20,15 @@ from elmo_cli.analysis import targets
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError, SettingsError, check_choice, check_type
-from elmo_cli.outputs.output_formats import (
-    Attributes,
-    FormatWriter,
-    OutputSettings,
-    RecordFilter,
-)
-from elmo_cli.outputs.vector_rows import (
-    Columns,
-    JsonlWriter,
-    ParquetWriter,
-    TokenRows,
-    write_array,
-)
+from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.outputs.arrays import write_array
+from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.format_writer import FormatWriter, RecordFilter
+from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.vector_rows import Columns, TokenRows
 from elmo_cli.settings import (
     FilePlan,
     InitialState,

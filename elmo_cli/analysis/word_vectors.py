@@ -18,33 +18,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output, replaced
+from elmo_cli.callbacks import ignore
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import (
-    InputError,
-    OutputNameError,
-    SettingsError,
-    check_type,
-    counted,
-    ignore,
-)
-from elmo_cli.inference.encoder import prepare_token_encoder
-from elmo_cli.inference.precision import (
-    Device,
-    choose_device,
-    compute_types,
-    result_or_raise,
-)
+from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
+from elmo_cli.errors.exceptions import InputError, OutputNameError, SettingsError
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.atomic import replaced
+from elmo_cli.files.outputs import check_output
+from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
-from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import Layers, Selection, TextSettings, layers_text
 from elmo_cli.text.input_formats import TextInput, open_input, open_records
-from elmo_cli.text.records import Sentence, check_sentence, check_sentences
 
 logger = logging.getLogger(__name__)
 

@@ -19,56 +19,49 @@ import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
-from elmo_cli.errors import ElmoError, StoppedError, first_line, option_names
+from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
+from elmo_cli.errors.messages import first_line
 from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {
-        "embed": ("embed_commands", "Embed a text, a table or a FASTA file."),
-        "distribute": ("distribute_command", "Embed a large corpus with many workers."),
+        "embed": "Embed a text, a table or a FASTA file.",
+        "distribute": "Embed a large corpus with many workers.",
     },
     "Analysis": {
-        "cosine": (
-            "similarity_commands",
-            "Compare the vectors of a word in two sentences.",
-        ),
-        "usages": (
-            "embed_commands",
-            "Write the occurrences of target words in a text.",
-        ),
-        "neighbours": ("similarity_commands", "Find similar occurrences of words."),
-        "plot": ("word_commands", "Draw the occurrences of a word as points."),
-        "word-vectors": ("word_commands", "Write one vector per word."),
-        "change": ("word_commands", "Measure how much words changed between corpora."),
+        "cosine": "Compare the vectors of a word in two sentences.",
+        "usages": "Write the occurrences of target words in a text.",
+        "neighbours": "Find similar occurrences of words.",
+        "plot": "Draw the occurrences of a word as points.",
+        "word-vectors": "Write one vector per word.",
+        "change": "Measure how much words changed between corpora.",
     },
     "Language models": {
-        "perplexity": ("score_commands", "Measure the perplexity of a text."),
-        "surprisal": ("score_commands", "Print the surprisal of each token of a text."),
-        "predict": (
-            "predict_command",
-            "Predict words after a text, before it or in it.",
-        ),
-        "train": ("train_command", "Train a model on text, or fine-tune one."),
+        "perplexity": "Measure the perplexity of a text.",
+        "surprisal": "Print the surprisal of each token of a text.",
+        "predict": "Predict words after a text, before it or in it.",
+        "train": "Train a model on text, or fine-tune one.",
     },
     "Models": {
-        "models": ("model_commands", "List the pretrained models."),
-        "info": ("model_commands", "Show a model, or your installation."),
-        "download": ("model_commands", "Download a published model."),
-        "convert": ("model_commands", "Convert weights to another format."),
+        "models": "List the pretrained models.",
+        "info": "Show a model, or your installation.",
+        "download": "Download a published model.",
+        "convert": "Convert weights to another format.",
     },
     "Help": {
-        "help": ("help_commands", "Show the help of a command, or of the formats."),
-        "completion": ("help_commands", "Print a script for completion with TAB."),
+        "help": "Show the help of a command, or of the formats.",
+        "completion": "Print a script for completion with TAB.",
     },
 }
-"""Module and description of each command, by heading, common ones first.
+"""Description of each command, by heading, common ones first.
 
-A module is imported when its command runs, which halves the time of `--help`.
+The module of a command has its name, and is imported when the command runs, which
+halves the time of `--help`.
 """
-_COMMANDS = {
-    name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()
+_DESCRIPTIONS = {
+    name: text for group in COMMAND_GROUPS.values() for name, text in group.items()
 }
-COMMANDS = [*_COMMANDS]
+COMMANDS = [*_DESCRIPTIONS]
 INSTALLED = Path(__file__).parents[2]  # folder with the metadata of installed packages
 _ADDRESS = re.compile(
     r"^Project-URL: (?:Documentation|Repository), (.+)$", re.MULTILINE
@@ -104,9 +97,7 @@ class ElmoGroup(click.Group):
         width = max(map(len, COMMANDS))
         for heading, commands in COMMAND_GROUPS.items():
             with formatter.section(heading):
-                rows = [
-                    (f"{name:<{width}}", text) for name, (_, text) in commands.items()
-                ]
+                rows = [(f"{name:<{width}}", text) for name, text in commands.items()]
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -122,7 +113,7 @@ class ElmoGroup(click.Group):
         names = [name for name in COMMANDS if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [
-            *(CompletionItem(name, help=_COMMANDS[name][1]) for name in names),
+            *(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in names),
             *options,
         ]
 
@@ -157,8 +148,9 @@ def _interrupts() -> Iterator[None]:
 
 def find_command(name: str) -> click.Command:
     """Return the command with a name in `COMMANDS`."""
-    module = import_module(f"elmo_cli.cli.{_COMMANDS[name][0]}")
-    command: click.Command = getattr(module, name.replace("-", "_"))
+    function = name.replace("-", "_")
+    module = import_module(f"elmo_cli.cli.commands.{function}")
+    command: click.Command = getattr(module, function)
     return command
 
 
@@ -178,7 +170,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.precision import is_out_of_memory
+        from elmo_cli.inference.memory import is_out_of_memory
 
         return (
             f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None

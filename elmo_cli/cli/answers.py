@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.errors import InputError, SettingsError, counted
-from elmo_cli.json_form import json_text
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.json_form import json_text
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
-from elmo_cli.text.records import Record, Sentence, renamed_columns
+from elmo_cli.text.records import Record, renamed_columns
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 

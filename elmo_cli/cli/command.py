@@ -11,9 +11,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.atomic import check_not_read
 from elmo_cli.cli.messages import report_run, verbosity_options
-from elmo_cli.errors import SettingsError, option_names
+from elmo_cli.errors.exceptions import SettingsError, option_names
+from elmo_cli.files.outputs import check_not_read
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 from elmo_cli.settings import settings_from
 
@@ -181,7 +181,8 @@ class Command(click.Command):
             remedy = " Put quotes around several words." if takes else ""
             if "INPUT" in takes:
                 remedy = f" Pipe a text or several files: `cat FILE... | elmo {self.name} - ...`."
-            problem = f"unexpected {' '.join(rest)}: elmo {self.name} takes {takes or 'no arguments'}"
+            taken = f"elmo {self.name} takes {takes or 'no arguments'}"
+            problem = f"unexpected {' '.join(rest)}: {taken}"
             raise click.UsageError(f"{problem}.{remedy}{self._example()}", ctx)
         for option in [] if ctx.resilient_parsing else self.params:
             if isinstance(option, Option):

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.errors import counted
+from elmo_cli.errors.messages import counted
 from elmo_cli.version import __version__
 
 if TYPE_CHECKING:

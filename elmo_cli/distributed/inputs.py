@@ -23,31 +23,32 @@ from itertools import chain, islice
 from multiprocessing.pool import ThreadPool
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from elmo_cli.errors import (
+from elmo_cli.errors.exceptions import (
     ElmoError,
     InputError,
     MissingInputError,
     OtherInputError,
     SettingsError,
-    counted,
-    first_line,
 )
-from elmo_cli.outputs.parts import OTHER_FOLDER, Folder, check_name, open_location
-from elmo_cli.outputs.vector_rows import kept_names, type_of
+from elmo_cli.errors.messages import counted, first_line
+from elmo_cli.files.folder import Folder, check_name, open_location
+from elmo_cli.outputs.parquet import type_of
+from elmo_cli.outputs.parts import OTHER_FOLDER
+from elmo_cli.outputs.vector_rows import kept_names
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.ids import checked_records
 from elmo_cli.text.input_formats import InputFormat, find_format
+from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.parsers import LINE, Entry
 from elmo_cli.text.records import DEFAULT_ID, Record, id_value
-from elmo_cli.text.sources import LineReader, Source
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 
 logger = logging.getLogger(__name__)
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-_TOKEN_BYTES: Final = (
-    6  # text per token, with the space, about; a residue of FASTA is 1
-)
+# text per token, with the space, about; a residue of FASTA is 1
+_TOKEN_BYTES: Final = 6
 _BUFFER_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 1024
 _N_THREADS: Final = 16  # number of inputs that are hashed at the same time

@@ -18,31 +18,25 @@ from elmo_cli.distributed.plan import (
 )
 from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import (
+from elmo_cli.errors.exceptions import (
     ComputationError,
     InputError,
     OtherInputError,
     OutputError,
     WeightsError,
 )
-from elmo_cli.inference.precision import Device
+from elmo_cli.files.folder import Folder
+from elmo_cli.inference.device import Device
+from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parts import (
-    PART,
-    PARTS,
-    PLAN_SHA256,
-    Folder,
-    part_name,
-    read_footer,
-)
-from elmo_cli.outputs.vector_rows import ParquetWriter
-from elmo_cli.outputs.writer import FiniteCheck, end_attributes
+from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
+from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import ShardReader
 
-MAX_SHOWN_SKIPPED: Final = (
-    20  # maximum number of skipped records whose reasons are shown
-)
+# maximum number of skipped records whose reasons are shown
+MAX_SHOWN_SKIPPED: Final = 20
 
 
 class PlanKey(NamedTuple):

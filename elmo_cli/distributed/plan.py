@@ -24,20 +24,16 @@ from elmo_cli.distributed.inputs import (
     find_inputs,
     split_inputs,
 )
-from elmo_cli.errors import (
-    InputError,
-    OutputError,
-    check_choice,
-    first_line,
-    shown,
-    utf8_name,
-)
+from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.exceptions import InputError, OutputError
+from elmo_cli.errors.messages import first_line, shown, utf8_name
+from elmo_cli.files.folder import Folder
+from elmo_cli.files.json_form import parse_json
 from elmo_cli.inference.selection import choose_layers
-from elmo_cli.json_form import parse_json
-from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.output_formats import DTYPES, OutputSettings, as_dtype
-from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256, Folder
-from elmo_cli.outputs.vector_rows import ParquetWriter
+from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import default_model
@@ -49,9 +45,8 @@ from elmo_cli.text.records import Record
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0  # default size of a part, before compression
-_PART_TOKENS: Final = (
-    1_000_000  # maximum by default; the death of a worker costs as many
-)
+# maximum by default; the death of a worker costs as many
+_PART_TOKENS: Final = 1_000_000
 _RECORD_TOKENS: Final = 25
 # Columns of a part that have the same type in every folder.
 _OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")

@@ -23,15 +23,17 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from elmo_cli import errors
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.inference.precision import Device
+from elmo_cli.errors.exceptions import DeviceError, ElmoError, InputError, option_names
+from elmo_cli.errors.messages import counted, first_line
+from elmo_cli.errors.optional_imports import install_command, load_extra
+from elmo_cli.inference.device import Device
+from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.vector_rows import nested_array
 from elmo_cli.settings import (
     ModelSettings,
     Resources,
@@ -39,16 +41,15 @@ from elmo_cli.settings import (
     TextSettings,
     settings_from,
 )
-from elmo_cli.text.records import tokenize_texts
 from elmo_cli.text.tables import TableError, choose_columns
+from elmo_cli.text.tokenizers import tokenize_texts
 
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
 _CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
-_SILENT_SECONDS: Final = (
-    25.0  # seconds without a worker after which a warning is logged
-)
+# seconds without a worker after which a warning is logged
+_SILENT_SECONDS: Final = 25.0
 _NO_WORKER: Final = (
     "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
 )
@@ -59,16 +60,15 @@ class _Worker:
 
     def __init__(self, embed: EmbedPart, resources: Resources) -> None:
         self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
-        self._device = (
-            "cuda" if resources.gpus_per_worker else "cpu"
-        )  # Ray hides other GPUs.
+        # Ray hides other GPUs.
+        self._device = "cuda" if resources.gpus_per_worker else "cpu"
 
     def start(self) -> None:
         """Return when the worker runs."""
 
     def embed(self, part: Part) -> PartResult:
         torch.set_num_threads(self._n_threads)
-        with errors.option_names():
+        with option_names():
             return self._embed(part, device=self._device)
 
 
@@ -98,9 +98,7 @@ def embed_on_ray(
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
             yield from _results(ray, workers, list(parts), resources)
         except ray.exceptions.RayError as error:
-            raise errors.ElmoError(
-                f"Ray ended the run: {errors.first_line(error)}"
-            ) from None
+            raise ElmoError(f"Ray ended the run: {first_line(error)}") from None
         finally:
             ray.shutdown()
 
@@ -131,7 +129,7 @@ def _results(
                     if deaths[part.number] < resources.attempts:
                         parts.append(part)
                     else:
-                        ended = errors.counted(resources.attempts, "worker")
+                        ended = counted(resources.attempts, "worker")
                         reason = f"{part}: ended {ended}. It is given up."
                         yield PartResult(part.number, "none", error=reason)
                     continue
@@ -156,11 +154,11 @@ def load_ray() -> Any:
     """Import Ray, unless it is too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray = errors.load_extra("--engine ray", "ray", "ray")
+    ray = load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
-        raise errors.ElmoError(
+        raise ElmoError(
             f"--engine ray requires Ray 2.51 or newer, and Ray {ray.__version__} is installed. "
-            f"Use {errors.install_command('ray')}."
+            f"Use {install_command('ray')}."
         )
     return ray
 
@@ -176,14 +174,10 @@ def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> N
         else:
             starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
     except Exception as error:
-        reason = getattr(error, "strerror", None) or errors.first_line(
-            error
-        ).removesuffix(".")
+        reason = getattr(error, "strerror", None) or first_line(error).removesuffix(".")
         if address is None:
             remedy = "Give the same command again, or use --engine none."
-            raise errors.ElmoError(
-                f"cannot start Ray here: {reason}. {remedy}"
-            ) from None
+            raise ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
         if isinstance(error, TimeoutError):
             reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
         remedy = f"Without {name}, the run starts its own."
@@ -193,7 +187,7 @@ def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> N
                 "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
             )
         problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
-        raise errors.ElmoError(f"{problem}. {remedy}") from None
+        raise ElmoError(f"{problem}. {remedy}") from None
     if threading.current_thread() is threading.main_thread():
         # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
@@ -204,9 +198,11 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
         if cluster.get(name, 0) < size:
-            problem = f"the cluster has {errors.counted(int(cluster.get(name, 0)), name)} in all"
+            problem = (
+                f"the cluster has {counted(int(cluster.get(name, 0)), name)} in all"
+            )
             option = f"--{name.lower()}s-per-worker {size:g}"
-            raise errors.DeviceError(f"{option}: {problem}. Ask for fewer.")
+            raise DeviceError(f"{option}: {problem}. Ask for fewer.")
     return min(int(cluster[name] / size) for name, size in sizes.items() if size)
 
 
@@ -248,9 +244,7 @@ class EmbedBatch:
         self._column = column
         known = {"dtype", *vars(model), *vars(text), *vars(selection)}
         if unknown := sorted(options.keys() - known):
-            raise errors.InputError(
-                f"{', '.join(unknown)}: unknown option of EmbedBatch."
-            )
+            raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
@@ -259,7 +253,7 @@ class EmbedBatch:
             names = batch.column_names if is_table else list(batch)
             name = choose_columns(names, settings.text).text_columns[0]
         except TableError as error:
-            raise errors.InputError(f"the batch: {error}") from None
+            raise InputError(f"the batch: {error}") from None
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
         tokenize = settings.text.make_tokenizer(default="moses").tokenize

@@ -18,9 +18,11 @@ from elmo_cli.distributed.part import (
 )
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.embed_file import log_empty
-from elmo_cli.errors import InputError, OutputError, StoppedError, counted
-from elmo_cli.inference.precision import Device
-from elmo_cli.outputs.parts import SUCCESS, WORK, Folder, count_repeated, find_done
+from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.folder import WORK, Folder
+from elmo_cli.inference.device import Device
+from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
 from elmo_cli.text.ids import log_repeated
 from elmo_cli.text.records import WHOLE, Shard
 
@@ -40,16 +42,14 @@ class RunCounts:
     n_done: int  # number of complete parts
     n_assigned: int = 0  # number of parts that this run has to do
     n_tokens: int = 0  # number of tokens of the parts that this run has done
-    n_tokens_at_work: int = (
-        0  # number of tokens of the part that this process has begun
-    )
+    # number of tokens of the part that this process has begun
+    n_tokens_at_work: int = 0
     failed: dict[int, str] = field(
         default_factory=dict
     )  # reasons of the parts that failed
     n_skipped: int = 0
-    n_empty: int = (
-        0  # number of records without text in the parts that this run has done
-    )
+    # number of records without text in the parts that this run has done
+    n_empty: int = 0
     workers: set[str] = field(default_factory=set)
     n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False

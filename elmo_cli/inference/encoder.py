@@ -9,180 +9,23 @@ the zero or the warm state, `CarriedStateEncoder` from the state in which an ear
 import base64
 import sys
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
-from typing import Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import find_kernel
-from elmo_cli.inference.batching import index_tokens
+from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.precision import ComputeTypes, exact_products, prepare_linear
+from elmo_cli.inference.fast_token_encoder import _encode, prepare_token_encoder
+from elmo_cli.inference.precision import ComputeTypes, exact_products
+from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
+from elmo_cli.inference.trie import index_tokens
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
-from elmo_cli.model.token_encoder import (
-    Convolution,
-    Highway,
-    TokenEncoder,
-    encode_in_chunks,
-)
 from elmo_cli.settings import InitialState
-from elmo_cli.text.records import Sentence
-
-_FLOAT = torch.float32
-
-
-def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEncoder:
-    """Move an encoder to the device, and replace the modules for which there are faster ones."""
-    encoder = encoder.to(types.device)
-    for module in list(encoder.modules()):
-        for name, child in list(module.named_children()):
-            if replacement := _make_faster(child, types):
-                setattr(module, name, replacement)
-    return encoder
-
-
-def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
-    """Return a faster module that computes what `module` does, or None."""
-    if isinstance(module, nn.Linear):
-        return FastLinear(module, types)
-    if isinstance(module, Convolution):
-        return FastConvolution(module)
-    if isinstance(module, Highway) and types.device.type == "cpu":
-        return FastHighway(module)
-    return (
-        FastTanh()
-        if isinstance(module, nn.Tanh) and types.device.type == "cpu"
-        else None
-    )
-
-
-class FastLinear(nn.Module):
-    """Linear layer in a precision, with inputs and outputs in float32."""
-
-    def __init__(self, linear: nn.Linear, types: ComputeTypes) -> None:
-        super().__init__()
-        bias = None if linear.bias is None else linear.bias.detach()
-        self._layer = prepare_linear(
-            linear.weight.detach(), bias, types.weights, _FLOAT
-        )
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Multiply float32, shape (N, in), to float32, shape (N, out)."""
-        return self._layer(inputs)
-
-
-class FastConvolution(nn.Module):
-    """Convolution by one product, in float32 in every precision."""
-
-    def __init__(self, convolution: Convolution) -> None:
-        super().__init__()
-        assert convolution.bias is not None
-        weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
-        self._convolution = convolution
-        self._layer = prepare_linear(weight, bias, _FLOAT, _FLOAT)
-
-    def forward(self, embedded: Tensor) -> Tensor:
-        """Convolve; see `Convolution.forward`."""
-        windows = self._convolution.windows(embedded)
-        return self._layer(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
-
-
-class FastHighway(nn.Module):
-    """Highway with its elementwise part in C, if the kernel was compiled."""
-
-    def __init__(self, highway: Highway) -> None:
-        super().__init__()
-        self._highway = highway
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
-        kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
-        if kernel is None:
-            return self._highway.forward(inputs)
-        out = torch.empty_like(inputs)
-        carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
-        kernel(*inputs.shape, inputs, carry, transform, out)
-        return out
-
-
-class FastTanh(nn.Module):
-    """Hyperbolic tangent, in C if the kernel was compiled."""
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Overwrite float32, shape (N, F), by its hyperbolic tangent."""
-        kernel = find_kernel("tanh_float32", int, int, _FLOAT)
-        if kernel is None:
-            return values.tanh_()
-        kernel(*values.shape, values)
-        return values
-
-
-def _encode(
-    encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]
-) -> Tensor:
-    """Encode N tokens by a prepared encoder: float, shape (N, P)."""
-    vectors: Tensor = encoder(encoder.token_ids(tokens).to(types.device))
-    return vectors.to(types.values)
-
-
-MAX_CACHED_CHARACTERS: Final = 1000  # per token, so that `capacity` limits the memory
-
-
-class TokenCache:
-    """Vectors of the most recently used tokens. Copies and pickles of a cache are empty."""
-
-    def __init__(
-        self, encode: Callable[[Sequence[str]], Tensor], capacity: int
-    ) -> None:
-        self.capacity = capacity
-        self._encode = encode
-        # Row of each token in `_vectors`. The most recently used token is last.
-        self._rows: OrderedDict[str, int] = OrderedDict()
-        self._vectors = torch.empty(0, device="cpu")
-
-    def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
-        return TokenCache, (self._encode, self.capacity)
-
-    def vectors(self, tokens: Sequence[str]) -> Tensor:
-        """Return the vectors of distinct tokens: float, shape (N, P)."""
-        longest = max(map(len, tokens), default=0)
-        if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
-            return encode_in_chunks(self._encode, tokens)
-        for token in filter(self._rows.__contains__, tokens):
-            self._rows.move_to_end(token)
-        if missing := [token for token in tokens if token not in self._rows]:
-            self._add(missing)
-        rows = [self._rows[token] for token in tokens]
-        return self._vectors[
-            torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)
-        ]
-
-    def _add(self, tokens: list[str]) -> None:
-        """Encode tokens and store their vectors in place of the least recently used ones."""
-        vectors = encode_in_chunks(self._encode, tokens)
-        if not len(self._vectors):
-            self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
-        n_used = len(self._rows)
-        free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
-        try:
-            while len(free) < len(tokens):
-                free.append(self._rows.popitem(last=False)[1])
-            self._vectors[torch.tensor(free, device=vectors.device)] = vectors
-            self._rows.update(zip(tokens, free, strict=True))
-        except (
-            BaseException
-        ):  # After Ctrl-C or out of memory, rows may have wrong vectors.
-            self._rows.clear()
-            raise
-
-
-CACHED_TOKENS = 32_768  # at most
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
@@ -202,9 +45,8 @@ class SentenceEncoder(ABC):
         self._cache = TokenCache(partial(_encode, token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
         self._tf32 = types.tf32
-        self.fitting_tokens = (
-            sys.maxsize
-        )  # maximum per batch, after some did not fit into memory
+        # maximum per batch, after some did not fit into memory
+        self.fitting_tokens = sys.maxsize
 
     def run_from(
         self,

@@ -16,18 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import (
-    CompiledLinear,
-    Kernel,
-    Linear,
-    find_kernel,
-    gates_block,
-    has_tiles,
-    make_linear,
-    read_constant,
-)
-from elmo_cli.inference.batching import Trie
+from elmo_cli.compiled.kernels import Kernel, find_kernel, has_tiles, read_constant
+from elmo_cli.compiled.linear import CompiledLinear, Linear, gates_block, make_linear
 from elmo_cli.inference.precision import ComputeTypes, compute_into, prepare_linear
+from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
 _FLOAT = torch.float32

@@ -7,104 +7,25 @@ bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from elmo_cli.compiled.kernels import Linear, make_linear, processor_has
-from elmo_cli.errors import (
-    ComputationError,
-    DeviceError,
+from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.linear import Linear, make_linear
+from elmo_cli.errors.exceptions import (
     InputError,
     SettingsError,
-    counted,
 )
+from elmo_cli.inference.int8 import Int8Linear, has_int8
 from elmo_cli.settings import Precision
 
-Device: TypeAlias = str | int | torch.device
-"""Name of a device or number of a GPU; see `choose_device`."""
-
-_SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
-
-
-def choose_device(device: Device) -> torch.device:
-    """Return the device that a name or a number selects. Raise a `DeviceError` if it is missing.
-
-    `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is the CPU, N `cuda:N`.
-    """
-    name = f"cuda:{device}" if str(device).isdecimal() else str(device)
-    chosen = _SYNONYMS.get(name, name)
-    if (
-        chosen == "cpu"
-    ):  # To count GPUs starts CUDA, which a process that forks must not do.
-        return torch.device(chosen)
-    if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
-        raise SettingsError(
-            f"--device {name!r}: unknown. Use auto, cpu, cuda, cuda:N or mps."
-        )
-    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if chosen == "auto":
-        return torch.device("cuda:0" if n_gpus else "cpu")
-    gpus = [f"cuda:{number}" for number in range(n_gpus)]
-    if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
-        return torch.device(chosen)
-    raise DeviceError(f"--device {name!r}: {_explain_missing(chosen, n_gpus)}")
-
-
-def _explain_missing(name: str, n_gpus: int) -> str:
-    if name == "mps":
-        return "torch finds no Apple GPU. Use --device cpu."
-    if n_gpus:
-        return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
-    if torch.version.cuda is None and torch.version.hip is None:
-        remedy = (
-            "Install a build with CUDA from https://pytorch.org, or use --device cpu."
-        )
-        return f"torch {torch.__version__} was built without CUDA. {remedy}"
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU. Change or unset it."
-    return (
-        f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}. Install a newer "
-        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or use "
-        "--device cpu."
-    )
-
-
-_Result = TypeVar("_Result")
-_MESSAGES = (
-    "can't allocate memory",
-    "std::bad_alloc",
-    "out of memory",
-    "STATUS_ALLOC_FAILED",
-)
-"""Parts of the messages of torch's allocator for the CPU, of oneDNN, and of cuBLAS."""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether torch or Python ran out of memory."""
-    # torch raises a plain RuntimeError on the CPU.
-    is_named = isinstance(error, RuntimeError) and any(
-        part in str(error) for part in _MESSAGES
-    )
-    return is_named or isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
-
-
-def result_or_raise(result: _Result | ComputationError) -> _Result:
-    """Return a result, or raise the error in its place."""
-    if isinstance(result, ComputationError):
-        raise result
-    return result
-
-
-_products_lock = (
-    RLock()
-)  # Threads share the settings of torch, the cores and caches of tokens.
+# Threads share the settings of torch, the cores and caches of tokens.
+_products_lock = RLock()
 
 
 def _replace_lock() -> None:
@@ -208,101 +129,6 @@ class RoundedLinear(Linear):
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
         return self._layer(inputs.to(self._dtype)).float()
-
-
-_LARGEST: Final = 127
-_ZERO: Final = (
-    128  # value for 0 in the inputs: oneDNN's fast product takes unsigned inputs
-)
-_MAX_ROWS: Final = (
-    256  # a product of more rows is no faster, and its result takes more memory
-)
-_ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
-"""Numbers of rows up to each key are rounded up to a multiple of the value.
-
-oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. Rounding up saves
-as much time as it costs."""
-
-
-class Int8Linear(Linear):
-    """Linear layer in int8, float32 in and out, with an error near 1 % for normal values.
-
-    Weights have a scale per output, inputs one per row: the largest value is 127. Sums are exact.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        """Round and pack the weights."""
-        self.n_outputs, self.bias = len(weight), bias
-        scales = _find_largest(weight) / _LARGEST  # (out, 1)
-        rounded = (weight / scales).round_().to(torch.int8).contiguous()
-        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
-        self._scales = scales.flatten()  # (out,)
-        self._no_offsets = torch.zeros(len(weight), dtype=torch.int32, device="cpu")
-
-    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
-        """Multiply; see `Linear.__call__`."""
-        chunks = torch.split(inputs, _MAX_ROWS)
-        products = [self._multiply(_pad_rows(rows))[: len(rows)] for rows in chunks]
-        return products[0] if len(products) == 1 else torch.cat(products)
-
-    def _multiply(self, inputs: Tensor) -> Tensor:
-        scales = _find_largest(inputs) / _LARGEST  # (N, 1)
-        # The conversion truncates: with 0.5 added it rounds to the nearest number.
-        rounded = (inputs / scales).add_(_ZERO + 0.5).to(torch.uint8)
-        rows: Tensor = torch.ops.onednn.qlinear_pointwise(
-            rounded,
-            1.0,
-            _ZERO,
-            self.weight,
-            self._scales,
-            self._no_offsets,
-            None,  # bias
-            1.0,  # scale and offset of the result
-            0,
-            torch.float32,
-            "none",  # no function after the product
-            [],
-            "",
-        )
-        if self.bias is None:
-            return rows.mul_(scales)
-        return torch.addcmul(self.bias, rows, scales, out=rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the rounded weights as an array: oneDNN's layout has no pickle."""
-        return {**vars(self), "weight": self.weight.to_dense().t().contiguous().numpy()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Pack the rounded weights again, if this processor can multiply them."""
-        if not has_int8():
-            raise InputError(
-                "a model in int8 requires a processor with AVX-512 VNNI, and this one has "
-                f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
-            )
-        vars(self).update(state)
-        weight = torch.tensor(state["weight"], device="cpu")
-        self.weight = torch.ops.onednn.qlinear_prepack(weight, None)
-
-
-def has_int8() -> bool:
-    """Return whether this processor and this torch can multiply in int8, with exact sums."""
-    if not (processor_has("vnni") and hasattr(torch.ops.onednn, "qlinear_pointwise")):
-        return False
-    # Without VNNI, oneDNN limits sums of two products to 16 bits.
-    largest = torch.ones(64, 64, device="cpu")
-    return bool((Int8Linear(largest)(largest) == 64).all())
-
-
-def _pad_rows(inputs: Tensor) -> Tensor:
-    """Add rows of zeros to at most `_MAX_ROWS` rows; see `_ROW_STEPS`."""
-    step = next(step for largest, step in _ROW_STEPS.items() if len(inputs) <= largest)
-    missing = -len(inputs) % step
-    return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
-
-
-def _find_largest(rows: Tensor) -> Tensor:
-    """Return the largest absolute value per row, shape (N, 1), and at least 1e-30 for divisions."""
-    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(1e-30)
 
 
 def prepare_linear(

@@ -25,9 +25,8 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 """Function for each name in `settings.NAMED_LAYERS`."""
 
 
-CHOSEN_TOKENS: Final = (
-    512  # tokens whose layers are chosen together, while they are in the cache
-)
+# tokens whose layers are chosen together, while they are in the cache
+CHOSEN_TOKENS: Final = 512
 
 
 def selected_arrays(

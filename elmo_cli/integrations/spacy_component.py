@@ -16,8 +16,8 @@ from spacy.tokens import Doc, Span, Token
 
 from elmo_cli.analysis.neighbours import cosine
 from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors.checks import Sentence
 from elmo_cli.settings import Selection
-from elmo_cli.text.records import Sentence
 
 Array = NDArray[np.float32]
 
@@ -57,9 +57,8 @@ class ElmoComponent:
         Each document gets `doc.tensor`, float32, shape (T, W), zero for white space, and the
         hooks. spaCy passes `batch_size`, which has no effect: windows are counted in tokens.
         """
-        waiting: deque[tuple[Doc, int]] = (
-            deque()
-        )  # documents that are read, and their sentences
+        # documents that are read, and their sentences
+        waiting: deque[tuple[Doc, int]] = deque()
 
         def sentences() -> Iterator[Sentence]:
             for doc in docs:

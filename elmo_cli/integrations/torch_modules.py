@@ -9,12 +9,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from elmo_cli.errors import InputError, ModelError, check_choice, kind_of
-from elmo_cli.inference.fast_bilm import BiLmRunner, uncompiled
-from elmo_cli.model.bilm import BiLm, ScalarMix
+from elmo_cli.errors.checks import Sentence, check_batch, check_choice, check_sentences
+from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.messages import kind_of
+from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.inference.weights_version import uncompiled
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model, load_bilm
-from elmo_cli.text.records import Sentence, check_batch, check_sentences
 
 _Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
 _Lengths = Sequence[int] | Tensor | None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, install_command
-from elmo_cli.text.records import check_batch
+from elmo_cli.errors.checks import check_batch
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.optional_imports import install_command
 
 try:
     from sklearn.base import (

@@ -13,7 +13,7 @@ from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize

@@ -20,7 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import InputError, SettingsError, check_at_least, check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_at_least,
+    check_sentence,
+    check_type,
+)
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
@@ -31,7 +38,7 @@ from elmo_cli.model.vocabulary import (
     UNKNOWN_TOKEN,
 )
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.records import Sentence, Text, check_sentence, tokenize_texts
+from elmo_cli.text.tokenizers import tokenize_texts
 
 GAP: Final = "___"  # token that marks the word to predict
 _MASK: Final = re.compile(r"\[MASK\]|<mask>")  # tokens of other models for it

@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import InputError, SettingsError, check_type
+from elmo_cli.errors.checks import Sentence, Text, check_sentences, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.inference.precision import Device, result_or_raise
+from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import (
@@ -39,15 +41,8 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
 from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import (
-    Record,
-    Sentence,
-    Text,
-    check_sentences,
-    id_value,
-    tokenize_texts,
-)
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.records import Record, id_value
+from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 _Result = TypeVar("_Result")
 

@@ -25,27 +25,26 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled import kernels
-from elmo_cli.errors import WeightsError
+from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
+from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.inference.precision import exact_products
-from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
 from elmo_cli.settings import Precision
 
 Array = NDArray[np.float32]
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
-ROWS: Final = (
-    8192  # number of words that are read together: 16 MiB of vectors of 512 values
-)
-PREDICTIONS: Final = (
-    1024  # number of predictions that are computed together: 32 MiB of logits
-)
+# number of words that are read together: 16 MiB of vectors of 512 values
+ROWS: Final = 8192
+# number of predictions that are computed together: 32 MiB of logits
+PREDICTIONS: Final = 1024
 LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
 HELD_BYTES: Final = 2**30  # maximum size that is read once; a larger softmax, per batch
 Rows = tuple[int, Tensor, Tensor]
 """Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
 float32, shapes (R, P) and (R,)."""
-Words = tuple[int, kernels.Linear, Tensor]
+Words = tuple[int, Linear, Tensor]
 """R consecutive words of a vocabulary: index of the first, a layer that multiplies with their
 vectors, and biases, float32, shape (R,)."""
 
@@ -195,8 +194,8 @@ class FullSoftmax:
 
     def _pack(self, first: int, weight: Tensor, bias: Tensor) -> Words:
         if self._dtype == torch.bfloat16:
-            return first, kernels.CompiledLinear(weight.to(self._dtype)), bias
-        return first, kernels.make_linear(weight, bias), bias
+            return first, CompiledLinear(weight.to(self._dtype)), bias
+        return first, make_linear(weight, bias), bias
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
@@ -270,7 +269,7 @@ def log_probabilities(
     return torch.stack(bits[: 1 + with_entropy]) * math.log(2)
 
 
-def bfloat16_logits(contexts: Tensor, words: kernels.Linear, bias: Tensor) -> Tensor:
+def bfloat16_logits(contexts: Tensor, words: Linear, bias: Tensor) -> Tensor:
     """Multiply contexts, (N, P), with R packed words to logits, float32, shape (N, R)."""
     kernel = find_softmax(torch.bfloat16, "logits")
     assert kernel is not None

@@ -23,13 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import InputError, check_choice, check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_batch,
+    check_choice,
+    check_sentence,
+    check_type,
+)
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.parsers import row_record
-from elmo_cli.text.records import Record, Sentence, Text, check_batch, check_sentence
+from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.errors import InputError
-from elmo_cli.model.lstm import Lstm, LstmState, pack, send
-from elmo_cli.model.model_options import ModelOptions
+from elmo_cli.model.lstm import Lstm, LstmState, send
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.packing import pack
 from elmo_cli.model.token_encoder import (
     CharacterEncoder,
     TokenEncoder,
@@ -22,85 +22,6 @@ from elmo_cli.model.token_encoder import (
     pad_ids,
 )
 from elmo_cli.model.vocabulary import Vocabulary
-
-
-class ScalarMix(nn.Module):
-    """Trained weighted sum of layers: gamma * sum_k softmax(s)_k * layer_k."""
-
-    def __init__(
-        self,
-        mixture_size: int,
-        do_layer_norm: bool = False,
-        initial_scalar_parameters: Sequence[float] | None = None,
-        trainable: bool = True,
-    ) -> None:
-        """Create the parameters.
-
-        Args:
-            mixture_size: Number of layers, L.
-            do_layer_norm: Normalize each layer first, by the mean and the variance of all its
-                values under the mask.
-            initial_scalar_parameters: s, before the softmax. None is zeros: equal weights.
-            trainable: True if s and gamma get gradients.
-        """
-        super().__init__()
-        self.mixture_size = mixture_size
-        self.do_layer_norm = do_layer_norm
-        values = initial_scalar_parameters
-        if values is None:
-            values = [0.0] * mixture_size
-        if len(values) != mixture_size:
-            raise InputError(
-                f"mix parameters: expected {mixture_size}, found {len(values)}"
-            )
-        # AllenNLP's state dicts name one parameter per layer, of shape (1,).
-        self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable)
-            for value in values
-        )
-        self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
-
-    def forward(self, tensors: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-        """Mix layers.
-
-        Args:
-            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace B and T.
-            mask: int64 or bool, shape (B, T): positions that count in the mean and the variance.
-                None is all of them. The mask is unused without layer norm.
-
-        Returns:
-            float, shape (B, T, W).
-        """
-        if len(tensors) != self.mixture_size:
-            raise InputError(
-                f"layers to mix: expected {self.mixture_size}, found {len(tensors)}"
-            )
-        if self.do_layer_norm:
-            counted = (
-                tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
-            )
-            tensors = [_normalize(tensor, counted) for tensor in tensors]
-        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[
-            :, None
-        ]
-        pieces = [
-            weight * tensor for weight, tensor in zip(weights, tensors, strict=True)
-        ]
-        mixed: Tensor = self.gamma * sum(pieces)
-        return mixed
-
-
-def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
-    """Subtract the mean from a layer and divide by its standard deviation, under the mask."""
-    # In half precision the sum of the squares of a batch would overflow.
-    tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-    counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(
-        min=1
-    )  # Padding alone would give NaN.
-    mean = (tensor * counted).sum() / n_values
-    variance = (((tensor - mean) * counted) ** 2).sum() / n_values
-    return (tensor - mean) / torch.sqrt(variance + 1e-12)
 
 
 class LayerState(NamedTuple):

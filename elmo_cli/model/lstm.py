@@ -21,52 +21,21 @@ and the elementwise work.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import find_kernel, make_linear
-from elmo_cli.errors import ElmoError
-from elmo_cli.model.model_options import LstmOptions
+from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.linear import make_linear
+from elmo_cli.errors.exceptions import ElmoError
+from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.packing import _steps
 
 FORGET_BIAS = 1.0  # added to the forget gate at run time, not in the file
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Layout of sentences of different lengths, packed step after step (see above)."""
-
-    order: NDArray[np.int64]  # indices of the sentences, the longest first, (B,)
-    sizes: list[
-        int
-    ]  # number of sentences that still run at each step, in descending order
-    sentences: NDArray[np.int64]  # sentence of each packed row, (N,)
-    positions: NDArray[np.int64]  # position of each packed row in its sentence, (N,)
-    reversal: NDArray[
-        np.int64
-    ]  # row that replaces each row in reversed sentences, (N,)
-
-
-def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Return the packed layout of sentences of the given lengths. Empty sentences take no row."""
-    all_lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-all_lengths, kind="stable")
-    ordered = all_lengths[order]
-    n_steps = int(ordered[0]) if len(ordered) else 0
-    # Number of sentences that are longer than 0, 1, ... tokens.
-    sizes = np.searchsorted(-ordered, -np.arange(n_steps), side="left")
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.repeat(np.arange(n_steps), sizes)
-    ranks = np.arange(offsets[-1]) - offsets[positions]
-    reversal = offsets[ordered[ranks] - 1 - positions] + ranks
-    return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
 
 
 class LstmState(NamedTuple):
@@ -214,11 +183,6 @@ def autocast_dtype(values: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled(kind) and values.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)
     return values.dtype
-
-
-def _steps(sizes: Sequence[int]) -> list[slice]:
-    ends = list(accumulate(sizes))
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def _find_step(

@@ -35,10 +35,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import ModelError, WeightsError, not_read
+from elmo_cli.errors.exceptions import ModelError, WeightsError
+from elmo_cli.errors.missing_files import not_read
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.model_options import LstmOptions, ManyLangsOptions
+from elmo_cli.model.options import LstmOptions, ManyLangsOptions
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 from elmo_cli.model.vocabulary import read_words
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
@@ -108,9 +109,8 @@ class LexiconEncoder(TokenEncoder):
         super().__init__()
         self.lexicons = lexicons
         dim = 0
-        self.words: nn.Embedding | None = (
-            None  # Row 0 stays zero: it means "no token here".
-        )
+        # Row 0 stays zero: it means "no token here".
+        self.words: nn.Embedding | None = None
         if lexicons.words is not None:
             self.words = nn.Embedding(
                 1 + lexicons.words.n_rows, options.word_dim, padding_idx=0

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from elmo_cli.errors.checks import check_sentences
 from elmo_cli.model.lstm import autocast_dtype
-from elmo_cli.model.model_options import CharacterOptions
+from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.vocabulary import (
     BOUNDARIES,
     N_CHARACTERS,
     Vocabulary,
     character_ids,
 )
-from elmo_cli.text.records import check_sentences
 
 CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
 CONVOLVED_TOKENS = 128  # tokens of similar length that are convolved together

@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, not_read
-from elmo_cli.text.sources import not_utf8, read_text
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.missing_files import not_read
+from elmo_cli.files.text_files import not_utf8, read_text
 
 N_MARKS: Final = 2  # ids of a token that mark its start and end
 
@@ -27,9 +28,8 @@ _SPECIAL: Final = {START_TOKEN: 256, END_TOKEN: 257}
 WORD_START: Final = 258
 WORD_END: Final = 259
 PADDING: Final = 260
-N_CHARACTERS: Final = (
-    261  # ids, 0 to 260 before one is added: 256 bytes and 5 special ids
-)
+# ids, 0 to 260 before one is added: 256 bytes and 5 special ids
+N_CHARACTERS: Final = 261
 
 
 def character_ids(tokens: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:

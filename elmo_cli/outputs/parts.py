@@ -13,45 +13,31 @@ A folder is on a local or shared disk, or on any file system that pyarrow suppor
 cannot create a file exclusively: see "Distributed runs" in docs/architecture.md.
 """
 
-import errno
 import json
 import os
 import re
-import shutil
-import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from multiprocessing.pool import ThreadPool
-from pathlib import Path, PurePath
-from typing import IO, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import output_error, sync
-from elmo_cli.errors import (
-    InputError,
-    OutputError,
-    first_line,
-    shown,
-    system_reason,
-    utf8_name,
-)
-from elmo_cli.json_form import parse_json
-from elmo_cli.outputs.output_formats import check_attributes, load_pyarrow
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import first_line, shown
+from elmo_cli.files.folder import Folder
+from elmo_cli.files.json_form import parse_json
+from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.text.records import Record
 
-_Result = TypeVar("_Result")
-
 PLAN: Final = "_elmo/plan.parquet"
-WORK: Final = "_elmo/work"
 SUCCESS: Final = "_SUCCESS"
-PLAN_SHA256: Final = (
-    "plan_sha256"  # attribute of a part, and key of the plan's metadata
-)
+# attribute of a part, and key of the plan's metadata
+PLAN_SHA256: Final = "plan_sha256"
 PART: Final = "part"  # attribute of a part: its number
 PARTS: Final = "parts"  # attribute of a part: the number of all parts
 OTHER_FOLDER: Final = "Choose another folder."
@@ -68,180 +54,6 @@ _OF_PART: Final = (
 """Attributes of a part that the folder does not have, or has as sums."""
 _MAX_SKIPPED: Final = 1000  # maximum number of skipped records that the attributes name
 _N_THREADS: Final = 16  # number of parts whose metadata is read at the same time
-_METADATA_BYTES: Final = (1 << 31) - 1
-# Errors of a file system without hard links.
-_NO_LINKS: Final = (
-    errno.EPERM,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EMLINK,
-)
-
-
-def open_location(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it."""
-    load_pyarrow()
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    check_name(location)
-    if "://" not in location:
-        return LocalFileSystem(), os.path.abspath(location)
-    if location.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in location:
-        # Without a network it would try for 15 minutes.
-        location += f"{'&' if '?' in location else '?'}retry_limit_seconds=10"
-    try:
-        file_system, path = FileSystem.from_uri(location)
-    except (ValueError, OSError, ImportError) as error:
-        raise InputError(f"{location}: cannot open it: {error}") from None
-    return file_system, path.rstrip("/")
-
-
-def check_name(location: str) -> None:
-    """Raise an `InputError` for a name that is not UTF-8, which pyarrow cannot open."""
-    try:
-        location.encode()
-    except UnicodeEncodeError:
-        name = utf8_name(location)
-        raise InputError(
-            f"{name}: the name of the file is not UTF-8. Rename it."
-        ) from None
-
-
-class Folder:
-    """Folder whose files are written as a whole, by any number of processes."""
-
-    def __init__(self, location: str) -> None:
-        self.is_local = "://" not in location
-        self.location = os.path.abspath(location) if self.is_local else location
-        self._file_system, self._root = open_location(location)
-
-    def read(self, name: str) -> bytes | None:
-        """Read a small file. Return None if it is missing."""
-        open_file = self._file_system.open_input_stream
-        with (
-            suppress(FileNotFoundError),
-            self._errors_named(),
-            open_file(self._path(name)) as file,
-        ):
-            return bytes(file.read())
-        return None
-
-    def open_parquet(self, name: str) -> Any:
-        """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
-        from pyarrow import parquet
-
-        settings = {
-            "filesystem": self._file_system,
-            "thrift_string_size_limit": _METADATA_BYTES,
-        }
-        return parquet.ParquetFile(self._path(name), **settings)
-
-    def create(self, name: str, content: bytes) -> None:
-        """Write a small file, unless there is one of that name."""
-        try:
-            self.publish(name, lambda file: file.write(content), replaces=False)
-        except OutputError:
-            if not self.has(name):
-                raise
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a small file, or replace it."""
-        self.publish(name, lambda file: file.write(content))
-
-    def publish(
-        self, name: str, write: Callable[[IO[bytes]], _Result], *, replaces: bool = True
-    ) -> _Result:
-        """Write a file under a temporary name, then give it its own. Return the result of `write`.
-
-        After an error, the file may be there, written by a run that has removed temporary files.
-        """
-        source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
-        try:
-            for path in (source, target):
-                self._file_system.create_dir(os.path.dirname(path), recursive=True)
-            if not self.is_local:
-                with self._file_system.open_output_stream(source) as file:
-                    result = write(file)
-                if replaces or not self.has(name):
-                    self._file_system.move(source, target)
-                return result
-            with open(source, "xb") as file:
-                result = write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            if replaces or not _linked(source, target):
-                os.replace(source, target)
-            sync(Path(target).parent)
-            return result
-        except OSError as error:
-            raise output_error(Path(target), error) from None
-        finally:
-            with suppress(OSError):
-                self._file_system.delete_file(source)
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a regular file of that name."""
-        with self._errors_named():
-            return bool(self._file_system.get_file_info(self._path(name)).is_file)
-
-    def holds(self, location: str) -> bool:
-        """Return whether a path or URI is in the folder, or is the folder."""
-        file_system, path = open_location(location)
-        root = self._root
-        if file_system.type_name == "local":
-            path, root = os.path.realpath(path), os.path.realpath(root)
-        return bool(file_system == self._file_system) and PurePath(path).is_relative_to(
-            root
-        )
-
-    def names(self, *, only_files: bool = False) -> list[str]:
-        """Return the names in the folder, sorted."""
-        from pyarrow.fs import FileSelector
-
-        selector = FileSelector(self._root, allow_not_found=True)
-        with self._errors_named():
-            infos = self._file_system.get_file_info(selector)
-        return sorted(
-            info.base_name for info in infos if info.is_file or not only_files
-        )
-
-    def remove_folder(self, name: str) -> None:
-        """Remove a folder of the folder with all in it, as far as no other run writes to it."""
-        with suppress(OSError):
-            if self.is_local:
-                shutil.rmtree(self._path(name), ignore_errors=True)
-            else:
-                self._file_system.delete_dir(self._path(name))
-
-    @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the file system into an `OutputError`, but keep `FileNotFoundError`."""
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            reason = system_reason(error)
-            raise OutputError(
-                f"{self.location}: cannot use the folder: {reason}."
-            ) from None
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-
-def _linked(source: str, target: str) -> bool:
-    """Give a file a second name, or keep a file of that name. Return False without hard links."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return True
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return os.path.exists(target)
-    return True
 
 
 class Footer(NamedTuple):

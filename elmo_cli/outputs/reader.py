@@ -11,17 +11,23 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
-from elmo_cli import errors
-from elmo_cli.atomic import open_hdf5
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
+from elmo_cli.errors.messages import first_line, shown, system_reason
+from elmo_cli.errors.missing_files import missing_file
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.files.hdf5 import open_hdf5
 from elmo_cli.outputs import hdf5
-from elmo_cli.outputs.output_formats import check_attributes, option_name, with_types
+from elmo_cli.outputs.attributes import check_attributes, option_name, with_types
+from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record, Shard, shard_of
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
 
-LayoutFile = hdf5.AllenNlpFile | hdf5.PackedFile | PartsFolder
+LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 """Open file of one layout. Its records are numbered from 0, in the order of the input if it
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
@@ -69,7 +75,7 @@ class Activations:
                 check_same(described, ("input_records", "input_sha256"))
                 check_shards(self.files)
                 self.files.sort(key=lambda file: shard_of(file.attributes))
-        except errors.ElmoError:
+        except ElmoError:
             self.close()
             raise
         self.paths = [file.path for file in self.files]
@@ -146,7 +152,7 @@ class Activations:
         AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._record(number).text
-        is_allennlp = isinstance(self.files[0].layout_file, hdf5.AllenNlpFile)
+        is_allennlp = isinstance(self.files[0].layout_file, AllenNlpFile)
         return text if text or (self.has_sentences and not is_allennlp) else None
 
     def key(self, number: SupportsIndex) -> str | None:
@@ -241,7 +247,7 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self.handle:
-            raise errors.InputError(f"{self.path}: the file is closed. Open it again.")
+            raise InputError(f"{self.path}: the file is closed. Open it again.")
         if (
             self._process != os.getpid()
         ):  # HDF5 cannot share a file with the parent process.
@@ -281,20 +287,18 @@ class ActivationsFile:
                     attributes = dict(file.attrs)
                 except (KeyError, RuntimeError, TypeError, ValueError) as error:
                     raise hdf5.DamagedError(
-                        f"its attributes: {errors.first_line(error)}"
+                        f"its attributes: {first_line(error)}"
                     ) from None
                 check_attributes(attributes, self.path)
                 self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
-                    errors.load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
+                    load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
                     names = ", ".join(sorted(file)[:5]) or "nothing"
                     problem = f"expected activations, as `elmo embed` writes them, found {names}"
-                    raise errors.InputError(f"{self.path}: {problem}")
+                    raise InputError(f"{self.path}: {problem}")
                 is_packed = self.attributes.get("layout") == "packed"
-                self.layout_file = (
-                    hdf5.PackedFile(file) if is_packed else hdf5.AllenNlpFile(file)
-                )
+                self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
                 if (
                     "records" in self.attributes
                     and self.attributes.get("sentence_keys") != "True"
@@ -302,7 +306,7 @@ class ActivationsFile:
                     hdf5.check_count(
                         self.layout_file.n_records, int(self.attributes["records"])
                     )
-        except errors.ElmoError:
+        except ElmoError:
             file.close()
             raise
 
@@ -313,59 +317,51 @@ def _damage_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise errors.InputError(
-            f"{path}: the file is damaged: {errors.first_line(error)}"
-        ) from None
+        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
 
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
     matching: list[Path | str] = []
     for path in paths:
-        errors.check_type("path", path, (str, os.PathLike), "a path")
+        check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
             continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not matching:
-        raise errors.MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
+        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
     return matching
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
     if os.path.isdir(path):
-        raise errors.InputError(
-            f"{path}: expected {_ACTIVATIONS}, found another folder"
-        )
+        raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
-            raise errors.MissingInputError(f"{path}: {problem}") from None
-        raise errors.missing_file(path, errors.InputError) from None
+            raise MissingInputError(f"{path}: {problem}") from None
+        raise missing_file(path, InputError) from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise errors.InputError(
-                f"{path}: expected {_ACTIVATIONS}. {remedy}"
-            ) from None
-        raise errors.InputError(
-            f"{path}: cannot be read: {errors.system_reason(error)}."
-        ) from None
+            raise InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:
-    if hdf5.SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
 
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
     def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
         return (
             item
-            if isinstance(item, h5py.Dataset) or name.count("/") > hdf5.MAX_NESTED
+            if isinstance(item, h5py.Dataset) or name.count("/") > MAX_NESTED
             else None
         )
 
@@ -398,9 +394,9 @@ def check_same(
                     if name == "tokenizer"
                     else f"options of {first_path}"
                 )
-                raise errors.InputError(
+                raise InputError(
                     f"{first_path} and {path} cannot be read together: {option_name(name)} is "
-                    f"{errors.shown(there)} in {first_path} and {errors.shown(here)} in {path}. "
+                    f"{shown(there)} in {first_path} and {shown(here)} in {path}. "
                     f"Write {path} with {how}."
                 )
 
@@ -410,7 +406,7 @@ def check_shards(files: Sequence[ActivationsFile]) -> None:
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:
-        raise errors.InputError(
+        raise InputError(
             f"{files[0].path}: expected all {total:,} shards, each once, found "
-            f"{errors.shown(', '.join(map(str, shards)))}"
+            f"{shown(', '.join(map(str, shards)))}"
         )

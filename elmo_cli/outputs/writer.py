@@ -10,40 +10,35 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, InputError, OutputError, shown
-from elmo_cli.outputs import vector_rows
-from elmo_cli.outputs.hdf5 import AllenNlpWriter, PackedWriter
-from elmo_cli.outputs.output_formats import (
-    KEYS,
-    STANDARD_OUTPUT,
-    Attributes,
-    FormatWriter,
-    OutputSettings,
-    as_dtype,
-    option_name,
-)
+from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
+from elmo_cli.errors.messages import shown
+from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.resumable.resumable_file import ResumableFile, remove_log
+from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path
+from elmo_cli.outputs.attributes import KEYS, Attributes, option_name
+from elmo_cli.outputs.format_writer import FormatWriter
+from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
+from elmo_cli.outputs.hdf5_packed import PackedWriter
+from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, OutputSettings, as_dtype
+from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations, with_tokenizer
-from elmo_cli.outputs.resumable_file import ResumableFile, remove_log
 from elmo_cli.text.records import Progress, Record, shard_of
 
 logger = logging.getLogger(__name__)
 
-_FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 # Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
-    "jsonl": vector_rows.JsonlWriter,
-    "npz": vector_rows.NpzWriter,
-    "npy": vector_rows.NpyWriter,
-    "parquet": vector_rows.ParquetWriter,
+    "jsonl": JsonlWriter,
+    "npz": NpzWriter,
+    "npy": NpyWriter,
+    "parquet": ParquetWriter,
 }
 
 
@@ -74,9 +69,8 @@ class ActivationsWriter:
         self.output_format = output_format
         # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
-        self.is_complete = (
-            False  # True if the file is finished already. It is not changed then.
-        )
+        # True if the file is finished already. It is not changed then.
+        self.is_complete = False
         self.n_records = 0
         self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
         self._shard = shard_of(attributes)
@@ -88,7 +82,7 @@ class ActivationsWriter:
         check_output(self.path, overwrite=True)
         if output_format.name == "npy":
             check_output(
-                vector_rows.ids_path(self.path),
+                ids_path(self.path),
                 overwrite=overwrite or self.path.exists(),
             )
         if overwrite or not os.path.exists(self.path):
@@ -280,37 +274,3 @@ def finished_state(path: Path) -> dict[str, Any]:
             "run": {"place": progress},
         }
     raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
-
-
-@dataclass
-class FiniteCheck:
-    """Check of the activations that an output gets. It reports the first that are not finite."""
-
-    output: object
-    unit: str  # word for a record, such as `line`
-    dtype: str  # data type of the stored values
-    report: Callable[[str], object] = lambda message: logger.warning(
-        "Warning: %s", message
-    )
-    """Function that is called once, with a sentence."""
-    has_reported: bool = False
-    are_finite: bool | None = None  # True if all batches so far are; None without any
-
-    def add_batch(self, are_finite: bool) -> None:
-        """Note whether all values of a batch are finite in the data type."""
-        self.are_finite = are_finite and self.are_finite is not False
-
-    def add(self, values: NDArray[Any], number: int) -> None:
-        """Check the values of a record, float32 or stored, given by its number from 1."""
-        if self.has_reported or self.are_finite:
-            return
-        is_half = self.dtype == "float16"
-        is_large = is_half and values.dtype == np.float32
-        finite = np.abs(values) < _FLOAT16_LIMIT if is_large else np.isfinite(values)
-        if not finite.all():
-            self.has_reported = True
-            remedy = "Use --dtype float32, and check" if is_half else "Check"
-            self.report(
-                f"{self.output}: activations are not finite (NaN or infinity), the first in "
-                f"{self.unit} {number:,}. {remedy} the weights of the model."
-            )

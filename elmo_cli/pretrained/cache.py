@@ -30,16 +30,13 @@ from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
-from elmo_cli.atomic import LOCK_FILE, locked_folder, renamed
-from elmo_cli.errors import (
-    ElmoError,
-    ModelError,
-    first_line,
-    load_extra,
-    shown,
-    size_text,
-)
-from elmo_cli.model.model_options import MAX_OPTIONS_BYTES
+from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.errors.messages import first_line, shown, size_text
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.files.atomic import renamed
+from elmo_cli.files.locks import LOCK_FILE, locked_folder
+from elmo_cli.files.text_files import MAX_TEXT_BYTES
+from elmo_cli.model.options import MAX_OPTIONS_BYTES
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
     ModelFiles,
@@ -51,7 +48,6 @@ from elmo_cli.pretrained.files import (
     role_of,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
-from elmo_cli.text.sources import MAX_TEXT_BYTES
 from elmo_cli.version import __version__
 
 # Users set the level of this logger. It decides whether bars are shown, too.

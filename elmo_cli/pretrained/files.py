@@ -15,8 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from elmo_cli.errors import MissingModelError, ModelError, WeightsError
-from elmo_cli.model import model_options
+from elmo_cli.errors.exceptions import MissingModelError, ModelError, WeightsError
+from elmo_cli.model.options import (
+    ManyLangsOptions,
+    ModelOptions,
+    TrainedWith,
+    read_options,
+    read_options_and_training,
+)
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
@@ -90,7 +96,7 @@ class ModelFiles:
         return [self.options, self.weights, self.vocabulary, self.softmax]
 
     @property
-    def parsed_options(self) -> model_options.ModelOptions:
+    def parsed_options(self) -> ModelOptions:
         """Architecture of the model. The options file is read on first use."""
         return self._options_and_training[0]
 
@@ -114,8 +120,8 @@ class ModelFiles:
     @cached_property
     def _options_and_training(
         self,
-    ) -> tuple[model_options.ModelOptions, model_options.TrainedWith]:
-        return model_options.read_options_and_training(self.options)
+    ) -> tuple[ModelOptions, TrainedWith]:
+        return read_options_and_training(self.options)
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
@@ -233,11 +239,11 @@ def check_file(
     if path.suffix != ".pkl":
         check_kind(path)
     if role == "options":
-        model_options.read_options(path)
+        read_options(path)
     elif role == "vocabulary":
         read_vocabulary(path)
     elif role is not None and path.suffix != ".pkl":
-        from elmo_cli.model.weights import open_tensors
+        from elmo_cli.model.tensor_files import open_tensors
 
         with open_tensors(path):
             pass
@@ -249,7 +255,7 @@ def content_sha256(files: ModelFiles) -> str:
     The options are excluded. Outputs record them separately.
     """
     options, paths = files.parsed_options, [files.weights]
-    if isinstance(options, model_options.ManyLangsOptions):
+    if isinstance(options, ManyLangsOptions):
         paths += filter(Path.exists, map(files.weights.with_name, MANY_LANGS_FILES))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)

@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import (
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import (
     ElmoError,
     MissingModelError,
     ModelError,
     SettingsError,
-    check_type,
-    did_you_mean,
 )
-from elmo_cli.model.model_options import ManyLangsOptions, parameters_by_part
+from elmo_cli.errors.messages import did_you_mean
+from elmo_cli.files.text_files import read_text
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.files import (
@@ -39,7 +40,6 @@ from elmo_cli.pretrained.registry import (
     model_of_url,
     published_model,
 )
-from elmo_cli.text.sources import read_text
 
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm

@@ -15,16 +15,26 @@ from typing import Final
 
 import numpy as np
 
-from elmo_cli.atomic import check_output, output_error, write_lines
-from elmo_cli.errors import (
+from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.exceptions import (
     MissingModelError,
     ModelError,
     OutputNameError,
     WeightsError,
-    check_choice,
-    system_reason,
 )
+from elmo_cli.errors.messages import system_reason
+from elmo_cli.files.atomic import write_lines
+from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.text_files import read_text
 from elmo_cli.model import weights
+from elmo_cli.model.tensor_files import (
+    BILM,
+    SOFTMAX,
+    WEIGHTS_SUFFIXES,
+    Array,
+    open_tensors,
+    write_tensors,
+)
 from elmo_cli.pretrained.cache import locked, published_folder, unpack
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -38,7 +48,6 @@ from elmo_cli.pretrained.files import (
 )
 from elmo_cli.pretrained.find import known_model
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
-from elmo_cli.text.sources import read_text
 from elmo_cli.version import __version__
 
 _README: Final = "README.md"
@@ -59,15 +68,15 @@ def convert_weights(
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
-    if target.suffix not in weights.WEIGHTS_SUFFIXES:
-        known = " or ".join(weights.WEIGHTS_SUFFIXES)
+    if target.suffix not in WEIGHTS_SUFFIXES:
+        known = " or ".join(WEIGHTS_SUFFIXES)
         raise OutputNameError(
             f"{target}: unknown suffix {target.suffix!r}. Choose {known}."
         )
     check_output(target, source, overwrite=overwrite)
     check_kind(source)
-    with weights.open_tensors(source) as file:
-        file.check_kind(weights.BILM, weights.SOFTMAX)
+    with open_tensors(source) as file:
+        file.check_kind(BILM, SOFTMAX)
         dtype = dtype or (
             "float16" if all(map(file.is_half, file.names)) else "float32"
         )
@@ -80,13 +89,11 @@ def convert_weights(
             (name, _converted(source, name, file.read(name), dtype))
             for name in file.names
         )
-        weights.write_tensors(target, tensors, dtype, origin)
+        write_tensors(target, tensors, dtype, origin)
     return len(file.names), dtype
 
 
-def _converted(
-    source: Path, name: str, values: weights.Array, dtype: str
-) -> weights.Array:
+def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
     """Convert the values of a tensor to `dtype`. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise weights.not_finite(source, [name])

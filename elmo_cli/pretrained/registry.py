@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.pretrained.files import role_of
-from elmo_cli.text.report import Expected, TokenLimit
+from elmo_cli.text.report import Expected
 
 BUNDLED: Final = "mini"
 MANY_LANGS_PREFIX: Final = "many-langs-"
@@ -31,9 +32,8 @@ class PublishedModel:
     parameters: int | None = None
     download_bytes: int | None = None
     """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
-    weights_sha256: str | None = (
-        None  # SHA-256 of the HDF5 file of weights, if it is known
-    )
+    # SHA-256 of the HDF5 file of weights, if it is known
+    weights_sha256: str | None = None
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)

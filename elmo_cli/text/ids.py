@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.parsers import ORIGINAL_ID, Entry
 from elmo_cli.text.records import Record
 from elmo_cli.text.report import InputReport

@@ -14,9 +14,11 @@ from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import IO, Final, NamedTuple
 
-from elmo_cli.errors import InputError, SettingsError, check_choice, ignore
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.files.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.text import parsers, tables
-from elmo_cli.text.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.text.ids import IdUse, checked_records
 from elmo_cli.text.records import (
     ALL_COLUMNS,
@@ -47,9 +49,8 @@ class InputFormat:
     has_tokens: bool = False
     number_unit: str = "line"  # unit that the numbers of records count in messages
     delimiter: str | None = None  # usual character between the fields of CSV or TSV
-    keeps_ends: bool = (
-        False  # True if lines are parsed with the whitespace at their ends
-    )
+    # True if lines are parsed with the whitespace at their ends
+    keeps_ends: bool = False
     splits_at_cr: bool = False  # True if a lone CR ends a line, also in files with LF
     has_columns: bool = False  # True if the columns with texts and ids can be chosen
     is_guess: bool = False  # True if nothing was known about the input

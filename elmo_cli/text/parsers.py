@@ -33,17 +33,17 @@ from functools import lru_cache
 from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import is_offered
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import is_offered
+from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.records import (
     ALL_COLUMNS,
     TOKENS_COLUMN,
     NumericId,
     Record,
-    Sentence,
     Span,
     TextSettings,
 )
-from elmo_cli.text.sources import InvalidLine
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, split_residues
 
 LINE: Final = "line"

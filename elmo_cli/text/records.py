@@ -8,20 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import InputError, SettingsError, kind_of
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
-
-Sentence = list[str]
-Text = str | Sentence  # raw text, or a list of tokens
-_Item = TypeVar("_Item")
-
-_READS: Final = ("__iter__", "__getitem__")
-_REMEDIES: Final = {
-    str: " Tokenize it first, for example with elmo_cli.tokenize().",
-    bytes: " Decode them first, for example by .decode().",
-}
 
 
 class NumericId(str):
@@ -87,70 +78,6 @@ class Progress(NamedTuple):
 
     n_records: int
     sha256: str
-
-
-def check_sentence(
-    sentence: object, name: str = "sentence", expected: str = "a list of tokens"
-) -> Sentence:
-    """Return the tokens of a sentence, a sequence of strings; its name is for error messages."""
-    # Arrays are accepted. An iterator is not, because reading it once would consume it.
-    is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
-    is_sequence = hasattr(sentence, "__getitem__") and not is_table
-    if isinstance(sentence, (str, bytes)) or not is_sequence:
-        remedy = next(
-            (text for kind, text in _REMEDIES.items() if isinstance(sentence, kind)), ""
-        )
-        raise InputError(
-            f"{name}: expected {expected}, found {kind_of(sentence)}.{remedy}"
-        )
-    tokens: Sentence = list(cast(Sequence[str], sentence))
-    for position, token in enumerate(tokens):
-        if not isinstance(token, str):
-            raise InputError(
-                f"{name}[{position}]: expected a string, found {kind_of(token)}."
-            )
-    return tokens
-
-
-def check_sentences(
-    batch: Iterable[object], name: str = "sentences"
-) -> Iterator[Sentence]:
-    """Yield the tokens of each sentence of a batch or stream."""
-    for index, sentence in enumerate(check_batch(batch, name)):
-        yield check_sentence(sentence, f"{name}[{index}]")
-
-
-def tokenize_texts(
-    texts: Iterable[object], tokenize: Callable[[str], Sentence], name: str = "texts"
-) -> Iterator[Sentence]:
-    """Yield the tokens of each text of a batch or stream: a raw text or a list of tokens."""
-    for index, text in enumerate(check_batch(texts, name)):
-        expected = "a string or a list of tokens"
-        yield (
-            tokenize(text)
-            if isinstance(text, str)
-            else check_sentence(text, f"{name}[{index}]", expected)
-        )
-
-
-def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
-    """Return a batch unchanged; raise an `InputError` for a string, a mapping, a set or a table."""
-    remedy = None
-    if isinstance(batch, (str, bytes)):
-        remedy = "Put it into a list."
-    elif isinstance(batch, Mapping):
-        remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
-    elif hasattr(
-        batch, "columns"
-    ):  # Iterating over a table gives the names of its columns.
-        remedy = "Choose one of its columns."
-    elif isinstance(batch, (set, frozenset)) or not any(
-        hasattr(batch, name) for name in _READS
-    ):
-        remedy = "Make a list."
-    if remedy is not None:
-        raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
-    return batch
 
 
 class Shard(NamedTuple):

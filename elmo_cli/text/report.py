@@ -10,23 +10,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from elmo_cli.errors import counted, is_offered
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import is_offered
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.text_files import BYTE_ORDER_MARK
+from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry
-from elmo_cli.text.records import Sentence
-from elmo_cli.text.sources import BYTE_ORDER_MARK
 
 logger = logging.getLogger(__name__)
 
 PROTEINS: Final = "proteins"  # language of a model that was trained on proteins
-
-
-class TokenLimit(NamedTuple):
-    """Length of a token that a model reads, in bytes of UTF-8 or in characters."""
-
-    length: int
-    unit: Literal["bytes", "characters"]
 
 
 class Expected(NamedTuple):
@@ -55,15 +50,13 @@ class Sample:
     """Lines of a text by their numbers, from 1, or texts of a table. Blank ones may be missing."""
     is_fasta: bool = False
     is_table: bool = False
-    is_whole: bool = (
-        True  # True if each line or text is one record, which may be a passage
-    )
+    # True if each line or text is one record, which may be a passage
+    is_whole: bool = True
     detached: list[tuple[bool, str]] = field(
         default_factory=list
     )  # see `detached_token`
-    region_column: str | None = (
-        None  # column of a table whose texts `|` separates into regions
-    )
+    # column of a table whose texts `|` separates into regions
+    region_column: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -200,9 +193,8 @@ def _unspaced_language(tokens: Sentence) -> str | None:
 _MIN_LINES: Final = 20  # lines that another line follows in their paragraph
 _MIN_SHARE: Final = 0.6
 """Minimum share of these lines that end without punctuation, and that have similar widths."""
-_SIMILAR: Final = (
-    0.75  # minimum width of a full line, as a share of the longest lines' width
-)
+# minimum width of a full line, as a share of the longest lines' width
+_SIMILAR: Final = 0.75
 _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 
 

@@ -14,10 +14,15 @@ from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, Final, Literal
 
-from elmo_cli.errors import InputError, did_you_mean, first_line, ignore, load_extra
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import did_you_mean, first_line
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.files.text_files import MAX_TEXT_BYTES
+from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.parsers import Entry, or_word_column, row_record
 from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
-from elmo_cli.text.sources import MAX_TEXT_BYTES, InvalidLine, Source
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 _MAX_NAMES: Final = 20

@@ -12,13 +12,16 @@ A name that ends in `:verbatim` keeps them.
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final
 
-from elmo_cli.errors import SettingsError, check_type, first_line, load_extra
+from elmo_cli.errors.checks import Sentence, check_batch, check_sentence, check_type
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.optional_imports import load_extra
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +61,8 @@ class Tokenizer:
     """Tokenizer, and optionally a splitter of text into sentences: see `make_tokenizer`."""
 
     name: str = "whitespace"  # name with the language, such as `moses:fr`
-    tokenize: Callable[[str], list[str]] = (
-        str.split
-    )  # function that splits a sentence into tokens
+    # function that splits a sentence into tokens
+    tokenize: Callable[[str], list[str]] = str.split
     splits_by: str | None = None  # language whose rules split a text into sentences
     normalization: str | None = None  # `moses` if `MARKS` are normalized before
 
@@ -209,3 +211,16 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], list[
 
 def _load_sentencex() -> Any:
     return load_extra("--split-sentences", "sentencex", "sentences")
+
+
+def tokenize_texts(
+    texts: Iterable[object], tokenize: Callable[[str], Sentence], name: str = "texts"
+) -> Iterator[Sentence]:
+    """Yield the tokens of each text of a batch or stream: a raw text or a list of tokens."""
+    for index, text in enumerate(check_batch(texts, name)):
+        expected = "a string or a list of tokens"
+        yield (
+            tokenize(text)
+            if isinstance(text, str)
+            else check_sentence(text, f"{name}[{index}]", expected)
+        )

@@ -32,24 +32,19 @@ from typing import (
 import torch
 from torch import Tensor
 
-from elmo_cli.atomic import locked_folder, replaced
-from elmo_cli.errors import (
-    InputError,
-    ModelError,
-    OutputError,
-    first_line,
-    not_read,
-    system_reason,
-)
-from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.errors.exceptions import InputError, ModelError, OutputError
+from elmo_cli.errors.messages import first_line, system_reason
+from elmo_cli.errors.missing_files import not_read
+from elmo_cli.files.atomic import replaced
+from elmo_cli.files.locks import locked_folder
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.pretrained.files import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions
 
-SAMPLES = (
-    64  # number of samples of a large file: its beginning, its end, and 62 between them
-)
+# number of samples of a large file: its beginning, its end, and 62 between them
+SAMPLES = 64
 SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
 
 

@@ -30,7 +30,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, missing_file
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import (
@@ -40,8 +42,9 @@ from elmo_cli.text.input_formats import (
     open_input,
     open_records,
 )
-from elmo_cli.text.records import DEFAULT_SETTINGS, Sentence, TextSettings
-from elmo_cli.text.sources import LineReader, Source
+from elmo_cli.text.line_reader import LineReader
+from elmo_cli.text.records import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.training_options import TrainingOptions
 
@@ -59,9 +62,8 @@ class TextProgress(NamedTuple):
     # Decompressed bytes of the current file before the current window. It is 0 in other formats
     # than text, whose records are skipped by their number.
     offset: int = 0
-    n_records: int = (
-        0  # lines or other records of the current file before the current window
-    )
+    # lines or other records of the current file before the current window
+    n_records: int = 0
     n_windows: int = 0  # complete windows
     n_used: int = 0  # used batches of the current window; with streams, used sentences
     streams: tuple[

@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.model.lstm import autocast_dtype, pack
+from elmo_cli.model.lstm import autocast_dtype
+from elmo_cli.model.packing import pack
 from elmo_cli.training.corpus import Batch
 from elmo_cli.training.training_options import TrainingOptions
 

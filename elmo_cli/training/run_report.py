@@ -20,17 +20,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.atomic import write_lines
-from elmo_cli.errors import ModelError, OptionsError, OutputError, counted, load_extra
-from elmo_cli.inference.precision import Device
-from elmo_cli.json_form import json_text
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import ModelError, OptionsError, OutputError
+from elmo_cli.errors.messages import counted
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.files.atomic import write_lines
+from elmo_cli.files.json_form import json_text
+from elmo_cli.inference.device import Device
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.language_model.softmax import write_softmax
-from elmo_cli.model.model_options import read_json
+from elmo_cli.model.options import read_json
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.pretrained.files import candidates
-from elmo_cli.text.records import Sentence
 from elmo_cli.training.checkpoint import (
     CHECKPOINT_FILE,
     Description,

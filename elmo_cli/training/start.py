@@ -9,26 +9,32 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_cli.atomic import write_lines
-from elmo_cli.errors import InputError, ModelError, OptionsError, SettingsError, counted
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import (
+    InputError,
+    ModelError,
+    OptionsError,
+    SettingsError,
+)
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.atomic import write_lines
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.model_options import (
+from elmo_cli.model.options import (
     ManyLangsOptions,
     parse_options,
     read_json,
     read_options,
 )
+from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import (
     SPECIAL_TOKENS,
     Vocabulary,
     read_vocabulary,
     read_words,
 )
-from elmo_cli.model.weights import WEIGHTS_SUFFIXES
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
-from elmo_cli.text.records import Sentence
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOptions
@@ -36,12 +42,10 @@ from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOp
 logger = logging.getLogger(__name__)
 
 _VOCABULARY_SIZE = 25_000  # default number of words to predict
-_MAX_COLUMNS_SHARE = (
-    0.5  # words of a vocabulary that may have white space inside, at most
-)
-_MIN_COVERAGE = (
-    0.5  # share of a text that a vocabulary covers without a warning, at least
-)
+# words of a vocabulary that may have white space inside, at most
+_MAX_COLUMNS_SHARE = 0.5
+# share of a text that a vocabulary covers without a warning, at least
+_MIN_COVERAGE = 0.5
 
 
 class Start(NamedTuple):

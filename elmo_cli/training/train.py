@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import (
+from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
     OptionsError,
     StoppedError,
-    first_line,
 )
+from elmo_cli.errors.messages import first_line
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import (
     Description,
@@ -51,15 +51,13 @@ from elmo_cli.training.training_run import Processes, Run, join_processes
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_SENTENCES = (
-    1000  # sentences at the beginning of the text that are checked before training
-)
+# sentences at the beginning of the text that are checked before training
+_SAMPLE_SENTENCES = 1000
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10  # steps between entries of log.jsonl
-EVALUATION_TOKENS = (
-    20_000  # tokens of the validation text per evaluation during training
-)
+# tokens of the validation text per evaluation during training
+EVALUATION_TOKENS = 20_000
 
 
 def train_model(

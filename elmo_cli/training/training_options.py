@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import OptionsError
+from elmo_cli.errors.exceptions import OptionsError
 from elmo_cli.text.records import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.inference.precision import Device
+    from elmo_cli.inference.device import Device
 
 
 logger = logging.getLogger(__name__)

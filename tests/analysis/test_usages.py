@@ -27,7 +27,7 @@ from elmo_cli.analysis.change import read_occurrences
 from elmo_cli.analysis.occurrences import find_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.engine import Engine
-from elmo_cli.errors import StoppedError
+from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.input_formats import open_input
@@ -98,9 +98,8 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
         assert one["bank"][0].marked == "The [bank] lent"
         assert one.keys() == {"bank", "see", "fish"}
         last = {(each.location, each.index): each.vector for each in other["bank"]}
-        first = (
-            0 if layout == "packed" else 1
-        )  # AllenNLP's layout has the last of equal lines.
+        # AllenNLP's layout has the last of equal lines.
+        first = 0 if layout == "packed" else 1
         for each in one["bank"][first:]:
             location = each.location._replace(path=Path("all.hdf5"))
             assert_allclose(each.vector, last[location, each.index], atol=2e-6)

@@ -19,7 +19,7 @@ from table_files import write_table
 from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
 from elmo_cli.analysis.word_vectors import average_vectors
 from elmo_cli.engine import Engine
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.settings import Selection, TextSettings
 
 MODEL = ("--model", "model")

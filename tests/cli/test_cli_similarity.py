@@ -251,9 +251,8 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
         rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name)
     )
     assert [row[0] for row in one] == [row[0] for row in other]
-    options = (
-        () if name in ("u.hdf5", "u.parquet") else choice
-    )  # They record their model.
+    # They record their model.
+    options = () if name in ("u.hdf5", "u.parquet") else choice
     neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
     if name == "u.npz":  # A row has its number in place of the line, and no sentence.
         found = {f"{row[1]} {row[2]}" for row in neighbours}

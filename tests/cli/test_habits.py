@@ -87,7 +87,7 @@ def test_files_are_completed_by_the_shell() -> None:
 
 def test_zsh_shows_the_descriptions_of_the_help() -> None:
     groups = COMMAND_GROUPS.values()
-    expected = {name: text for group in groups for name, (_, text) in group.items()}
+    expected = {name: text for group in groups for name, text in group.items()}
     lines = completed("elmo ", "zsh")
     assert dict(zip(lines[1::3], lines[2::3], strict=True)) == expected
 

@@ -14,7 +14,7 @@ from commands import TINY, python, start_elmo
 from elmo_cli import open_activations
 from elmo_cli.cli import error_line
 from elmo_cli.cli.answers import read_queries
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 
 CANNOT_WRITE = "standard output or a temporary file: cannot write it"
 

@@ -22,8 +22,8 @@ from trials import trials
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.plan import read_plan
-from elmo_cli.errors import InputError
-from elmo_cli.outputs.parts import Folder
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.files.folder import Folder
 
 pytestmark = pytest.mark.long
 KINDS = {"other at start": (0, 0.3), "other at work": (0.3, 1.3)}

@@ -27,9 +27,15 @@ from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
-from elmo_cli.errors import InputError, OtherInputError, OutputError, WeightsError
-from elmo_cli.outputs import parts
-from elmo_cli.outputs.parts import PLAN, Folder
+from elmo_cli.errors.exceptions import (
+    InputError,
+    OtherInputError,
+    OutputError,
+    WeightsError,
+)
+from elmo_cli.files import folder
+from elmo_cli.files.folder import Folder, open_location
+from elmo_cli.outputs.parts import PLAN
 from elmo_cli.settings import Selection, TextSettings
 
 REMEDY = "Choose another folder."
@@ -276,16 +282,16 @@ distribute_there = partial(distribute, location=OUT)
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make an empty store in memory, without renames, links and locks."""
     memory = pytest.importorskip("fsspec.implementations.memory")
-    open_other, filesystem = parts.open_location, memory.MemoryFileSystem()
+    filesystem = memory.MemoryFileSystem()
 
-    def open_location(location: str) -> tuple[Any, str]:
+    def open_in_memory(location: str) -> tuple[Any, str]:
         if location.startswith("memory://"):
             return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix(
                 "memory:/"
             )
-        return open_other(location)
+        return open_location(location)
 
-    monkeypatch.setattr(parts, "open_location", open_location)
+    monkeypatch.setattr(folder, "open_location", open_in_memory)
     yield
     filesystem.store.clear()
     filesystem.pseudo_dirs[:] = [""]

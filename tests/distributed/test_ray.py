@@ -20,7 +20,7 @@ from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_un
 from pyarrow import parquet
 
 from elmo_cli.distributed.ray_engine import embed_on_ray
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.settings import Resources
 
 pytestmark = pytest.mark.skipif(
@@ -187,9 +187,8 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
             server.close()
         with start_hasty(*RUN, "--address", address) as run:
             said = run.communicate()[1].decode().splitlines()  # with what Ray says
-    problem = (
-        "no answer for 3 seconds"  # Ray's client tries again where a port refuses it.
-    )
+    # Ray's client tries again where a port refuses it.
+    problem = "no answer for 3 seconds"
     error = f"Error: --address {address}: cannot connect to a Ray cluster: {problem}. "
     assert (run.returncode, len(said), said[1][: len(error)]) == (1, 2, error)
 

@@ -34,8 +34,9 @@ from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
-from elmo_cli.errors import InputError, OutputError, StoppedError, install_command
-from elmo_cli.outputs.parts import Folder
+from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.errors.optional_imports import install_command
+from elmo_cli.files.folder import Folder
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 

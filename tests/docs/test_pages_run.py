@@ -46,7 +46,10 @@ UNCOUNTED = {
     },
 }
 """Outputs whose sentences a page does not count. They get few of them, which is faster."""
-NOT_RUN = "architecture commands evaluation glossary install performance release reliability training"
+NOT_RUN = (
+    "architecture commands evaluation glossary install "
+    "performance release reliability training"
+)
 PAGES = [
     "README.md",
     *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),

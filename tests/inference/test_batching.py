@@ -21,15 +21,12 @@ from strategies import padded
 
 from elmo_cli import ElmoEmbedder, LanguageModel, engine
 from elmo_cli.embedder import Array
-from elmo_cli.errors import ComputationError, first_line
-from elmo_cli.inference.batching import (
-    build_trie,
-    compute_window,
-    group_by_length,
-    split_by_size,
-)
+from elmo_cli.errors.exceptions import ComputationError
+from elmo_cli.errors.messages import first_line
+from elmo_cli.inference.batching import compute_window, group_by_length, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder
-from elmo_cli.inference.precision import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
+from elmo_cli.inference.trie import build_trie
 from elmo_cli.pretrained.find import load_bilm
 
 bounds = st.integers(1, 12)

@@ -16,7 +16,7 @@ from strategies import make_model, small_architecture
 from torch import nn
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
-from elmo_cli.errors import ModelError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.find import load_bilm
 

@@ -17,13 +17,9 @@ from numpy.testing import assert_allclose
 from runs import content
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import DeviceError, InputError
-from elmo_cli.inference.precision import (
-    Device,
-    choose_device,
-    compute_types,
-    exact_products,
-)
+from elmo_cli.errors.exceptions import DeviceError, InputError
+from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import compute_types, exact_products
 from elmo_cli.settings import InitialState, Precision
 
 
@@ -185,7 +181,9 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
     program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
     limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
     done = run_python("-c", program, env={**os.environ, **limits})
-    last = done.stderr.splitlines()[-1].removeprefix("elmo_cli.errors.InputError: ")
+    last = done.stderr.splitlines()[-1].removeprefix(
+        "elmo_cli.errors.exceptions.InputError: "
+    )
     assert re.match(NO_VNNI, last), done.stderr
 
 

@@ -31,11 +31,15 @@ from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled import kernels
-from elmo_cli.errors import InputError
+from elmo_cli.compiled.linear import find_product
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import encoder as encoders
-from elmo_cli.inference.precision import compute_types, has_int8
+from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
+from elmo_cli.inference.int8 import has_int8
+from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.model_options import CharacterOptions
+from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.pretrained.find import load_bilm
 from elmo_cli.settings import InitialState
@@ -64,7 +68,7 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
     readable = token_encoder(activation, seed)
     ids = readable.token_ids(words)
     with processor(name), torch.inference_mode():
-        fast = encoders.prepare_token_encoder(deepcopy(readable), TYPES)
+        fast = prepare_token_encoder(deepcopy(readable), TYPES)
         vectors = fast(ids)
         alone = torch.cat([fast(row[None]) for row in ids])
     assert_allclose(vectors, readable(ids), atol=1e-6)
@@ -77,7 +81,7 @@ def test_token_vectors_equal_the_readable_encoder_one_by_one(
 def test_a_tanh_keeps_the_digits_of_small_values() -> None:
     values = torch.logspace(-30, 2, 400).reshape(4, 100) * random_tensor(4, 100).sign()
     expected = np.tanh(values.double().numpy())
-    fast = encoders.prepare_token_encoder(token_encoder("tanh"), TYPES)
+    fast = prepare_token_encoder(token_encoder("tanh"), TYPES)
     assert_allclose(
         fast.get_submodule("activation")(values.clone()), expected, rtol=5e-7
     )
@@ -99,7 +103,7 @@ def test_a_cache_gives_every_token_its_vector(
     capacity: int, requests: list[list[str]]
 ) -> None:
     encode = Mock(side_effect=vectors_of)
-    cache = encoders.TokenCache(encode, capacity)
+    cache = TokenCache(encode, capacity)
     cached: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
     for tokens in filter(None, requests):
         encode.reset_mock()
@@ -120,8 +124,8 @@ def test_a_cache_gives_every_token_its_vector(
 
 def test_cache_does_not_keep_very_long_tokens() -> None:
     encode = Mock(side_effect=vectors_of)
-    cache = encoders.TokenCache(encode, capacity=4)
-    tokens = ["a", "b" * (encoders.MAX_CACHED_CHARACTERS + 1)]
+    cache = TokenCache(encode, capacity=4)
+    tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
     n_calls = encode.call_count
     assert torch.equal(cache.vectors(tokens), vectors_of(tokens))
@@ -141,9 +145,7 @@ class Interruptible(Tensor):
 
 
 def test_an_interrupted_cache_returns_the_right_vectors() -> None:
-    cache = encoders.TokenCache(
-        lambda tokens: vectors_of(tokens).as_subclass(Interruptible), 4
-    )
+    cache = TokenCache(lambda tokens: vectors_of(tokens).as_subclass(Interruptible), 4)
     cache.vectors(["a", "b", "c", "d"])
     with (
         patch.object(Interruptible, "interrupts", True),
@@ -204,11 +206,7 @@ def test_carried_states_equal_the_readable_bilm(
 
 RUNS = [
     *((name, "float32") for name in PROCESSORS),
-    *(
-        (name, "bfloat16")
-        for name in PROCESSORS[-1:]
-        if kernels.find_product(torch.bfloat16)
-    ),
+    *((name, "bfloat16") for name in PROCESSORS[-1:] if find_product(torch.bfloat16)),
     *((name, "int8") for name in PROCESSORS[-1:] if has_int8()),
 ]
 """Kinds of processor, and the precisions that have kernels there."""

@@ -23,10 +23,11 @@ from torch import Tensor
 
 from elmo_cli import batch_to_ids
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.fast_bilm import MAX_ROWS, BiLmRunner, FastBiLm
+from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
-from elmo_cli.model.lstm import pack
+from elmo_cli.model.packing import pack
 from elmo_cli.pretrained.find import load_bilm
 
 TYPES = compute_types("float32", torch.device("cpu"))

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference.batching import build_trie
 from elmo_cli.inference.fast_bilm import compute_input_gates
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows, _from_blocks
 from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.trie import build_trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
-from elmo_cli.model.model_options import LstmOptions
+from elmo_cli.model.options import LstmOptions
 
 CPU = torch.device("cpu")
 FLOAT, SHORT = torch.float32, torch.bfloat16

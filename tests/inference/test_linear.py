@@ -12,8 +12,8 @@ from strategies import random_tensor
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
-from elmo_cli.compiled.kernels import CompiledLinear, find_product, make_linear
-from elmo_cli.inference.precision import _MAX_ROWS, Int8Linear, _pad_rows
+from elmo_cli.compiled.linear import CompiledLinear, find_product, make_linear
+from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
 
 BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [
     True

@@ -12,7 +12,7 @@ from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.embedder import Array
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.settings import POOLINGS, Selection

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.analysis.neighbours import cosine
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors.exceptions import ElmoError
 
 spacy = pytest.importorskip("spacy")
 

@@ -14,7 +14,7 @@ from strategies import RandomModel, batches, models
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.pretrained.find import load_bilm
 
 TINY = GOLDEN / "relu"

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ElmoError, InputError, install_command
+from elmo_cli.errors.exceptions import ElmoError, InputError
+from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.text.tokenizers import tokenize
 
 pytest.importorskip("sklearn")

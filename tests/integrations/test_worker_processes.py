@@ -23,8 +23,8 @@ from elmo_cli import (
     LanguageModel,
     batch_to_ids,
 )
-from elmo_cli.compiled.kernels import CompiledLinear
-from elmo_cli.inference.precision import has_int8
+from elmo_cli.compiled.linear import CompiledLinear
+from elmo_cli.inference.int8 import has_int8
 from elmo_cli.integrations.torch_modules import ActivationsDataset
 
 SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]

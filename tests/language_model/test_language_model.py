@@ -30,7 +30,7 @@ from elmo_cli import (
     sample_sentences,
     substitute_words,
 )
-from elmo_cli.errors import InputError, WeightsError
+from elmo_cli.errors.exceptions import InputError, WeightsError
 from elmo_cli.language_model import softmax
 from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
 from elmo_cli.language_model.prediction import GAP, Prediction

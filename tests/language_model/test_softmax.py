@@ -19,8 +19,9 @@ from strategies import random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
-from elmo_cli.compiled.kernels import CompiledLinear, has_tiles
-from elmo_cli.errors import WeightsError
+from elmo_cli.compiled.kernels import has_tiles
+from elmo_cli.compiled.linear import CompiledLinear
+from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import (

@@ -23,7 +23,7 @@ from strategies import (
 from transcripts import read_rows
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model import frequencies
 from elmo_cli.language_model.frequencies import estimate_frequencies, read_frequencies
 from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units

@@ -25,11 +25,13 @@ from strategies import (
 )
 from torch import Tensor
 
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
-from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, ScalarMix, map_state
-from elmo_cli.model.lstm import Lstm, LstmState, pack
-from elmo_cli.model.model_options import LstmOptions, parse_options
+from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
+from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.options import LstmOptions, parse_options
+from elmo_cli.model.packing import pack
+from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.find import load_bilm
 
@@ -264,9 +266,8 @@ def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
     lstm = Lstm(replace(options, projection_dim=size), projects=projects)
     for number, weight in enumerate(lstm.parameters()):
         values = random_tensor(*weight.shape, seed=number)
-        weight.data = (
-            1.5 * values / weight.shape[-1] ** 0.5
-        )  # gates open, clips are reached
+        # gates open, clips are reached
+        weight.data = 1.5 * values / weight.shape[-1] ** 0.5
     return lstm
 
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
 from elmo_cli.model.many_langs import Lexicon, LexiconEncoder, Lexicons
-from elmo_cli.model.model_options import (
+from elmo_cli.model.options import (
     CharacterOptions,
     LstmOptions,
     ManyLangsOptions,

@@ -16,8 +16,8 @@ from strategies import batches, odd_tokens, small_architecture
 from transcripts import read_rows
 
 from elmo_cli import batch_to_ids
-from elmo_cli.errors import InputError, OptionsError
-from elmo_cli.model.model_options import (
+from elmo_cli.errors.exceptions import InputError, OptionsError
+from elmo_cli.model.options import (
     CharacterOptions,
     LstmOptions,
     parse_options,
@@ -190,7 +190,7 @@ def test_words_that_do_not_fit_on_a_line_are_recognized(tmp_path: Path) -> None:
 
 
 def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.text.sources.MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr("elmo_cli.files.text_files.MAX_TEXT_BYTES", 1000)
     with pytest.raises(
         InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"
     ):

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from strategies import RandomModel, make_model, models, small_architecture
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.errors import InputError, ModelError, OutputError, WeightsError
-from elmo_cli.model import weights
-from elmo_cli.model.model_options import read_options
+from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
+from elmo_cli.model import tensor_files
+from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
@@ -114,7 +114,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
 def test_absurd_numbers_of_groups_are_refused(
     tmp_path: Path, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "MAX_ITEMS", 400)
+    monkeypatch.setattr(tensor_files, "MAX_ITEMS", 400)
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w", libver="latest") as file:
         group = file.id
@@ -274,14 +274,14 @@ def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
 def memmap(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Count the tensors that are mapped."""
     memmap = Mock(wraps=np.memmap)
-    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", memmap)
+    monkeypatch.setattr("elmo_cli.model.tensor_files.np.memmap", memmap)
     return memmap
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFiles:
     """Return a model whose small weights are mapped from their file, as large ones are."""
-    monkeypatch.setattr(weights, "MIN_MAPPED_BYTES", 1)
+    monkeypatch.setattr(tensor_files, "MIN_MAPPED_BYTES", 1)
     return make_model(CONTENT, 1, tmp_path)
 
 
@@ -335,14 +335,14 @@ def test_files_are_read_if_the_file_system_cannot_map(
     files: ModelFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse = Mock(side_effect=OSError(19, "No such device"))
-    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", refuse)
+    monkeypatch.setattr("elmo_cli.model.tensor_files.np.memmap", refuse)
     assert_agrees_with_reference(files)
 
 
 def test_small_tensors_are_read(
     files: ModelFiles, memmap: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 4 * 261 * 2)
+    monkeypatch.setattr("elmo_cli.model.tensor_files.MIN_MAPPED_BYTES", 4 * 261 * 2)
     assert_agrees_with_reference(files)
     assert memmap.call_count == 1
 

@@ -19,7 +19,7 @@ from runs import assert_same_file, stop_after
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.errors import InputError, OutputError, StoppedError
+from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 
 embed = partial(runs.embed, checkpoint_tokens=1)
 
@@ -134,7 +134,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
     def embed_until_renaming(**options: Any) -> None:
         with monkeypatch.context() as patch:
             kill = Mock(side_effect=KeyboardInterrupt)
-            patch.setattr("elmo_cli.outputs.resumable_file.replace_file", kill)
+            patch.setattr("elmo_cli.files.resumable.resumable_file.replace_file", kill)
             with pytest.raises(KeyboardInterrupt):
                 embed(TEXT, OUT, **options)
 

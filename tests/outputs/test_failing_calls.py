@@ -16,7 +16,7 @@ from runs import assert_same_file
 
 from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.embed_file import Summary
-from elmo_cli.errors import OutputError
+from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.outputs.writer import ActivationsWriter
 
 LINES = "The cat sat\n\na bank\n"

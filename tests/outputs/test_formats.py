@@ -27,7 +27,7 @@ from table_files import read_rows
 from transcripts import Transcript, each_transcript
 
 from elmo_cli import open_activations
-from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
@@ -146,7 +146,7 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
 def test_parquet_has_fixed_width_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 20_000)
+    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     file = parquet.ParquetFile(tmp_path / "out.parquet")

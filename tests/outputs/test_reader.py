@@ -19,7 +19,7 @@ from layouts import Corpus, assert_holds, corpora, layouts, line_record, lines, 
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.text.records import Record, Shard, ShardReader
 
 

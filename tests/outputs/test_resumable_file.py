@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import lines, open_writer, write
 
-from elmo_cli.errors import OutputError, StoppedError
-from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile, remove_log
+from elmo_cli.errors.exceptions import OutputError, StoppedError
+from elmo_cli.files.resumable.resumable_file import (
+    PAGE_BYTES,
+    ResumableFile,
+    remove_log,
+)
 
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
@@ -73,7 +77,9 @@ def saved(folder: Path) -> Path:
 def test_a_long_check_can_be_stopped(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.resumable_file.CHECKED_BYTES", PAGE_BYTES)
+    monkeypatch.setattr(
+        "elmo_cli.files.resumable.resumable_file.CHECKED_BYTES", PAGE_BYTES
+    )
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
         ResumableFile(saved, should_stop=lambda: True)
     with ResumableFile(saved) as again:

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from table_files import read_rows, write_table
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -126,7 +126,7 @@ def test_columns_of_parquet_keep_their_types() -> None:
 def test_columns_of_json_get_types_by_their_first_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.vector_rows.ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 1)
 
     def embed_columns(*columns: dict[str, Any]) -> list[object]:
         write_table("in.jsonl", [{"text": "a", **each} for each in columns])

@@ -10,8 +10,8 @@ import pytest
 from commands import TINY, elmo
 from runs import embed, stop_after
 
-from elmo_cli.errors import StoppedError
-from elmo_cli.outputs.writer import FiniteCheck
+from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.outputs.finite import FiniteCheck
 
 
 @pytest.fixture(autouse=True)

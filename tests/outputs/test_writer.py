@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import Corpus, corpora, layouts, lines, open_writer, write
 
-from elmo_cli.errors import OutputError
-from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.files.resumable.resumable_file import ResumableFile
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_run_that_resumes_writes_the_same_bytes(
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     options = {"compression": compression, "checkpoints": at[0]}
-    with patch("elmo_cli.outputs.hdf5.BLOCK_BYTES", block):
+    with patch("elmo_cli.outputs.hdf5_packed.BLOCK_BYTES", block):
         write(corpus, folder / "whole", layout, **options)
         write(corpus, folder / "parts", layout, stops=at[1], **options)
     assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
@@ -90,9 +90,8 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
     corpus = lines("a", "b")
     with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
         writer.write(corpus.records[0], corpus.values[0])
-        writer.n_records = (
-            2  # as after a fault in the program, or in a log without checksum
-        )
+        # as after a fault in the program, or in a log without checksum
+        writer.n_records = 2
         writer.checkpoint({"place": [2, ""]})
     with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
         write(corpus, tmp_path / "out", layout)
@@ -153,6 +152,6 @@ def test_many_lines_log_one_hint_at_the_packed_layout(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.hdf5.MANY_RECORDS", 3)
+    monkeypatch.setattr("elmo_cli.outputs.hdf5_allennlp.MANY_RECORDS", 3)
     write(lines(*"abcdef"), tmp_path / "out", layout)
     assert caplog.text.count("use --layout packed") == (layout == "allennlp")

@@ -24,9 +24,9 @@ from website import (
     whole,
 )
 
-from elmo_cli.errors import ModelError
-from elmo_cli.model.model_options import read_options
-from elmo_cli.model.weights import open_tensors
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.model.options import read_options
+from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.cache import download_file, local_file
 
 CONTENT = bytes(range(256)) * 4000

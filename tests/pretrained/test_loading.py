@@ -13,7 +13,7 @@ from commands import TINY, elmo
 from conftest import GOLDEN
 from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
-from elmo_cli.errors import ModelError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder

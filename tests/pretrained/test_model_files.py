@@ -21,8 +21,8 @@ from transcripts import Transcript, each_transcript
 from website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.model.model_options import read_options_and_training
+from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.model.options import read_options_and_training
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.cache import unpack
 from elmo_cli.pretrained.files import check_kind, content_sha256
@@ -117,7 +117,7 @@ def test_the_bundled_model_may_have_a_softmax(
 
 def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Mock(wraps=read_options_and_training)
-    monkeypatch.setattr("elmo_cli.model.model_options.read_options_and_training", read)
+    monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
     settings = ModelSettings(TINY)
     assert settings.resolved.tokenizer is None
     files = settings.find_files()

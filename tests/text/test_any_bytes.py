@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elmo_cli import open_activations
-from elmo_cli.text.file_types import binary_type
+from elmo_cli.files.file_types import binary_type
 
 _PIECES = st.one_of(
     st.sampled_from(

@@ -22,7 +22,7 @@ from elmo_cli import (
     open_activations,
     tokenize,
 )
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 
 STORIES = {
     "s1": ["The cat sat.", "It was red, they said."],

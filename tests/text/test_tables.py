@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_files import NAMES, write_table
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import (
@@ -231,7 +231,10 @@ def test_quotes_may_be_text() -> None:
 
 def test_quotes_of_tsv_that_may_be_text_are_errors() -> None:
     records = read_text(QUOTED, "a.tsv", skip_errors=True)
-    advice = ". If quotes are text, use --quotes none, and if they enclose cells or lines, --quotes csv."
+    advice = (
+        ". If quotes are text, use --quotes none, "
+        "and if they enclose cells or lines, --quotes csv."
+    )
     assert [str(each.error) for each in records if each.error] == [
         f"a.tsv, line 2: not valid TSV: a quoted cell has no end{advice}",
         f"a.tsv, line 5: not valid TSV: '\t' expected after '\"'{advice}",

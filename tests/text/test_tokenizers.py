@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli import tokenize
-from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.text.tokenizers import (
     MARKS,
     make_tokenizer,

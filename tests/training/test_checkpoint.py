@@ -21,7 +21,7 @@ from runs import stop_after
 from training_runs import assert_same_weights, content, log_entries, run_in, train
 from website import zip_with
 
-from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
+from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
 
 pytestmark = pytest.mark.usefixtures("training_folder")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training import corpus

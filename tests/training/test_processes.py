@@ -13,7 +13,7 @@ from commands import Forked, elmo, start_elmo
 from numpy.testing import assert_allclose
 from training_runs import log_entries, train, weights
 
-from elmo_cli.errors import DeviceError, ElmoError
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.training.training_run import join_processes
 
 RANKS = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}

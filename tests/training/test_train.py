@@ -30,15 +30,15 @@ from training_runs import (
 )
 from transcripts import Transcript, each_transcript
 
-from elmo_cli.cli import train_command
+from elmo_cli.cli.commands import train as train_command
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import (
+from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
     OptionsError,
     StoppedError,
-    install_command,
 )
+from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer

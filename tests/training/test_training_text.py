@@ -17,7 +17,7 @@ from runs import stop_after
 from training_runs import assert_same_weights, run_in, train
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ModelError, StoppedError
+from elmo_cli.errors.exceptions import ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer

@@ -1,0 +1,143 @@
+"""`elmo change`."""
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.answers import print_rows
+from elmo_cli.cli.command import command
+from elmo_cli.errors.messages import counted
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.change import Change
+
+
+_LEVEL = 0.05
+
+
+@command()
+@click.argument("old", type=options.PATH)
+@click.argument("new", type=options.PATH)
+@options.choice(
+    "--measure",
+    ["apd", "prt", "jsd"],
+    default="apd",
+    help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
+    "Jensen-Shannon divergence over clusters.",
+)
+@options.count(
+    "--permutations",
+    help="Test each change with N random divisions of its occurrences. [default: none]",
+)
+@options.choice(
+    "--correction",
+    ["bh", "bonferroni"],
+    requires="--permutations",
+    help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
+    "[default: none]",
+)
+@options.words_option(" [default: the target words of OLD and NEW]")
+@options.input_format_options("words", "word", requires="--words")
+@options.choice(
+    "--match",
+    ["form", "lemma"],
+    help="Require files of `elmo usages` with this --match. [default: any]",
+)
+@options.ignore_case_option(requires="--words")
+@options.mean_layers_option()
+@options.figure_options("the list")
+@options.row_options()
+def change(
+    old: str,
+    new: str,
+    measure: str,
+    permutations: int | None,
+    correction: str | None,
+    words: str | None,
+    input_format: str | None,
+    text_column: str | None,
+    match: str | None,
+    ignore_case: bool,
+    layers: str | None,
+    plot: str | None,
+    overwrite: bool,
+    row_format: str | None,
+) -> None:
+    """Measure how much words changed from OLD to NEW, the most changed word first.
+
+    OLD and NEW are `elmo usages` files for two corpora, in any format, or patterns of such
+    names. With --words, they can also be HDF5 files with all tokens. The output is a table
+    with one row per word: the word, its change, and how often it occurs in OLD and in NEW.
+    --permutations adds p: the occurrences are divided at random into two groups of the same
+    sizes, and p is the share of divisions with at least this much change. Because some of
+    many words have a small p by chance, --correction adds an adjusted p. Words with fewer
+    than 3 occurrences in OLD or NEW are skipped.
+
+    \b
+    $ elmo usages old.txt old.parquet --words targets.txt
+    $ elmo usages new.txt new.parquet --words targets.txt
+    $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
+    $ elmo change old.npz new.npz --measure prt --plot change.svg
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
+    """
+    from elmo_cli.analysis.change import measure_change, read_occurrences
+    from elmo_cli.analysis.targets import read_targets
+
+    if plot is not None:
+        from elmo_cli.analysis.pictures import check_figure
+
+        check_figure(plot, overwrite=overwrite)
+    targets = None if words is None else read_targets(words, input_format, text_column)
+    with messages.progress_bar(" records", leave=False) as bar:
+        read = partial(read_occurrences, match=match, ignore_case=ignore_case)
+        occurrences = read(old, new, targets, layers, on_progress=bar.update)
+    n = permutations or 0
+    find = partial(
+        measure_change, *occurrences, measure, permutations=n, correction=correction
+    )
+    with messages.progress_bar(" words", leave=False) as bar:
+        changes = find(on_progress=bar.update)
+    _print(changes, measure, row_format)
+    if old == new:
+        messages.say("Warning: OLD and NEW are the same file.")
+    if correction is not None:
+        _check_permutations(changes, n)
+    if plot is not None:
+        from elmo_cli.analysis.pictures import plot_changes
+
+        n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
+        messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
+
+
+def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
+    from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
+
+    measured = [change for change in changes if change.change is not None]
+    names = change_columns(measured)
+    constants = {"measure": measure} if row_format == "jsonl" else {}
+    with print_rows(row_format, names) as rows:
+        rows.write(
+            ([getattr(change, name) for name in names] for change in measured),
+            constants,
+        )
+    for change in changes[len(measured) :]:
+        numbers = (
+            f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
+        )
+        messages.say(f"Skipped {change.word}: {numbers}. Each needs {MIN_OCCURRENCES}.")
+
+
+def _check_permutations(changes: "list[Change]", permutations: int) -> None:
+    """Print a warning if a single changed word cannot have a small adjusted p."""
+    n_words = sum(change.p is not None for change in changes)
+    least = n_words / (permutations + 1)
+    if least >= _LEVEL:
+        tests = f"{permutations:,} permutations of {counted(n_words, 'word')}"
+        problem = (
+            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        )
+        remedy = f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
+        messages.say(f"Warning: with {tests}, {problem}. {remedy}")

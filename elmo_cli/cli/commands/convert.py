@@ -1,0 +1,39 @@
+"""`elmo convert`."""
+
+import os
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command
+from elmo_cli.errors.messages import counted
+from elmo_cli.outputs.output_formats import DTYPES
+
+
+@command()
+@click.argument("source", metavar="INPUT", type=options.PATH)
+@click.argument("target", metavar="OUTPUT", type=options.PATH)
+@options.choice(
+    "--dtype",
+    DTYPES,
+    help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
+)
+@options.output_option()
+@options.overwrite_option()
+def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
+    """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.
+
+    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights are
+    still loaded as float32. OUTPUT appears when it is complete.
+
+    \b
+    $ elmo convert weights.hdf5 weights.safetensors
+    $ elmo convert weights.hdf5 small.hdf5 --dtype float16
+    """
+    from elmo_cli.pretrained.manage import convert_weights
+
+    n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
+    n_bytes = os.stat(target).st_size
+    messages.say(
+        f"Wrote {target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes"
+    )

@@ -1,0 +1,138 @@
+"""`elmo embed`."""
+
+from dataclasses import replace
+from functools import partial
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, option_group, typed_options
+from elmo_cli.cli.loading import load_embedder, open_text
+from elmo_cli.cli.options import choice, flag, option
+from elmo_cli.errors.messages import counted
+from elmo_cli.outputs import output_formats
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file
+from elmo_cli.text.input_formats import TEXT
+
+_LAYERS = "--layers or --mix or --all or --top or --average"
+
+
+@command()
+@click.argument("input_file", metavar="INPUT", type=options.PATH)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@options.input_options
+@options.model_options
+@options.selection_options
+@options.output_options(
+    OUTPUT_FORMATS,
+    choice(
+        "--rows",
+        output_formats.ROWS,
+        default="sentences",
+        help="Rows of Parquet and jsonl: one per sentence, or one per token.",
+    ),
+)
+@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@option_group(
+    "AllenNLP's old flags",
+    flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
+    flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
+    flag(
+        "--average",
+        "average_layers",
+        excludes=_LAYERS,
+        help="Same as --layers average.",
+    ),
+    options.batch_size_option(),
+    flag("--forget-sentences", help="Omit sentence_to_index from the file."),
+    flag(
+        "--use-sentence-keys",
+        help="Name datasets by their sentence instead of their number.",
+    ),
+    flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
+    option("--vocab-path", hidden=True, expose_value=False),
+    option("--include-package", multiple=True, hidden=True, expose_value=False),
+)
+def embed(
+    input_file: str,
+    output_file: str,
+    all_layers: bool,
+    top_layer: bool,
+    average_layers: bool,
+    batch_size: int,
+    file_friendly_logging: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
+) -> None:
+    """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
+
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    In FASTA, each residue is a token. INPUT may be compressed, a table, or - for standard
+    input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by the ids of the
+    records: float32 of shape (layers, tokens, width), without the axes that --layers, --mix
+    and --pooling remove. Another suffix or --format chooses another format. To write JSON
+    lines to standard output, use - as OUTPUT and --format jsonl.
+
+    OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the same
+    command again. Other formats start over.
+
+    \b
+    $ elmo embed sentences.txt vectors.hdf5
+    $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
+    $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
+    $ elmo embed corpus.txt.gz vectors.hdf5 --layers average --device cuda
+    $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
+    $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
+    $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
+    """
+    for name in typed_options("--vocab-path", "--include-package"):
+        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+    old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
+    for layers in [name for name, is_given in old_flags.items() if is_given]:
+        selection = replace(selection, layers=layers)
+    has_format = output_settings.file_format is not None
+    if (
+        any(old_flags.values()) and not has_format
+    ):  # AllenNLP wrote HDF5 whatever the name was.
+        output_settings = replace(output_settings, file_format="hdf5")
+    text = open_text(input_file, text_settings, model_settings)
+    plan = plan_file(
+        text, output_file, selection, output_settings, state=model_settings.state
+    )
+    text.source.check()  # Loading the model can take a while.
+    is_hdf5 = plan.output_format.name == "hdf5"
+    if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
+        messages.say(
+            f"Warning: {output_file} will be HDF5. Choose another format with --format."
+        )
+    engine = load_embedder(model_settings).engine
+    if engine.state != "carry" and typed_options("--batch-size"):
+        messages.say(
+            "Warning: --batch-size requires --state carry. See --batch-tokens."
+        )
+
+    from elmo_cli.embed_file import embed_file
+
+    with (
+        messages.stop_on_signal() as should_stop,
+        messages.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+    ):
+        on_progress = partial(messages.show_summary, bar)
+        done = embed_file(engine, plan, batch_size, on_progress, should_stop)
+    if not done.was_complete:  # embed_file logs it.
+        unit = "sentence" if text.format.name == TEXT.name else plan.unit
+        read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
+        speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
+        messages.say(f"Wrote {name_of(output_file)}: {read}, {speed}")
+
+
+def name_of(output_file: str) -> str:
+    """Return the name of an output for a message."""
+    return (
+        "to standard output"
+        if output_file == output_formats.STANDARD_OUTPUT
+        else output_file
+    )

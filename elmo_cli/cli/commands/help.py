@@ -1,0 +1,52 @@
+"""`elmo help`."""
+
+from pathlib import Path
+
+import click
+
+from elmo_cli.cli.command import command
+from elmo_cli.errors.messages import did_you_mean
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
+from elmo_cli.text.input_formats import FORMATS
+from elmo_cli.text.tokenizers import TOKENIZERS
+
+
+def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
+    names = [*getattr(ctx.find_root().command, "commands", ()), "formats"]
+    return [name for name in names if name.startswith(start)]
+
+
+@command("help")
+@click.argument(
+    "topic",
+    metavar="[COMMAND|formats]",
+    required=False,
+    shell_complete=_complete_topics,
+)
+@click.pass_context
+def help(ctx: click.Context, topic: str | None) -> None:
+    """Show the help of a command, or of the formats that all commands share.
+
+    \b
+    $ elmo help embed
+    $ elmo help formats
+    """
+    parent = ctx.find_root()
+    shared = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
+    if topic is not None and topic.lower().removesuffix("s") in shared:
+        click.echo(
+            Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"),
+            nl=False,
+        )
+        return
+    if topic is not None:
+        assert isinstance(parent.command, click.Group)
+        found = parent.command.get_command(parent, topic)
+        if found is None:
+            topics = [*parent.command.commands, "formats"]
+            problem = f"{topic}: no such topic.{did_you_mean(topic, topics)}"
+            raise click.UsageError(
+                f"{problem} Choose one of {', '.join(topics)}.", parent
+            )
+        parent = found.make_context(topic, [], parent, resilient_parsing=True)
+    click.echo(parent.get_help())

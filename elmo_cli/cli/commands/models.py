@@ -1,0 +1,82 @@
+"""`elmo models`."""
+
+from typing import Any
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command
+from elmo_cli.errors.messages import size_text
+from elmo_cli.files.json_form import json_text
+
+
+@command()
+@options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
+@options.option(
+    "--language CODE", help="List only the models for a language, such as fr."
+)
+@options.flag("--downloaded", help="List only the models on this disk.")
+@options.option(
+    "--remove NAME",
+    shell_complete=options.complete_models,
+    excludes="--all or --language or --downloaded or --json",
+    help="Delete the files of a downloaded model.",
+)
+@options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
+def models(
+    show_all: bool,
+    language: str | None,
+    downloaded: bool,
+    remove: str | None,
+    as_json: bool,
+) -> None:
+    """List the pretrained models, English ones first.
+
+    Bundled and downloaded models work offline. Available models are downloaded on first
+    use, or with `elmo download`.
+
+    \b
+    $ elmo models
+    $ elmo models --language fr
+    """
+    if remove is not None:
+        from elmo_cli.pretrained.find import remove_model
+
+        folder, n_bytes = remove_model(remove)
+        messages.say(f"Removed {folder}: {size_text(n_bytes)}")
+        return
+
+    from elmo_cli.pretrained.find import describe_models
+
+    descriptions = describe_models(language, downloaded=downloaded)
+    shown = descriptions if show_all or language else _grouped(descriptions)
+    click.echo(json_text(descriptions, indent=1) if as_json else _table(shown))
+
+
+def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
+    from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
+
+    many_langs = [
+        model for model in descriptions if model["name"].startswith(MANY_LANGS_PREFIX)
+    ]
+    group = [model for model in many_langs if model["state"] == "available"]
+    name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
+    one = [{**model, "name": name, "language": language} for model in group[:1]]
+    return [model for model in descriptions if model not in group] + one
+
+
+def _table(descriptions: list[dict[str, Any]]) -> str:
+    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
+    for model in descriptions:
+        parameters, n_bytes = model["parameters"], model["bytes"]
+        size = "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB"
+        millions = "-" if parameters is None else f"{parameters / 1e6:.1f}M"
+        state, trained_on = model["state"], model["trained_on"] or "-"
+        rows.append(
+            [model["name"], millions, model["language"], size, state, trained_on]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
+    line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
+    return "\n".join(line.format(*row).rstrip() for row in rows)

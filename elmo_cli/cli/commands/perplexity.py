@@ -1,0 +1,109 @@
+"""`elmo perplexity`."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import print_rows
+from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.options import PATH, flag
+from elmo_cli.cli.scored_text import open_text, score_options
+from elmo_cli.errors.messages import counted
+from elmo_cli.files.json_form import json_text
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.sources import Source
+
+if TYPE_CHECKING:
+    from elmo_cli.language_model.scoring import Perplexity, SentenceScore
+
+
+@command()
+@click.argument("text", metavar="INPUT", type=PATH)
+@option_group(
+    "Output",
+    flag("--per-sentence", help="Print one row per sentence."),
+    options.row_options(requires="--per-sentence or --format jsonl"),
+    options.keep_columns_option,
+)
+@score_options
+def perplexity(
+    text: str,
+    per_sentence: bool,
+    row_format: str | None,
+    batch_size: int,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Measure the perplexity of INPUT, a text with one sentence per line.
+
+    By default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT may be compressed, a table, or - for standard input. The forward direction predicts
+    every token and the end of the sentence, and the backward direction every token and the
+    start of the sentence. The average is the mean of both log probabilities. Tokens outside
+    the vocabulary count as the word <UNK>. Blank lines are not predicted.
+
+    With --per-sentence, each row begins with the id of the record, or its line number from 1.
+    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
+
+    \b
+    $ elmo perplexity test.txt
+    $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
+    """
+    source = Source(text)
+    source.check()  # Loading the model can take a while.
+    if text_settings.keep_columns and not per_sentence:
+        raise click.UsageError("--keep-columns requires --per-sentence")
+    text_settings.check_whole_records()
+    opened_text = loading.open_text(source, text_settings, model_settings)
+    model = loading.load_language_model(model_settings)
+
+    from elmo_cli.language_model import scoring
+
+    def score() -> Iterator["SentenceScore"]:
+        n_tokens = 0
+        measure = partial(
+            model.score_ready, batch_size=batch_size, is_ready=opened.read.is_ready
+        )
+        for scored in scoring.score_records(opened.read.records, measure):
+            if rows is not None:
+                row = scoring.sentence_row(scored.result)
+                rows.write([row], scored.record.columns, scored.names)
+            yield from scored.result
+            n_tokens += len(scored.record.tokens)
+            opened.show_rate(n_tokens)
+
+    with open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
+        columns, kept = (
+            [*opened.columns, *scoring.SENTENCE_COLUMNS],
+            opened.read.example.columns,
+        )
+        printer = print_rows(row_format, columns, kept)
+        with printer if per_sentence else nullcontext() as rows:
+            result = scoring.perplexity_of_scores(score(), source.name)
+    if per_sentence:
+        average = f"{result.all_words.average:,.2f} (average of directions)"
+        messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+    else:
+        click.echo(
+            json_text(asdict(result)) if row_format == "jsonl" else _table(result)
+        )
+
+
+def _table(text_perplexity: "Perplexity") -> str:
+    lines = [
+        f"sentences    {text_perplexity.sentences:>12,}",
+        f"tokens       {text_perplexity.tokens:>12,}",
+        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
+        "",
+        f"perplexity   {'all words':>12}  {'known words':>12}",
+    ]
+    known_words = asdict(text_perplexity.known_words)
+    for name, value in asdict(text_perplexity.all_words).items():
+        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+    return "\n".join(lines)

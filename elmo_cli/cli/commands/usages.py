@@ -1,0 +1,105 @@
+"""`elmo usages`."""
+
+from dataclasses import replace
+from functools import partial
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.commands.embed import name_of
+from elmo_cli.cli.loading import load_embedder, open_text
+from elmo_cli.cli.options import choice
+from elmo_cli.errors.messages import counted
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.settings import ModelSettings, Selection, TextSettings
+
+
+@command()
+@click.argument("text", metavar="INPUT", type=options.PATH)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@option_group(
+    "Input",
+    options.words_option(required=True),
+    choice(
+        "--match",
+        ["form", "lemma"],
+        default="form",
+        help="Find word forms, or lemmas in CoNLL-U.",
+    ),
+    options.ignore_case_option(),
+    options.input_options,
+)
+@options.model_options
+@option_group(
+    "Output",
+    options.layer_options("top"),
+    options.dtype_option,
+    options.output_options([name for name in OUTPUT_FORMATS if name != "npy"]),
+)
+@option_group("Speed", options.speed_options, options.batch_tokens_option)
+def usages(
+    text: str,
+    output_file: str,
+    words: str,
+    match: str,
+    ignore_case: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
+) -> None:
+    """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
+
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
+    .parquet and .jsonl contain one row per occurrence, with its word, form, line (from 1),
+    id, position (from 0), sentence and vector; .npz contains one matrix per word; and .hdf5
+    one record per line, as from `elmo embed`. Only HDF5 resumes after an interruption. You
+    can use - as INPUT for standard input, and as OUTPUT with --format jsonl. `elmo change`,
+    `elmo plot` and `elmo neighbours` read all of these formats. The number of occurrences of
+    each word is printed on standard error. If no word occurs, the exit status is 1.
+
+    \b
+    $ elmo usages corpus.txt usages.parquet --words targets.txt
+    $ elmo usages corpus.txt usages.npz --words targets.txt --tokenizer moses
+    $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --device cuda
+    $ zcat corpus.gz | elmo usages - - --words targets.txt --format jsonl | jq .word
+    """
+    from elmo_cli.analysis.targets import read_targets
+    from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
+
+    targets = read_targets(words)
+    if selection.mix is None and click.get_current_context().params["layers"] is None:
+        selection = replace(selection, layers=DEFAULT_LAYERS)
+    opened = open_text(text, text_settings, model_settings)
+    state = model_settings.state
+    plan = plan_usages(
+        opened, output_file, selection, output_settings, state=state, match=match
+    )
+    opened.source.check()  # Loading the model can take a while.
+    engine = load_embedder(model_settings).engine
+    with (
+        messages.stop_on_signal() as should_stop,
+        messages.progress_bar(source=text) as bar,
+    ):
+        on_progress = partial(messages.show_summary, bar)
+        counts, summary = embed_usages(
+            engine,
+            plan,
+            targets,
+            on_progress,
+            should_stop,
+            match=match,
+            ignore_case=ignore_case,
+        )
+    for word, count in counts.items():
+        if count:
+            messages.say(f"{word}: {counted(count, 'occurrence')}")
+    if missing := [word for word, count in counts.items() if not count]:
+        number = "" if len(missing) == 1 else f"{len(missing):,} words: "
+        messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+    if not summary.was_complete:  # embed_file logs it.
+        found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
+        messages.say(
+            f"Wrote {name_of(output_file)}: {found} in {counted(read, plan.unit)}"
+        )

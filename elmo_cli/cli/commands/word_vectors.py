@@ -1,0 +1,113 @@
+"""`elmo word-vectors`."""
+
+from functools import partial
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.command import command, option_group
+from elmo_cli.errors.messages import counted
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.sources import Source
+
+
+@command("word-vectors")
+@click.argument(
+    "arguments",
+    metavar="[VOCABULARY] OUTPUT",
+    type=options.PATH,
+    nargs=-1,
+    required=True,
+)
+@options.flag(
+    "--softmax",
+    excludes="--corpus",
+    help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
+)
+@options.output_option()
+@options.overwrite_option()
+@option_group(
+    "Averaging",
+    options.path_option(
+        "--corpus FILE",
+        help="Average each word over its occurrences in a text with one sentence per line.",
+    ),
+    options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
+    options.count(
+        "--min-count",
+        default=5,
+        requires="--corpus",
+        help="Skip words with a lower count.",
+    ),
+    options.count(
+        "--at-most",
+        requires="--corpus",
+        help="Average only the first N occurrences of a word. [default: all]",
+    ),
+)
+@options.text_options(options.BY_INPUT, requires="--corpus")
+@options.file_options
+@option_group("Model", options.softmax_option(requires="--softmax"))
+@option_group("Speed", options.device_option(excludes="--softmax"))
+def word_vectors(
+    arguments: tuple[str, ...],
+    softmax: bool,
+    overwrite: bool,
+    corpus: str | None,
+    layers: str | None,
+    min_count: int,
+    at_most: int | None,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
+    """Write one vector per word to OUTPUT, for the words in VOCABULARY, one per line.
+
+    With --corpus, the vector of a word is the mean over its occurrences in a text, so that it
+    reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all words that
+    are frequent enough, the most frequent first. Without --corpus, the vectors come from the
+    token encoder (layer 0 of `elmo embed`) and reflect little more than the spelling.
+
+    The suffix of OUTPUT chooses its format: word2vec text (.txt, .vec, .w2v, also with .gz),
+    word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for the Embedding
+    Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
+    "embedding", as in bilm-tf. OUTPUT appears when it is complete.
+
+    \b
+    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --mean-layers 2 --model original
+    $ elmo word-vectors vocab.txt spelling.hdf5
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
+    """
+    words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
+    if len(arguments) > 2 or (words_file is None and corpus is None):
+        raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
+    if words_file is not None:
+        Source(words_file, "Give the name of a file with one word per line.").check()
+    if corpus is not None:
+        source = Source(corpus)
+        source.check()
+        text = loading.open_text(source, text_settings, model_settings)
+
+    from elmo_cli.analysis import word_vectors as vectors
+
+    if corpus is None:
+        files = loading.find_files(model_settings, with_softmax=softmax)
+        device = model_settings.device
+        write = partial(
+            vectors.write_token_vectors, softmax=softmax, model=files, device=device
+        )
+        with messages.progress_bar(" words") as bar:
+            n_words = write(
+                arguments[0], output, overwrite=overwrite, on_progress=bar.update
+            )
+    else:
+        embedder = loading.load_embedder(model_settings)
+        averaging = vectors.Averaging(layers, min_count, at_most)
+        average = partial(
+            vectors.write_average_vectors, embedder, text, averaging=averaging
+        )
+        with messages.progress_bar(" tokens") as bar:
+            n_words = average(
+                output, words_file, overwrite=overwrite, on_progress=bar.update
+            )
+    messages.say(f"Wrote {output}: {counted(n_words, 'word')}")

@@ -1,0 +1,47 @@
+"""Texts whose sentences a language model scores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import option_group
+from elmo_cli.text.ids import IdUse
+from elmo_cli.text.input_formats import Records, TextInput, open_records
+
+if TYPE_CHECKING:
+    from elmo_cli.language_model.scoring import LanguageModel
+
+
+class OpenText(NamedTuple):
+    """Open text, the names of the columns that name a record, and the function of its bar."""
+
+    read: Records
+    columns: Sequence[str]
+    show_rate: Callable[[int], None]
+
+
+@contextmanager
+def open_text(
+    text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
+) -> Iterator[OpenText]:
+    """Open the records of a text whose sentences a language model scores, with a progress bar."""
+    from elmo_cli.language_model.scoring import name_columns
+    from elmo_cli.pretrained.registry import expected_input
+
+    expected = expected_input(model.files.name, model.engine.options.token_limit)
+    with (
+        messages.progress_bar(source=text.source.path) as bar,
+        open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
+    ):
+        columns = name_columns(read, is_split=text.splits_lines)
+        yield OpenText(read, columns, partial(messages.show_rate, bar))
+
+
+def score_options(function: Any) -> Any:
+    """Add the options of a text and of a language model."""
+    batch_size = options.batch_size_option(requires="--state carry")
+    speed = option_group("Speed", options.batch_tokens_option, batch_size)
+    function = options.language_model_options(speed(function))
+    return options.text_options(options.BY_INPUT)(function)

@@ -1,0 +1,22 @@
+"""HDF5 files that are read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.files.locks import NO_LOCKS
+
+if TYPE_CHECKING:
+    import h5py
+
+
+def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
+    """Open an HDF5 file, also without locks, which complete files of this package do not need."""
+    import h5py
+
+    try:
+        return h5py.File(path, "r", **settings)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        # The variable HDF5_USE_FILE_LOCKING takes precedence over the argument.
+        return h5py.File(path, "r", locking=False, **settings)

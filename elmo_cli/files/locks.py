@@ -1,0 +1,88 @@
+"""Locks of files and folders against other processes."""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+logger = logging.getLogger(__name__)
+
+
+LOCK_FILE: Final = ".lock"
+
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
+    """Create a file, and lock it. Return None, with a warning, if the file system has no locks.
+
+    A `BlockingIOError` ends the wait for another process after some `seconds`; -1 waits forever.
+    """
+    from filelock import FileLock, Timeout
+
+    file_lock = FileLock(path)
+    try:
+        file_lock.acquire(timeout=seconds)
+    except Timeout:
+        raise BlockingIOError(
+            errno.EAGAIN, "another process has locked it", str(path)
+        ) from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        logger.warning(
+            "Warning: %s: the file system has no locks. Let only one process write there.",
+            path.parent,
+        )
+        return None
+    return file_lock
+
+
+def unlock(file_lock: "BaseFileLock | None") -> None:
+    """Release a lock, and remove its file."""
+    if file_lock is not None:
+        # The file is removed while it is locked: filelock never locks a file without a name.
+        with suppress(OSError):
+            os.unlink(file_lock.lock_file)
+        file_lock.release()
+
+
+@contextmanager
+def locked_folder(
+    folder: Path,
+    error_of: Callable[[OSError], Exception],
+    on_wait: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Make a folder, and lock it against other processes. Remove it at the end if it is empty.
+
+    `error_of` returns the error to raise for one of the system, such as a `BlockingIOError`.
+    `on_wait` is called before waiting for another process. None does not wait.
+    """
+    path = folder / LOCK_FILE
+    try:
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = lock(path)
+        except BlockingIOError:
+            if on_wait is None:
+                raise
+            on_wait()
+            held = lock(path, seconds=-1)
+    except OSError as error:
+        raise error_of(error) from None
+    try:
+        yield
+    finally:
+        unlock(held)
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()

@@ -1,0 +1,34 @@
+"""Errors of a memory that is too small."""
+
+from typing import TypeVar
+
+import torch
+
+from elmo_cli.errors.exceptions import ComputationError
+
+_Result = TypeVar("_Result")
+
+
+_MESSAGES = (
+    "can't allocate memory",
+    "std::bad_alloc",
+    "out of memory",
+    "STATUS_ALLOC_FAILED",
+)
+"""Parts of the messages of torch's allocator for the CPU, of oneDNN, and of cuBLAS."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether torch or Python ran out of memory."""
+    # torch raises a plain RuntimeError on the CPU.
+    is_named = isinstance(error, RuntimeError) and any(
+        part in str(error) for part in _MESSAGES
+    )
+    return is_named or isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
+
+
+def result_or_raise(result: _Result | ComputationError) -> _Result:
+    """Return a result, or raise the error in its place."""
+    if isinstance(result, ComputationError):
+        raise result
+    return result

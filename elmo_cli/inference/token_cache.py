@@ -1,0 +1,63 @@
+"""Cache of token vectors."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from elmo_cli.model.token_encoder import encode_in_chunks
+
+MAX_CACHED_CHARACTERS: Final = 1000  # per token, so that `capacity` limits the memory
+
+
+class TokenCache:
+    """Vectors of the most recently used tokens. Copies and pickles of a cache are empty."""
+
+    def __init__(
+        self, encode: Callable[[Sequence[str]], Tensor], capacity: int
+    ) -> None:
+        self.capacity = capacity
+        self._encode = encode
+        # Row of each token in `_vectors`. The most recently used token is last.
+        self._rows: OrderedDict[str, int] = OrderedDict()
+        self._vectors = torch.empty(0, device="cpu")
+
+    def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
+        return TokenCache, (self._encode, self.capacity)
+
+    def vectors(self, tokens: Sequence[str]) -> Tensor:
+        """Return the vectors of distinct tokens: float, shape (N, P)."""
+        longest = max(map(len, tokens), default=0)
+        if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
+            return encode_in_chunks(self._encode, tokens)
+        for token in filter(self._rows.__contains__, tokens):
+            self._rows.move_to_end(token)
+        if missing := [token for token in tokens if token not in self._rows]:
+            self._add(missing)
+        rows = [self._rows[token] for token in tokens]
+        return self._vectors[
+            torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)
+        ]
+
+    def _add(self, tokens: list[str]) -> None:
+        """Encode tokens and store their vectors in place of the least recently used ones."""
+        vectors = encode_in_chunks(self._encode, tokens)
+        if not len(self._vectors):
+            self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
+        n_used = len(self._rows)
+        free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
+        try:
+            while len(free) < len(tokens):
+                free.append(self._rows.popitem(last=False)[1])
+            self._vectors[torch.tensor(free, device=vectors.device)] = vectors
+            self._rows.update(zip(tokens, free, strict=True))
+        except (
+            BaseException
+        ):  # After Ctrl-C or out of memory, rows may have wrong vectors.
+            self._rows.clear()
+            raise
+
+
+CACHED_TOKENS = 32_768  # at most

@@ -1,0 +1,102 @@
+"""Writers for NumPy's formats: npz and npy."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.files.atomic import renamed, sync
+from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.format_writer import FormatWriter
+from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
+from elmo_cli.text.records import Record
+
+_NPY_HEADER_BYTES: Final = 128
+
+
+class NpzWriter(FormatWriter):
+    """Writer that adds arrays to a zip archive in the format of `numpy.savez`."""
+
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
+        super().__init__(file, output_format, attributes)
+        self._archive = zipfile.ZipFile(file, "w")
+        self._rows = SentenceRows(output_format, attributes)
+        self._records: list[str] = []
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the array of a record."""
+        if self._rows.keeps_tokens:
+            fields = self._rows.fields(number, record)
+            self._records.append(f"{json.dumps(fields, ensure_ascii=False)}\n")
+        write_array(self._archive, record.id or str(number), values)
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write the descriptions of the records, and the directory of the archive."""
+        if self._records:
+            records = "".join(self._records).encode("utf-8", "surrogatepass")
+            self._archive.writestr(zipfile.ZipInfo(RECORDS), records)
+        self._archive.close()
+
+
+def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+    """Add an array to a zip archive of `numpy.savez`."""
+    # Equal runs write equal files: the member has no time.
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array(
+            member, np.ascontiguousarray(values), allow_pickle=False
+        )
+
+
+class NpyWriter(FormatWriter):
+    """Writer of one array, and of a file next to it with the ids of its rows, one per line."""
+
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
+        super().__init__(file, output_format, attributes)
+        self._n_rows, self._row_shape = 0, ()
+        self._ids: list[str] = []
+        file.write(bytes(_NPY_HEADER_BYTES))
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the row of a record; raise an `InputError` if its id is no line of a text."""
+        if record.id is not None:
+            if "\n" in record.id or "\r" in record.id:
+                raise InputError(
+                    f"the id {record.id[:60]!r} has a line end, but the file of ids next to npy "
+                    "has one id per line. Use Parquet or JSON lines."
+                )
+            self._ids.append(record.id)
+        self._n_rows, self._row_shape = self._n_rows + 1, values.shape
+        self._file.write(values.tobytes())
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write the header, which has the same length for any number of rows."""
+        descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
+        shape = (self._n_rows, *self._row_shape)
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        self._file.seek(0)
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def publish(self, rename: Callable[[], object]) -> None:
+        """Rename the array, then the ids. Even a kill never leaves ids next to other vectors."""
+        path = ids_path(self._file.final)
+        with renamed(path) if self._ids else nullcontext() as partial:
+            if partial is not None:
+                partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
+                sync(partial)
+            path.unlink(missing_ok=True)
+            rename()
+
+
+def ids_path(path: Path) -> Path:
+    """Return the path of the ids of an array in npy."""
+    return path.with_name(f"{path.name}.ids.txt")

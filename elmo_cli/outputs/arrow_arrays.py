@@ -1,0 +1,32 @@
+"""Arrays of Arrow for nested vectors."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors.optional_imports import load_pyarrow
+
+Array = NDArray[Any]
+
+CHUNK_RECORDS: Final = 8
+"""Number of records whose levels Parquet computes together. The levels of a whole row group would
+be new memory each time, which the kernel fills with zeros."""
+
+
+def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
+    """Return arrays as nested Arrow lists, of fixed length except for the axis of tokens."""
+    pyarrow = load_pyarrow()
+    nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
+    sizes = list(block[0].shape)
+    token_axis = None if pooled else len(sizes) - 2
+    for axis in reversed(range(len(sizes))):
+        if axis != token_axis:
+            nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
+            continue
+        n_lists = sizes[0] if axis else 1  # one list of tokens per layer
+        lengths = np.repeat([values.shape[axis] for values in block], n_lists)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        nested = pyarrow.ListArray.from_arrays(ends, nested)
+    return nested

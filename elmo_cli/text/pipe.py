@@ -1,0 +1,98 @@
+"""Pipes, which are read as soon as a line is there."""
+
+import io
+import logging
+import os
+import select
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+from elmo_cli.errors.exceptions import InputError, StoppedError
+
+logger = logging.getLogger(__name__)
+
+
+_POLL_SECONDS: Final = 0.1  # interval at which a waiting reader calls `should_stop`
+
+
+_PATIENCE_SECONDS: Final = 0.02
+"""Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
+
+
+_PIPE_BYTES: Final = 1 << 16
+
+
+PIPE: Final = "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
+
+
+class Pipe(io.FileIO):
+    """Reader for the lines of a pipe, terminal or socket, blocking or not, as they arrive."""
+
+    def __init__(
+        self, descriptor: int, should_stop: Callable[[], bool], *, closefd: bool = True
+    ) -> None:
+        """Read from a descriptor. Call `should_stop` repeatedly while waiting for a line."""
+        super().__init__(descriptor, closefd=closefd)
+        self.should_stop = should_stop
+        self._lines: deque[bytes] = deque()
+        self._rest = b""  # bytes read after the last line end
+        self._is_at_end = False  # A terminal reports its end only once.
+        self._patience = _PATIENCE_SECONDS
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Return the next whole line with its end, or raise a `StoppedError` before."""
+        line = self.peek_line()
+        return self._lines.popleft() if line else line
+
+    def peek_line(self) -> bytes:
+        """Return the next whole line without reading it; see `readline`."""
+        while not self._wait(_POLL_SECONDS):
+            if self.should_stop():
+                raise StoppedError("stopped while waiting for more input")
+        return self._lines[0] if self._lines else b""
+
+    def has_line(self) -> bool:
+        """Return whether a line, or the end, can be read without a long wait."""
+        if self._lines:
+            return True
+        start = time.monotonic()
+        is_available = self._wait(self._patience)
+        self._patience -= time.monotonic() - start
+        if is_available and self._patience > 0:
+            return True
+        self._patience = _PATIENCE_SECONDS
+        return False
+
+    def _wait(self, seconds: float) -> bool:
+        """Return whether a line, or the end, is available. Wait for bytes if not."""
+        if not (self._lines or self._is_at_end) and self._poll.poll(seconds * 1000):
+            content = self.read(_PIPE_BYTES)
+            if content:
+                *lines, self._rest = (self._rest + content).split(b"\n")
+                self._lines.extend(line + b"\n" for line in lines)
+            elif content is not None:  # None: another process has read the bytes.
+                self._is_at_end = True
+                if self._rest:
+                    self._lines.append(self._rest)
+        return bool(self._lines) or self._is_at_end
+
+
+def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
+    """Return standard input as a file of bytes. It is a `Pipe` if it is no regular file."""
+    if sys.stdin is None:
+        raise InputError(
+            "standard input is closed. Name a file, or pipe a text into it."
+        )
+    file = sys.stdin.buffer
+    if file.isatty():
+        logger.info("Reading from the terminal; Ctrl-D ends the text.")
+    with suppress(io.UnsupportedOperation):  # A file in memory has no descriptor.
+        if hasattr(select, "poll") and not os.path.isfile(file.fileno()):
+            return Pipe(file.fileno(), should_stop, closefd=False)
+    return file
