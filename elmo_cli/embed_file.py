@@ -22,7 +22,7 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.errors.messages import counted, first_line, size_text
+from elmo_cli.errors.wording import counted, first_line, size_text
 from elmo_cli.files.outputs import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.inference.selection import pool_record

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.messages import utf8_name
+from elmo_cli.errors.wording import utf8_name
 from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder

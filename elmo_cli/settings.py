@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import shown
+from elmo_cli.errors.wording import shown
 from elmo_cli.files.outputs import check_output
 from elmo_cli.outputs.output_formats import (
     FORMATS_WITH_ROWS,

@@ -20,7 +20,7 @@ from elmo_cli.analysis.vector_sources import (
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import Sentence, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import did_you_mean
+from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.outputs.reader import (
     SHARED_ATTRIBUTES,
     Activations,

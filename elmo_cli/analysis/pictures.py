@@ -18,8 +18,8 @@ import numpy as np
 from elmo_cli.analysis.change import Change
 from elmo_cli.errors.checks import check_batch, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, OutputNameError
-from elmo_cli.errors.messages import counted, listed
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import counted, listed
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.outputs import check_output
 from elmo_cli.language_model.scoring import ScoredRecord

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import first_line, listed, shown
 from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.reader import Activations

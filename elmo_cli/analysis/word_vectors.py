@@ -22,7 +22,7 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
 from elmo_cli.errors.exceptions import InputError, OutputNameError, SettingsError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.outputs import check_output
 from elmo_cli.inference.device import Device, choose_device

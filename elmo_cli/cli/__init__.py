@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
 from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
@@ -128,12 +128,14 @@ class ElmoGroup(click.Group):
             with _interrupts():
                 return super().invoke(ctx)
         except StoppedError as error:
-            click.echo(str(error), err=True)
+            click.echo(messages.shown_message(error), err=True)
             sys.exit(ctx.meta["exit_status"])
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
-            raise click.ClickException(_one_line(str(error))) from None
+            raise click.ClickException(
+                _one_line(messages.shown_message(error))
+            ) from None
 
 
 @contextmanager

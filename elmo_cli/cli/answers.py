@@ -20,7 +20,7 @@ import click
 from elmo_cli.cli import messages
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.settings import ALL_COLUMNS, TextSettings
 from elmo_cli.text.records import Record, renamed_columns

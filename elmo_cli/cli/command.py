@@ -11,7 +11,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.messages import report_run, verbosity_options
+from elmo_cli.cli.messages import (
+    OFFERED,
+    report_run,
+    shown_message,
+    verbosity_options,
+)
 from elmo_cli.errors.exceptions import SettingsError, option_names
 from elmo_cli.files.outputs import check_not_read
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
@@ -214,12 +219,12 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command.invoke`. Wrong options end it with status 2."""
         try:
-            with option_names(
-                offered={name for each in self.params for name in each.opts}
-            ):
+            offered = {name for each in self.params for name in each.opts}
+            ctx.meta[OFFERED] = offered
+            with option_names(offered=offered):
                 return super().invoke(ctx)
         except SettingsError as error:
-            raise click.UsageError(str(error), ctx) from None
+            raise click.UsageError(shown_message(error), ctx) from None
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter

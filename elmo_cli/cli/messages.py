@@ -19,7 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.messages import Message, spelled_as_options
+from elmo_cli.errors.wording import counted
 from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts
     from elmo_cli.embed_file import Summary
 
+OFFERED = "elmo_cli.offered"  # key of the options of a command in `Context.meta`
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
 _AS_ONE_SECONDS = 0.2
@@ -58,7 +60,23 @@ class _RedErrors(io.TextIOWrapper):
 
 class _LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_spelled, record.args))
+        if isinstance(record.msg, Message):
+            record.msg = shown_message(record.msg)
         return _shown(super().format(record))
+
+
+def _spelled(value: object) -> object:
+    """Return an argument of a log entry, a message or an error with options as typed."""
+    return shown_message(value) if isinstance(value, (Message, Exception)) else value
+
+
+def shown_message(message: object) -> str:
+    """Return a message or an error for a user of the running command."""
+    ctx = click.get_current_context(silent=True)
+    offered = None if ctx is None else ctx.meta.get(OFFERED)
+    return spelled_as_options(message, offered)
 
 
 def prepare_streams() -> None:

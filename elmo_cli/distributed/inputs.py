@@ -30,7 +30,7 @@ from elmo_cli.errors.exceptions import (
     OtherInputError,
     SettingsError,
 )
-from elmo_cli.errors.messages import counted, first_line
+from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name, open_location
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER

@@ -26,7 +26,7 @@ from elmo_cli.distributed.inputs import (
 )
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError
-from elmo_cli.errors.messages import first_line, shown, utf8_name
+from elmo_cli.errors.wording import first_line, shown, utf8_name
 from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.inference.selection import choose_layers

@@ -29,8 +29,8 @@ from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.exceptions import DeviceError, ElmoError, InputError, option_names
-from elmo_cli.errors.messages import counted, first_line
 from elmo_cli.errors.optional_imports import install_command, load_extra
+from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype

@@ -19,7 +19,7 @@ from elmo_cli.distributed.part import (
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.embed_file import log_empty
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done

@@ -5,7 +5,7 @@ from numbers import Integral
 from typing import Final, TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import kind_of, listed
+from elmo_cli.errors.wording import kind_of, listed
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

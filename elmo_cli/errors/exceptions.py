@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from errno import ENOENT
 from typing import Final
 
+from elmo_cli.errors.messages import Message
+
 _FLAGS: Final = (
     "overwrite",
     "paragraphs",
@@ -71,7 +73,12 @@ def _name_argument(option: re.Match[str]) -> str:
 class ElmoError(Exception):
     """Root of all errors that this package raises on purpose."""
 
+    def __init__(self, message: str | Message = "") -> None:
+        super().__init__(message)
+
     def __str__(self) -> str:
+        if self.args and isinstance(self.args[0], Message):
+            return str(self.args[0])
         message = super().__str__()
         return message if _names_options else _OPTION.sub(_name_argument, message)
 

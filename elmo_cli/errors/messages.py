@@ -1,77 +1,108 @@
-"""Words of messages: lists, numbers, sizes, names and reasons."""
+"""Messages that name options, which Python and the command line spell differently."""
 
-import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection
+from typing import Final
 
-
-def listed(words: Iterable[object], last: str) -> str:
-    """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
-    return f" {last} ".join(", ".join(map(str, words)).rsplit(", ", 1))
-
-
-def did_you_mean(
-    word: str, others: Iterable[str], key: Callable[[str], str] = str
-) -> str:
-    """Return the question whether a word with a similar key was meant, after a space, or `""`."""
-    from difflib import get_close_matches  # Most runs need none.
-
-    folded = {key(each).casefold(): each for each in others}
-    similar = get_close_matches(key(word).casefold(), folded, n=1)
-    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
-
-
-def kind_of(value: object) -> str:
-    """Describe a value of a wrong kind for an error message."""
-    if isinstance(value, str):
-        return f"the string {value[:40]!r}"
-    if value is None or isinstance(value, (bool, int, float)):
-        return str(value)
-    return (
-        "bytes"
-        if isinstance(value, bytes)
-        else f"a value of type {type(value).__name__}"
-    )
+_PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
+"""Option in a template, perhaps with a value after a space, or the name of a value."""
+_FLAGS: Final = (
+    "--ignore-case",
+    "--normalize",
+    "--overwrite",
+    "--paragraphs",
+    "--skip-errors",
+    "--split-sentences",
+    "--use-sentence-keys",
+)
+"""Options without a value, which are `True` in Python."""
+_ARGUMENTS: Final = {"--format": "file_format", "--mean-layers": "layers"}
+"""Arguments of Python that are not called like their option."""
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; torch and h5py may add pages to it."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+class Message:
+    """A problem, and perhaps its remedy, that may name options.
 
-
-def system_reason(error: OSError) -> str:
-    """Return the system's message for an error of a file, without what HDF5 adds."""
-    if "unable to lock" in str(error):
-        return (
-            f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program that writes "
-            "it, or set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
+        Message(
+            "{name}: the cell {cell} is in quotes",
+            remedy="If quotes are text, use {--quotes none}.",
+            name=source.name,
+            cell=cell,
         )
-    return os.strerror(error.errno) if error.errno else first_line(error)
+
+    `str` of a message spells options as arguments of Python: `quotes='none'`. The command line
+    calls `as_options`. Only the author of a message writes braces: they hold an option, or the name
+    of a value, which is inserted as it is. A value may be a message or an error itself.
+    """
+
+    def __init__(
+        self, problem: str, /, *, remedy: str | None = None, **values: object
+    ) -> None:
+        self._problem = problem
+        self._remedy = remedy
+        self._values = values
+
+    def __str__(self) -> str:
+        return self._spell(_argument, offered=None)
+
+    def __repr__(self) -> str:
+        return f"Message({str(self)!r})"
+
+    def as_options(self, offered: Collection[str] | None = None) -> str:
+        """Return the message with options as they are typed: `--quotes none`.
+
+        `offered` are the options of the running command; None are all. A remedy with another
+        option is left out.
+        """
+        return self._spell(_option, offered)
+
+    def _spell(
+        self, spell: Callable[[str, str], str], offered: Collection[str] | None
+    ) -> str:
+        problem = self._fill(self._problem, spell, offered)
+        if self._remedy is None:
+            return problem
+        options = [match["option"] for match in _PLACEHOLDER.finditer(self._remedy)]
+        if offered is not None and any(
+            option is not None and option not in offered for option in options
+        ):
+            return problem
+        remedy = self._fill(self._remedy, spell, offered)
+        end = "" if problem.endswith((".", "?", "!")) else "."
+        return f"{problem}{end} {remedy}"
+
+    def _fill(
+        self,
+        template: str,
+        spell: Callable[[str, str], str],
+        offered: Collection[str] | None,
+    ) -> str:
+        """Replace the options and the names of values in a template."""
+
+        def replace(match: re.Match[str]) -> str:
+            if match["option"] is not None:
+                return spell(match["option"], match["rest"].strip())
+            value = self._values[match["rest"]]
+            if spell is _option:
+                return spelled_as_options(value, offered)
+            return str(value)
+
+        return _PLACEHOLDER.sub(replace, template)
 
 
-def shown(value: object) -> str:
-    """Return a value from a file for a message, shortened if it is long."""
-    text = str(value)
-    return text if len(text) <= 1000 else f"{text[:1000]}..."
+def spelled_as_options(value: object, offered: Collection[str] | None = None) -> str:
+    """Return a message, an error or another value as the command line shows it."""
+    if isinstance(value, BaseException) and len(value.args) == 1:
+        value = value.args[0] if isinstance(value.args[0], Message) else value
+    return value.as_options(offered) if isinstance(value, Message) else str(value)
 
 
-def utf8_name(path: str) -> str:
-    """Return the name of a file, with escapes such as `\\xe9` for bytes that are not UTF-8."""
-    return os.fsencode(path).decode(errors="backslashreplace")
+def _option(name: str, value: str) -> str:
+    return f"{name} {value}" if value else name
 
 
-def counted(number: int, unit: str) -> str:
-    """Format a number with its unit: `1 line`, `2,000 lines`."""
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
-
-
-def size_text(n_bytes: float) -> str:
-    """Format a number of bytes in powers of 1000: `1.5 GB`."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if n_bytes < 1000 or unit == "TB":
-            break
-        n_bytes /= 1000
-    return (
-        f"{n_bytes:,.0f} {unit}"
-        if n_bytes >= 10 or unit == "bytes"
-        else f"{n_bytes:.1f} {unit}"
-    )
+def _argument(option: str, value: str) -> str:
+    name = _ARGUMENTS.get(option, option[2:].replace("-", "_"))
+    if option in _FLAGS:
+        return f"{name}=True"
+    return f"{name}={value!r}" if value else name

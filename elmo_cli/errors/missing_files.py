@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ElmoError, MissingFileError
-from elmo_cli.errors.messages import did_you_mean
+from elmo_cli.errors.wording import did_you_mean
 
 
 def not_read(

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from typing import IO, Any, Final, TypeVar
 
 from elmo_cli.errors.exceptions import InputError, OutputError
-from elmo_cli.errors.messages import system_reason, utf8_name
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.errors.wording import system_reason, utf8_name
 from elmo_cli.files.atomic import sync
 from elmo_cli.files.outputs import output_error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
-from elmo_cli.errors.messages import system_reason
+from elmo_cli.errors.wording import system_reason
 
 _ADVICE = {
     errno.ENOSPC: "Make room",

@@ -20,7 +20,7 @@ import torch
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.inference.memory import is_out_of_memory
 
 _Item = TypeVar("_Item")

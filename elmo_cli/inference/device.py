@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 
 from elmo_cli.errors.exceptions import DeviceError, SettingsError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 
 Device: TypeAlias = str | int | torch.device
 """Name of a device or number of a GPU; see `choose_device`."""

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from elmo_cli.errors.checks import Sentence, check_batch, check_choice, check_sentences
 from elmo_cli.errors.exceptions import InputError, ModelError
-from elmo_cli.errors.messages import kind_of
+from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.weights_version import uncompiled
 from elmo_cli.model.bilm import BiLm

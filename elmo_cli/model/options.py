@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.errors.messages import shown
 from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.wording import shown
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.errors.messages import first_line, system_reason
 from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.hdf5 import open_hdf5
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import shown
+from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.text.records import parse_shard
 

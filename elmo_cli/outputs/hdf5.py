@@ -13,7 +13,7 @@ import h5py
 from h5py import h5p, h5s, h5t
 from numpy.typing import NDArray
 
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter

@@ -10,7 +10,7 @@ import numpy as np
 from h5py import h5d, h5s
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import (
     KEYS,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import first_line, shown
+from elmo_cli.errors.wording import first_line, shown
 from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes

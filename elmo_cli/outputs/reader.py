@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.messages import first_line, shown, system_reason
 from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import first_line, shown, system_reason
 from elmo_cli.files.hdf5 import open_hdf5
 from elmo_cli.outputs import hdf5
 from elmo_cli.outputs.attributes import check_attributes, option_name, with_types

@@ -16,7 +16,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.errors.messages import shown
+from elmo_cli.errors.wording import shown
 from elmo_cli.files.outputs import check_output, output_error
 from elmo_cli.files.resumable.resumable_file import ResumableFile, remove_log
 from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path

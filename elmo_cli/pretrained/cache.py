@@ -31,8 +31,8 @@ from urllib.error import URLError
 from urllib.parse import quote, urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.errors.messages import first_line, shown, size_text
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import LOCK_FILE, locked_folder
 from elmo_cli.files.text_files import MAX_TEXT_BYTES

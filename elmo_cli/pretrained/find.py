@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import (
     ModelError,
     SettingsError,
 )
-from elmo_cli.errors.messages import did_you_mean
+from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary

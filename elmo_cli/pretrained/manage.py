@@ -22,7 +22,7 @@ from elmo_cli.errors.exceptions import (
     OutputNameError,
     WeightsError,
 )
-from elmo_cli.errors.messages import system_reason
+from elmo_cli.errors.wording import system_reason
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.outputs import check_output, output_error
 from elmo_cli.files.text_files import read_text

@@ -9,7 +9,7 @@ from typing import IO, BinaryIO, Final
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.files.compression import decompressed, is_damage
 from elmo_cli.files.file_types import binary_error
 from elmo_cli.files.text_files import BYTE_ORDER_MARK, not_utf8

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import is_offered
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.text_files import BYTE_ORDER_MARK
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry

@@ -19,8 +19,8 @@ from typing import BinaryIO, Final
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import kind_of
 from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import LineReader, lines_of_open_file
 from elmo_cli.text.pipe import PIPE, Pipe, open_standard_input

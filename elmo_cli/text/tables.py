@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import did_you_mean, first_line
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import did_you_mean, first_line
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.parsers import Entry, or_word_column, row_record

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from elmo_cli.errors.checks import Sentence, check_batch, check_sentence, check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import first_line
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import first_line
 
 logger = logging.getLogger(__name__)
 

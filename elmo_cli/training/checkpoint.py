@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError
-from elmo_cli.errors.messages import first_line, system_reason
 from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.locks import locked_folder
 from elmo_cli.inference.memory import is_out_of_memory

@@ -22,8 +22,8 @@ from typing import Any
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ModelError, OptionsError, OutputError
-from elmo_cli.errors.messages import counted
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.json_form import json_text
 from elmo_cli.inference.device import Device

@@ -15,7 +15,7 @@ from elmo_cli.errors.exceptions import (
     OptionsError,
     StoppedError,
 )
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import (
     Description,

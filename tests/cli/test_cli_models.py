@@ -5,7 +5,7 @@ import pytest
 from commands import assert_fails, elmo
 from strategies import make_language_model, small_architecture
 
-from elmo_cli.errors.messages import size_text
+from elmo_cli.errors.wording import size_text
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.files import sha256
 from elmo_cli.pretrained.registry import MODELS

@@ -22,7 +22,7 @@ from strategies import padded
 from elmo_cli import ElmoEmbedder, LanguageModel, engine
 from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.messages import first_line
+from elmo_cli.errors.wording import first_line
 from elmo_cli.inference.batching import compute_window, group_by_length, split_by_size
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change

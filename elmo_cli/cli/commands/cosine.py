@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, typed_options
 from elmo_cli.errors.exceptions import InputError, ModelError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 

@@ -10,7 +10,7 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
 

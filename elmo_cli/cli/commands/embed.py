@@ -9,7 +9,7 @@ from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.outputs import output_formats
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file

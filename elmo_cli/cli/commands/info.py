@@ -7,7 +7,7 @@ import click
 from elmo_cli.cli import options
 from elmo_cli.cli.command import command
 from elmo_cli.cli.installation import describe_installation
-from elmo_cli.errors.messages import size_text
+from elmo_cli.errors.wording import size_text
 from elmo_cli.files.json_form import json_text
 
 

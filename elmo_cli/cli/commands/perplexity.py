@@ -13,7 +13,7 @@ from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, flag
 from elmo_cli.cli.scored_text import open_text, score_options
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import Source

@@ -12,7 +12,7 @@ from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.cli.scored_text import OpenText, open_text, score_options
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,

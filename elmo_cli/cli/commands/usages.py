@@ -10,7 +10,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.commands.embed import name_of
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 

@@ -6,7 +6,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.errors.messages import counted
+from elmo_cli.errors.wording import counted
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.sources import Source
 

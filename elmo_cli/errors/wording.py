@@ -1,0 +1,77 @@
+"""Wording of messages: lists, numbers, sizes, names and reasons."""
+
+import os
+from collections.abc import Callable, Iterable
+
+
+def listed(words: Iterable[object], last: str) -> str:
+    """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
+    return f" {last} ".join(", ".join(map(str, words)).rsplit(", ", 1))
+
+
+def did_you_mean(
+    word: str, others: Iterable[str], key: Callable[[str], str] = str
+) -> str:
+    """Return the question whether a word with a similar key was meant, after a space, or `""`."""
+    from difflib import get_close_matches  # Most runs need none.
+
+    folded = {key(each).casefold(): each for each in others}
+    similar = get_close_matches(key(word).casefold(), folded, n=1)
+    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
+
+
+def kind_of(value: object) -> str:
+    """Describe a value of a wrong kind for an error message."""
+    if isinstance(value, str):
+        return f"the string {value[:40]!r}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(value)
+    return (
+        "bytes"
+        if isinstance(value, bytes)
+        else f"a value of type {type(value).__name__}"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; torch and h5py may add pages to it."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def system_reason(error: OSError) -> str:
+    """Return the system's message for an error of a file, without what HDF5 adds."""
+    if "unable to lock" in str(error):
+        return (
+            f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program that writes "
+            "it, or set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
+        )
+    return os.strerror(error.errno) if error.errno else first_line(error)
+
+
+def shown(value: object) -> str:
+    """Return a value from a file for a message, shortened if it is long."""
+    text = str(value)
+    return text if len(text) <= 1000 else f"{text[:1000]}..."
+
+
+def utf8_name(path: str) -> str:
+    """Return the name of a file, with escapes such as `\\xe9` for bytes that are not UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def counted(number: int, unit: str) -> str:
+    """Format a number with its unit: `1 line`, `2,000 lines`."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def size_text(n_bytes: float) -> str:
+    """Format a number of bytes in powers of 1000: `1.5 GB`."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if n_bytes < 1000 or unit == "TB":
+            break
+        n_bytes /= 1000
+    return (
+        f"{n_bytes:,.0f} {unit}"
+        if n_bytes >= 10 or unit == "bytes"
+        else f"{n_bytes:.1f} {unit}"
+    )

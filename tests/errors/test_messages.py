@@ -1,0 +1,67 @@
+"""Messages, as Python and the command line spell them."""
+
+import pickle
+
+import pytest
+
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message, spelled_as_options
+
+QUOTES = Message(
+    "{name}: the cell {cell} is in quotes",
+    remedy="If quotes are text, use {--quotes none}.",
+    name="run--top.hdf5",
+    cell="'--layers {a}'",
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "in_python", "as_options"),
+    [
+        ("{--gamma} requires {--mix}", "gamma requires mix", "--gamma requires --mix"),
+        ("Use {--layers top}.", "Use layers='top'.", "Use --layers top."),
+        ("Use {--overwrite}.", "Use overwrite=True.", "Use --overwrite."),
+        ("Use {--format hdf5}.", "Use file_format='hdf5'.", "Use --format hdf5."),
+        ("Use {--id-column}.", "Use id_column.", "Use --id-column."),
+    ],
+)
+def test_an_option_is_an_argument_in_python(
+    template: str, in_python: str, as_options: str
+) -> None:
+    assert str(Message(template)) == in_python
+    assert Message(template).as_options() == as_options
+
+
+def test_values_are_inserted_as_they_are() -> None:
+    problem = (
+        "run--top.hdf5: the cell '--layers {a}' is in quotes. If quotes are text, "
+    )
+    assert str(QUOTES) == f"{problem}use quotes='none'."
+    assert QUOTES.as_options() == f"{problem}use --quotes none."
+
+
+def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
+    problem = "run--top.hdf5: the cell '--layers {a}' is in quotes"
+    assert QUOTES.as_options({"--layers"}) == problem
+    assert "--quotes" in QUOTES.as_options({"--layers", "--quotes"})
+
+
+def test_a_message_may_contain_another_message_or_error() -> None:
+    for inner in (QUOTES, InputError(QUOTES)):
+        outer = Message("{number}: {problem}", number=3, problem=inner)
+        assert str(outer) == f"3: {QUOTES}"
+        assert outer.as_options() == f"3: {QUOTES.as_options()}"
+        assert outer.as_options({"--a"}) == f"3: {QUOTES.as_options({'--a'})}"
+
+
+def test_an_error_shows_its_message() -> None:
+    error = SettingsError(QUOTES)
+    assert str(error) == str(QUOTES)
+    assert spelled_as_options(error) == QUOTES.as_options()
+    assert spelled_as_options(ValueError("a", "b")) == "('a', 'b')"
+
+
+def test_errors_with_messages_can_be_pickled() -> None:
+    copied = pickle.loads(pickle.dumps(SettingsError(QUOTES)))
+    assert type(copied) is SettingsError
+    assert spelled_as_options(copied) == QUOTES.as_options()
