@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from elmo_cli.analysis.neighbours import cosine
+from elmo_cli.analysis.similarity import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.settings import Selection
