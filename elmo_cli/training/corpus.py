@@ -235,7 +235,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
             raise missing_file(
-                pattern, InputError, "Name a file or a pattern of files."
+                pattern, InputError, remedy="Name a file or a pattern of files."
             )
         for path in paths:
             Source(path).check()
