@@ -18,7 +18,7 @@ from elmo_cli.language_model.softmax import (
     find_softmax,
     write_softmax,
 )
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 DIM = 512
 TIMES: dict[Precision, float] = {"float32": 1.35, "bfloat16": 6.0}

@@ -18,7 +18,7 @@ from tables import Cell, Figure, Table, figures
 
 from elmo_cli import LanguageModel
 from elmo_cli.language_model.pairs import PairTable
-from elmo_cli.settings import TextSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import make_tokenizer
 

@@ -30,8 +30,8 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import check_same
-from elmo_cli.settings import Layers
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "match")

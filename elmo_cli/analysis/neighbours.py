@@ -18,8 +18,8 @@ from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import exact_products
+from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers, Selection, layers_text
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""

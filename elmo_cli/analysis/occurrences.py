@@ -21,13 +21,13 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import Sentence, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import (
     SHARED_ATTRIBUTES,
     Activations,
     check_same,
     matching_paths,
 )
-from elmo_cli.settings import Layers
 from elmo_cli.text.tokenizers import normalize, tokenize
 
 logger = logging.getLogger(__name__)

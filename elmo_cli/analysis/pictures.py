@@ -24,7 +24,7 @@ from elmo_cli.files.atomic import replaced
 from elmo_cli.files.outputs import check_output
 from elmo_cli.language_model.scoring import ScoredRecord
 from elmo_cli.language_model.surprisal import UnitSurprisal
-from elmo_cli.settings import Direction
+from elmo_cli.options.model import Direction
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 _POINTS: Final = "points-"  # beginning of the SVG id of a group of points

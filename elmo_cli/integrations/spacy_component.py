@@ -17,7 +17,7 @@ from spacy.tokens import Doc, Span, Token
 from elmo_cli.analysis.neighbours import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
-from elmo_cli.settings import Selection
+from elmo_cli.options.selection import Selection
 
 Array = NDArray[np.float32]
 

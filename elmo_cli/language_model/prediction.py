@@ -37,7 +37,7 @@ from elmo_cli.model.vocabulary import (
     START_TOKEN,
     UNKNOWN_TOKEN,
 )
-from elmo_cli.settings import DEFAULT_BATCH_SIZE
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.text.tokenizers import tokenize_texts
 
 GAP: Final = "___"  # token that marks the word to predict

@@ -37,8 +37,14 @@ from elmo_cli.model.vocabulary import (
     UNKNOWN_TOKEN,
     read_vocabulary,
 )
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+)
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
+from elmo_cli.pretrained.find import files_of
 from elmo_cli.text.input_formats import Records
 from elmo_cli.text.parsers import LINE
 from elmo_cli.text.records import Record, id_value
@@ -102,7 +108,7 @@ class LanguageModel:
         """
         files = model, options_file, weight_file, vocabulary_file, softmax_file
         settings = ModelSettings(*files, state, precision, str(device), batch_tokens)
-        self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
+        self._set_up(load_engine(settings, files_of(settings, with_softmax=True)))
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "LanguageModel":

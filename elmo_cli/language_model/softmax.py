@@ -29,7 +29,7 @@ from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.inference.precision import exact_products
 from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 Array = NDArray[np.float32]
 

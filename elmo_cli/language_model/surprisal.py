@@ -35,10 +35,11 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, score_records
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.parsers import row_record
 from elmo_cli.text.records import Record
-from elmo_cli.text.tokenizers import Tokenizer, normalize
+from elmo_cli.text.tokenizers import Tokenizer, chosen_tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
 SLOTS: Final[dict[str, Sequence[int]]] = {
@@ -427,7 +428,7 @@ def measure_units(
         split_sentences=split_sentences,
         splits_words=by == "word",
     )
-    chosen = settings.make_tokenizer(model.files.language, "moses")
+    chosen = chosen_tokenizer(settings, model.files.language, "moses")
     chosen = ignore_marks(chosen) if by == "region" else chosen
 
     def records() -> Iterator[Record]:

@@ -18,8 +18,8 @@ from elmo_cli.analysis.neighbours import cosine, word_neighbours
 from elmo_cli.analysis.occurrences import Occurrence, as_files, find_occurrence
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.outputs.output_formats import LAYOUTS
-from elmo_cli.settings import ModelSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import LAYOUTS
 from elmo_cli.text.records import Record
 
 Array = NDArray[Any]

@@ -20,7 +20,8 @@ from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
 from elmo_cli.analysis.word_vectors import average_vectors
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.settings import Selection, TextSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 
 MODEL = ("--model", "model")
 

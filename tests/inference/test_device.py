@@ -20,7 +20,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import DeviceError, InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import compute_types, exact_products
-from elmo_cli.settings import InitialState, Precision
+from elmo_cli.options.model import InitialState, Precision
 
 
 def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:

@@ -31,7 +31,7 @@ from elmo_cli.language_model.softmax import (
     write_softmax,
 )
 from elmo_cli.language_model.surprisal import measure_surprisal
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4

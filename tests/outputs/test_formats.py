@@ -28,7 +28,7 @@ from transcripts import Transcript, each_transcript
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
+from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 

@@ -15,7 +15,8 @@ from elmo_cli.cli.options import PATH, flag
 from elmo_cli.cli.scored_text import open_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks, print_rows
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import STANDARD_INPUT, Source

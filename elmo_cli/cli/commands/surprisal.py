@@ -13,13 +13,13 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.cli.scored_text import OpenText, open_text, score_options
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import (
+from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
     Direction,
     ModelSettings,
-    TextSettings,
 )
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.input_formats import TextInput, find_format
 from elmo_cli.text.sources import Source
 
