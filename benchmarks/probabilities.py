@@ -11,13 +11,9 @@ from setting import Row, Setting
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.language_model.softmax import (
-    PREDICTIONS,
-    ROWS,
-    FullSoftmax,
-    find_softmax,
-    write_softmax,
-)
+from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
+from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax_kernels import find_softmax
 from elmo_cli.options.model import Precision
 
 DIM = 512

@@ -53,6 +53,7 @@ ROOMS = (
         "inference",
         "engine",
         "elmo",
+        "pipeline",
         "language_model",
         "embed_file",
     ),

@@ -11,7 +11,7 @@ from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
     from elmo_cli.text.input_formats import TextInput
     from elmo_cli.text.sources import Source
@@ -33,7 +33,7 @@ def load_language_model(settings: ModelSettings) -> "LanguageModel":
     files = find_files(settings, with_softmax=True)
 
     from elmo_cli.engine import load_engine
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.language_model import LanguageModel
 
     return LanguageModel.from_engine(load_engine(settings, files))
 

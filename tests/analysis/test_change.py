@@ -17,13 +17,8 @@ from numpy.typing import NDArray
 from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import (
-    MEASURES,
-    Change,
-    adjust_p,
-    measure_change,
-    read_occurrences,
-)
+from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
+from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
 
 Array = NDArray[Any]

@@ -23,9 +23,9 @@ from elmo_cli import (
     open_occurrences,
     write_occurrences,
 )
-from elmo_cli.analysis.change import read_occurrences
-from elmo_cli.analysis.occurrences import find_occurrences
+from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
+from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.options.output import OutputSettings

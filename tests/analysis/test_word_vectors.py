@@ -17,7 +17,7 @@ from strategies import WORDS, make_language_model, make_model, small_architectur
 from table_files import write_table
 
 from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
-from elmo_cli.analysis.word_vectors import average_vectors
+from elmo_cli.analysis.average_vectors import average_vectors
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import Selection

@@ -11,7 +11,7 @@ from conftest import GOLDEN
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.analysis.neighbours import cosine
+from elmo_cli.analysis.similarity import cosine
 from elmo_cli.errors.exceptions import ElmoError
 
 spacy = pytest.importorskip("spacy")

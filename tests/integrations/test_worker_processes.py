@@ -25,7 +25,7 @@ from elmo_cli import (
 )
 from elmo_cli.compiled.linear import CompiledLinear
 from elmo_cli.inference.int8 import has_int8
-from elmo_cli.integrations.torch_modules import ActivationsDataset
+from elmo_cli.integrations.activations_dataset import ActivationsDataset
 
 SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 

@@ -19,7 +19,8 @@ from elmo_cli.text.tokenizers import chosen_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour, Neighbours
-    from elmo_cli.analysis.occurrences import Occurrence, VectorFiles
+    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -105,12 +106,9 @@ def neighbours(
             f"{paths[0]}: no such file. Put quotes around the sentence."
         )
 
-    from elmo_cli.analysis.neighbours import (
-        neighbour_columns,
-        neighbour_rows,
-        word_neighbours,
-    )
-    from elmo_cli.analysis.occurrences import open_occurrences
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+    from elmo_cli.analysis.vector_files import open_occurrences
+    from elmo_cli.analysis.word_neighbours import word_neighbours
 
     with open_occurrences(*paths) as files:
         pooled = sentence is not None or (
