@@ -18,7 +18,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.language_model.softmax import check_softmax, read_rows
+from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import (
     ManyLangsOptions,

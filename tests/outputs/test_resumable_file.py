@@ -9,16 +9,16 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from failing_disk import restore, state_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import lines, open_writer, write
 
 from elmo_cli.errors.exceptions import OutputError, StoppedError
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.pages import PAGE_BYTES
 from elmo_cli.files.resumable.resumable_file import ResumableFile, begin
+from tests.support.failing_disk import restore, state_of
+from tests.support.layouts import lines, open_writer, write
 
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
