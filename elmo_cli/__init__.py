@@ -69,7 +69,7 @@ _MODULES = {
     "similarities": "elmo_cli.analysis.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
-    "TextSettings": "elmo_cli.text.records",
+    "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
     "word_neighbours": "elmo_cli.analysis.word_neighbours",

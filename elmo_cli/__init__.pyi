@@ -44,9 +44,9 @@ from elmo_cli.language_model.surprisal import measure_surprisal as measure_surpr
 from elmo_cli.language_model.surprisal_table import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
-from elmo_cli.text.records import TextSettings as TextSettings
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 

@@ -22,8 +22,9 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.settings import Layers, Selection, TextSettings, layers_text
 from elmo_cli.text.input_formats import TextInput, open_input, open_records
 
 

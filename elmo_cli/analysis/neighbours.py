@@ -17,8 +17,8 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import exact_products
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""

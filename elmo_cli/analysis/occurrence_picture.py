@@ -16,8 +16,8 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers
 
 METHODS: Final = ("pca", "tsne")
 

@@ -9,7 +9,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.scored_records import ScoredRecord
 from elmo_cli.language_model.surprisal_table import UnitSurprisal
-from elmo_cli.settings import Direction
+from elmo_cli.options.model import Direction
 
 MAX_SENTENCES: Final = 50
 """Maximum number of sentences in a picture of surprisals; these are the first ones."""

@@ -16,13 +16,13 @@ from elmo_cli.analysis.vector_sources import (
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import (
     SHARED_ATTRIBUTES,
     Activations,
     check_same,
     matching_paths,
 )
-from elmo_cli.settings import Layers
 
 OnProgress = Callable[[int], object]
 

@@ -14,8 +14,8 @@ from elmo_cli.analysis.vector_sources import mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers, Selection, layers_text
 
 
 def word_neighbours(

@@ -9,8 +9,8 @@ from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Vectors
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers
 from elmo_cli.text.tokenizers import normalize
 
 logger = logging.getLogger(__name__)

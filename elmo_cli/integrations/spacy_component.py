@@ -15,8 +15,8 @@ from spacy.tokens import Doc, Span, Token
 from elmo_cli.analysis.similarity import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
+from elmo_cli.options.selection import Selection
 from elmo_cli.pipeline import per_item
-from elmo_cli.settings import Selection
 
 Array = NDArray[np.float32]
 

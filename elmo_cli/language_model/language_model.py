@@ -31,8 +31,14 @@ from elmo_cli.model.vocabulary import (
     UNKNOWN_TOKEN,
     read_vocabulary,
 )
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+)
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
+from elmo_cli.pretrained.find import files_of
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 _Result = TypeVar("_Result")
@@ -113,7 +119,8 @@ class LanguageModel:
             device=str(device),
             batch_tokens=batch_tokens,
         )
-        self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
+        files = files_of(settings, with_softmax=True)
+        self._set_up(load_engine(settings, files))
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "LanguageModel":

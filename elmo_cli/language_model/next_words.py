@@ -13,7 +13,7 @@ from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
-from elmo_cli.settings import DEFAULT_BATCH_SIZE
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.text.tokenizers import tokenize_texts
 
 

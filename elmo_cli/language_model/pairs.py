@@ -19,8 +19,9 @@ from elmo_cli.language_model.surprisal import (
     directed,
     measure_directions,
 )
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pipeline import per_item
-from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, Direction, TextSettings
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import Tokenizer
 

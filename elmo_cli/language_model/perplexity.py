@@ -14,7 +14,7 @@ import numpy as np
 from elmo_cli.errors.checks import Text, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.language_model import LanguageModel, SentenceScore
-from elmo_cli.settings import DEFAULT_BATCH_SIZE
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 
 SENTENCE_COLUMNS: Final = (
     "tokens",

@@ -7,8 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_sentence
-from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_at_least,
+    check_sentence,
+    check_type,
+)
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.candidates import exclude_words
@@ -70,10 +75,9 @@ def sample_sentences(
         )
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    if isinstance(text, str):
-        text = model.tokenize(text)
-    else:
-        text = check_sentence(text, "text")
+    text = (
+        model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
+    )
     if GAP in text:
         raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
     end = START_TOKEN if backward else END_TOKEN
@@ -88,7 +92,9 @@ def sample_sentences(
     running = list(range(n_samples))  # numbers of the samples that have not ended
     for _ in range(max_words):
         drawn = []
-        for number, log_p in zip(running, model.softmax.of_words(contexts), strict=True):
+        for number, log_p in zip(
+            running, model.softmax.of_words(contexts), strict=True
+        ):
             log_p = exclude_words(model, log_p, other_boundary, UNKNOWN_TOKEN)
             drawn.append(_draw(model, log_p, random[number], temperature))
         rows = [row for row, word in enumerate(drawn) if word != end]

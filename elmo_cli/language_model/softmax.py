@@ -20,7 +20,7 @@ from elmo_cli.language_model.softmax_kernels import (
     find_softmax,
     log_probabilities,
 )
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 ROWS: Final = 8192
 """Number of words that are read together: 16 MiB of vectors of 512 values."""
@@ -169,7 +169,9 @@ class FullSoftmax:
             layers = []
             for first, multiply, bias in self._held:
                 weight, _ = multiply.unpack()
-                layers.append(self._make_layer(SoftmaxRows(first, weight.float(), bias)))
+                layers.append(
+                    self._make_layer(SoftmaxRows(first, weight.float(), bias))
+                )
             self._held = layers
 
 

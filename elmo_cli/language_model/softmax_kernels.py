@@ -104,17 +104,17 @@ def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
     """Multiply contexts, shape (N, P), to logits, float32, shape (N, R), in bfloat16."""
     kernel = find_softmax(torch.bfloat16, "logits")
     assert kernel is not None
-    first, words, bias = layer
-    n_words = len(bias)
+    weight = layer.multiply.weight
+    n_words = len(layer.bias)
     logits = torch.empty(len(contexts), n_words, device="cpu")
     kernel(
         len(contexts),
-        words.weight.shape[1],
+        weight.shape[1],
         0,
         n_words,
         _prepare(contexts, torch.bfloat16),
-        words.weight,
-        bias,
+        weight,
+        layer.bias,
         None,
         0,
         None,

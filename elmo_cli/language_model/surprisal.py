@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo_cli.errors.checks import Sentence, Text, check_type
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.language_model import LanguageModel, Predictions
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 
 DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
     "forward": FORWARD,

@@ -38,9 +38,11 @@ from elmo_cli.language_model.units import (
     ignore_marks,
     units_of,
 )
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, Direction, TextSettings
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.parsers import row_record
 from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import chosen_tokenizer
 
 _Frequency = Callable[[str, tuple[str, ...]], float | None]
 """Function that returns the log frequency of a text with its tokens."""
@@ -146,7 +148,9 @@ class SurprisalTable:
                 )
             except InputError as error:
                 raise InputError(
-                    Message("record {name}: {error}", name=scored.names[-1], error=error)
+                    Message(
+                        "record {name}: {error}", name=scored.names[-1], error=error
+                    )
                 ) from None
             surprisals = _joined(scored.result)
             result = self._of_units(units, surprisals, frequency)
@@ -278,7 +282,7 @@ def measure_units(
         split_sentences=split_sentences,
         splits_words=by == "word",
     )
-    chosen = settings.make_tokenizer(model.files.language, "moses")
+    chosen = chosen_tokenizer(settings, model.files.language, "moses")
     if by == "region":
         chosen = ignore_marks(chosen)
 

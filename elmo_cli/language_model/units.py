@@ -108,10 +108,7 @@ def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
 
 
 def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
-    if token is None:
-        problem = "has no tokens"
-    else:
-        problem = f"differs from the token {token!r}"
+    problem = "has no tokens" if token is None else f"differs from the token {token!r}"
     return InputError(
         Message(
             "{location}: the {kind} {problem}",

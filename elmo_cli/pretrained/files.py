@@ -24,8 +24,8 @@ from elmo_cli.model.options import (
     read_options_and_training,
 )
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.text.records import TextSettings
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.options.text import TextSettings
+from elmo_cli.text.tokenizers import Tokenizer, chosen_tokenizer
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -115,7 +115,7 @@ class ModelFiles:
     ) -> Tokenizer:
         """Make a tokenizer of raw texts. None is the training's, if it is known, or else moses."""
         settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
-        return settings.make_tokenizer(self.language, "moses")
+        return chosen_tokenizer(settings, self.language, "moses")
 
     @cached_property
     def _options_and_training(

@@ -21,6 +21,7 @@ from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -164,16 +165,25 @@ class ResolvedModel:
     language: str | None = None  # code (ISO 639)
     tokenizer: str | None = None
     """Tokenizer of its training text. None if it is unknown, as for published models."""
-    files: ModelFiles | None = None
 
 
-def resolve_model(
-    model: str | Path | ModelFiles | None,
-    options_file: str | Path | None,
-    weight_file: str | Path | None,
-    *others: str | Path | None,
-) -> ResolvedModel:
+def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the model's files, and download them if they are missing."""
+    return choose_model(
+        settings.model,
+        settings.options_file,
+        settings.weight_file,
+        settings.vocabulary_file,
+        settings.softmax_file,
+        with_softmax=with_softmax,
+    )
+
+
+def resolve_model(settings: ModelSettings) -> ResolvedModel:
     """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
+    model = settings.model
+    options_file = settings.options_file
+    weight_file = settings.weight_file
     if weight_file is not None and options_file is not None and model is None:
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
@@ -189,12 +199,8 @@ def resolve_model(
         return ResolvedModel(published.language_code)
     with suppress(ElmoError):  # `choose_model` reports the errors of a model later.
         if is_local:
-            files = choose_model(model, options_file, weight_file, *others)
-            # The softmax of a model of the hub may have to be downloaded.
-            is_complete = not str(model).startswith(cache.HUB_PREFIX)
-            return ResolvedModel(
-                files.language, files.tokenizer, files if is_complete else None
-            )
+            files = files_of(settings)
+            return ResolvedModel(files.language, files.tokenizer)
     return ResolvedModel()
 
 

@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import TINY, elmo
-from conftest import GOLDEN
-from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.pretrained import cache as downloads
@@ -21,6 +18,17 @@ from elmo_cli.pretrained.files import FILE_NAMES, sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
 from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
+from tests.conftest import GOLDEN
+from tests.support.commands import TINY, elmo
+from tests.support.website import (
+    OPTIONS,
+    WEIGHTS,
+    Site,
+    breaks_off,
+    folder_with,
+    status,
+    zip_with,
+)
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
 VOCABULARY = b"<S>\n</S>\n<UNK>\n"

@@ -15,20 +15,20 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from commands import TINY
-from conftest import GOLDEN
-from transcripts import Transcript, each_transcript
-from website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.model.options import read_options_and_training
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.cache import unpack
 from elmo_cli.pretrained.files import check_kind, content_sha256
-from elmo_cli.pretrained.find import choose_model, describe_model, find_model
+from elmo_cli.pretrained.find import choose_model, describe_model, files_of, find_model
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.settings import ModelSettings
+from tests.conftest import GOLDEN
+from tests.support.commands import TINY
+from tests.support.transcripts import Transcript, each_transcript
+from tests.support.website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
 LANGUAGE_MODEL = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5")
@@ -118,9 +118,8 @@ def test_the_bundled_model_may_have_a_softmax(
 def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Mock(wraps=read_options_and_training)
     monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
-    settings = ModelSettings(TINY)
-    assert settings.resolved.tokenizer is None
-    files = settings.find_files()
+    files = files_of(ModelSettings(TINY))
+    assert files.tokenizer is None
     assert (files.parsed_options.n_layers, files.initial_state) == (3, "zero")
     read.assert_called_once_with(TINY / "options.json")
 

@@ -10,7 +10,8 @@ from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, typed_options
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 
