@@ -30,7 +30,9 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import find_pretrained, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.hub import name_or_hub_name
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -129,7 +131,8 @@ class ElmoEmbedder:
         Raises:
             ElmoError: See the constructor.
         """
-        return cls(model=find_pretrained(name, revision), **options)
+        files = find_model(name_or_hub_name(name, revision))
+        return cls(model=files, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model as a folder for the hub, with config.json and README.md.
@@ -137,7 +140,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: A file already exists, or the model cannot be written in this form.
         """
-        from elmo_cli.pretrained.manage import save_model
+        from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
             problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"

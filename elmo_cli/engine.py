@@ -29,8 +29,9 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import choose_layers, selected_arrays
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Selection
 from elmo_cli.version import __version__
 

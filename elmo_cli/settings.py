@@ -79,22 +79,25 @@ class ModelSettings:
         """Language, tokenizer and local files of the model; see `resolve_model`."""
         from elmo_cli.pretrained.find import resolve_model
 
-        return resolve_model(self.model, *self._paths)
+        return resolve_model(
+            self.model,
+            options_file=self.options_file,
+            weight_file=self.weight_file,
+            vocabulary_file=self.vocabulary_file,
+            softmax_file=self.softmax_file,
+        )
 
     def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
         from elmo_cli.pretrained.find import choose_model
 
-        model = self.resolved.files or self.model
-        return choose_model(model, *self._paths, with_softmax=with_softmax)
-
-    @property
-    def _paths(self) -> tuple[str | Path | None, ...]:
-        return (
-            self.options_file,
-            self.weight_file,
-            self.vocabulary_file,
-            self.softmax_file,
+        return choose_model(
+            self.resolved.files or self.model,
+            options_file=self.options_file,
+            weight_file=self.weight_file,
+            vocabulary_file=self.vocabulary_file,
+            softmax_file=self.softmax_file,
+            with_softmax=with_softmax,
         )
 
     @classmethod

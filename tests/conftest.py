@@ -34,7 +34,7 @@ from elmo_cli.errors.exceptions import option_names
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 
 # Each example builds a model, so few of them, and no clock: machines differ.
 settings.register_profile(

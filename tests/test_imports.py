@@ -33,7 +33,7 @@ H5PY = {
     "outputs.hdf5",
     "outputs.reader",
     "model.tensor_files",
-    "pretrained.files",
+    "pretrained.tensor_names",
 }
 """Modules that read or write HDF5."""
 ROOMS = (

@@ -34,7 +34,8 @@ from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import choose_model, load_bilm
+from elmo_cli.pretrained.find import choose_model
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.pretrained.registry import expected_input
 from elmo_cli.settings import Layers, Selection, TextSettings, layers_text
 from elmo_cli.text.input_formats import TextInput, open_input, open_records

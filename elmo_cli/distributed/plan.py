@@ -35,9 +35,9 @@ from elmo_cli.outputs.output_formats import DTYPES, OutputSettings, as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import default_model
-from elmo_cli.pretrained.registry import published_model
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.registry import default_model, published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 from elmo_cli.text.input_formats import FASTA, TEXT
 from elmo_cli.text.parsers import LINE

@@ -41,7 +41,7 @@ from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.settings import InitialState
 
 TYPES = compute_types("float32", torch.device("cpu"))

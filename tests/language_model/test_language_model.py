@@ -39,8 +39,8 @@ from elmo_cli.language_model.scoring import (
     SentenceScore,
     measure_perplexity,
 )
-from elmo_cli.pretrained.find import describe_model
-from elmo_cli.pretrained.manage import convert_weights
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import ALL_COLUMNS, Record
 from elmo_cli.text.tokenizers import WHITESPACE

@@ -22,7 +22,8 @@ from elmo_cli.model.options import (
     parameters_by_part,
     read_options,
 )
-from elmo_cli.pretrained.find import find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads(

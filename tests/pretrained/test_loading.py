@@ -6,6 +6,7 @@ import json
 import shutil
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,15 @@ from conftest import GOLDEN
 from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder
-from elmo_cli.pretrained.files import FILE_NAMES, sha256
-from elmo_cli.pretrained.find import choose_model, describe_model, find_model
-from elmo_cli.pretrained.manage import convert_weights, import_model
+from elmo_cli.pretrained.checksums import sha256
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
+from elmo_cli.pretrained.roles import FILE_NAMES
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
 VOCABULARY = b"<S>\n</S>\n<UNK>\n"
@@ -79,7 +82,7 @@ def test_the_default_is_the_bundled_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
+    monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     for name in (None, "mini", "MINI"):
         files = find_model(name)
         assert (files.name, files.weights.parent) == ("mini", folder)
@@ -184,21 +187,28 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
-    files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
+    files = choose_model(
+        options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
+    )
     assert (files.name, files.options) == (str(folder / "w.hdf5"), folder / "o.json")
     assert files.vocabulary == folder / "vocab.txt"
-    assert choose_model(None, "o", "w").vocabulary is None
+    assert choose_model(options_file="o", weight_file="w").vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
     weights = site.put("/b/..%2Fw%20.hdf5?x=/y", WEIGHTS)
-    urls = [None, site.put("/a/o.json", OPTIONS), weights, site.put("/v", VOCABULARY)]
-    files = choose_model(*urls)
+    choose = partial(
+        choose_model,
+        options_file=site.put("/a/o.json", OPTIONS),
+        weight_file=weights,
+        vocabulary_file=site.put("/v", VOCABULARY),
+    )
+    files = choose()
     assert (files.name, files.options.name) == (weights, "o.json")
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert choose_model(*urls) == files
+    assert choose() == files
     assert site.requests == []
 
 
@@ -206,7 +216,8 @@ def test_known_urls_lead_to_the_model(
     published: PublishedModel, site: Site, cache: Path
 ) -> None:
     files = choose_model(
-        None, published.urls["options"][0], published.urls["weights"][0]
+        options_file=published.urls["options"][0],
+        weight_file=published.urls["weights"][0],
     )
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"

@@ -23,10 +23,11 @@ from website import OPTIONS, WEIGHTS, folder_with, zip_with
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.model.options import read_options_and_training
-from elmo_cli.pretrained import cache as downloads
-from elmo_cli.pretrained.cache import unpack
-from elmo_cli.pretrained.files import check_kind, content_sha256
-from elmo_cli.pretrained.find import choose_model, describe_model, find_model
+from elmo_cli.pretrained.archive import unpack
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.settings import ModelSettings
 
@@ -94,8 +95,12 @@ def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
 
 def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
-    for model in ([folder], [None, folder / "options.json", folder / "weights.hdf5"]):
-        files = choose_model(*model, with_softmax=True)
+    two_files = {
+        "options_file": folder / "options.json",
+        "weight_file": folder / "weights.hdf5",
+    }
+    for paths in ({"model": folder}, two_files):
+        files = choose_model(**paths, with_softmax=True)
         assert (files.softmax, files.vocabulary) == (
             folder / "softmax.hdf5",
             folder / "vocab.txt",
@@ -106,7 +111,7 @@ def test_the_bundled_model_may_have_a_softmax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "mini", *LANGUAGE_MODEL)
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
+    monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(
@@ -129,7 +134,10 @@ def test_single_files_take_precedence(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
     files = choose_model(
-        folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True
+        folder,
+        vocabulary_file=other / "v.txt",
+        softmax_file=other / "s.hdf5",
+        with_softmax=True,
     )
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
@@ -254,7 +262,7 @@ def test_other_archives_are_refused_and_leave_no_folder(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(downloads, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("elmo_cli.pretrained.limits.MAX_BYTES", 1 << 20)
     path = tmp_path / "other.zip"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=f"^{path}: {message}"):
@@ -313,10 +321,10 @@ def test_what_is_no_model_is_one_line(
 
 
 def test_other_files_are_no_other_kind() -> None:
-    check_kind(Path("model.ckpt-11"))  # a missing file
+    refuse_other_program(Path("model.ckpt-11"))  # a missing file
     for path in (TINY, *TINY.iterdir(), *MANY_LANGS.iterdir()):
         if path.suffix != ".pkl":
-            check_kind(path)
+            refuse_other_program(path)
 
 
 def test_remedies_lead_to_a_model(folder: Path) -> None:
