@@ -75,8 +75,7 @@ def main() -> None:
     parser.add_argument("output")
     arguments = parser.parse_args()
 
-    from allennlp_elmo import peak_memory_mb
-
+    from benchmarks.allennlp_elmo import peak_memory_mb
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
     from elmo_cli.text.line_reader import LineReader

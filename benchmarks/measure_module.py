@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from allennlp_elmo import install_stubs, peak_memory_mb
+from benchmarks.allennlp_elmo import install_stubs, peak_memory_mb
 
 BATCH = 32
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from allennlp_elmo import peak_memory_mb
 
+from benchmarks.allennlp_elmo import peak_memory_mb
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import (

@@ -1,5 +1,5 @@
 """Entry point of `python evaluation`."""
 
-from evaluate_model import main
+from evaluation.evaluate_model import main
 
 main()

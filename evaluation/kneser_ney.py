@@ -18,7 +18,8 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from token_style import read_sentences
+
+from evaluation.token_style import read_sentences
 
 UNKNOWN = "@unknown@"
 """Word that replaces `<UNK>` for kenlm, whose own `<UNK>` has no counts."""

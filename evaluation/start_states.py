@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
-from bootstrap import Estimate, draw_totals
 from numpy.typing import NDArray
-from token_style import read_sentences
 
 from elmo_cli import LanguageModel
+from evaluation.bootstrap import Estimate, draw_totals
+from evaluation.token_style import read_sentences
 
 BATCH_SIZE = 64
 STARTS = ("zero", "warm", "carry", "carry, in order")

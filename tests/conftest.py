@@ -22,12 +22,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
-from strategies import make_language_model, small_architecture
-from training_runs import write_run_files
-from trials import BUDGET, SECONDS, SEED, STARTED
-from website import Site
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import option_names
@@ -35,6 +30,11 @@ from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
+from tests.support.fake_device import FakeDevice, fake_device
+from tests.support.strategies import make_language_model, small_architecture
+from tests.support.training_runs import write_run_files
+from tests.support.trials import BUDGET, SECONDS, SEED, STARTED
+from tests.support.website import Site
 
 # Each example builds a model, so few of them, and no clock: machines differ.
 settings.register_profile(

@@ -11,8 +11,6 @@ from unittest.mock import Mock
 
 import h5py
 import pytest
-from commands import TINY, elmo
-from layouts import lines, write
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
@@ -20,6 +18,8 @@ from elmo_cli.files import atomic
 from elmo_cli.files.atomic import replace_file, replaced
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.find import find_model
+from tests.support.commands import TINY, elmo
+from tests.support.layouts import lines, write
 
 pytestmark = pytest.mark.usefixtures("folder")
 

@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import TINY, Terminal, assert_fails, elmo
-from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import (
@@ -27,6 +25,8 @@ from elmo_cli.analysis.scatter import Picture, plot_occurrences
 from elmo_cli.cli import main
 from elmo_cli.language_model.surprisal import UnitSurprisal
 from elmo_cli.text.records import Record
+from tests.support.commands import TINY, Terminal, assert_fails, elmo
+from tests.support.layouts import Corpus, line_record, write
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 

@@ -2,12 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import assert_fails, elmo
-from strategies import make_language_model, small_architecture
 
 from elmo_cli.errors.wording import size_text
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.registry import MODELS
+from tests.support.commands import assert_fails, elmo
+from tests.support.strategies import make_language_model, small_architecture
 
 
 def model_in(folder: Path) -> Path:

@@ -11,11 +11,9 @@ from typing import Any
 
 import pyarrow
 import pytest
-from commands import TINY, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from table_files import write_table
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
@@ -24,6 +22,8 @@ from elmo_cli.files.folder import Folder
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record
+from tests.support.commands import TINY, elmo
+from tests.support.table_files import write_table
 
 pytestmark = pytest.mark.usefixtures("folder")
 

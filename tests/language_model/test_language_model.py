@@ -9,19 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_language_model,
-    seeds,
-    word_architectures,
-)
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -44,6 +35,15 @@ from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import ALL_COLUMNS, Record
 from elmo_cli.text.tokenizers import WHITESPACE
+from tests.support import reference
+from tests.support.strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_language_model,
+    seeds,
+    word_architectures,
+)
 
 SENTENCES = [
     ["the", "cat", "sat"],

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_disk import restore, state_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import lines, open_writer, write
 
 from elmo_cli.errors.exceptions import OutputError, StoppedError
 from elmo_cli.files.resumable.resumable_file import (
@@ -18,6 +16,8 @@ from elmo_cli.files.resumable.resumable_file import (
     ResumableFile,
     remove_log,
 )
+from tests.support.failing_disk import restore, state_of
+from tests.support.layouts import lines, open_writer, write
 
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(

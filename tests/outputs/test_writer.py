@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files.resumable.resumable_file import ResumableFile
+from tests.support.layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:

@@ -12,8 +12,14 @@ from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
-from commands import Forked, Terminal
-from website import (
+
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.model.options import read_options
+from elmo_cli.model.tensor_files import open_tensors
+from elmo_cli.pretrained.download import download_file
+from elmo_cli.pretrained.url_files import local_file
+from tests.support.commands import Forked, Terminal
+from tests.support.website import (
     WEIGHTS,
     Answer,
     Site,
@@ -23,12 +29,6 @@ from website import (
     status,
     whole,
 )
-
-from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.options import read_options
-from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.download import download_file
-from elmo_cli.pretrained.url_files import local_file
 
 CONTENT = bytes(range(256)) * 4000
 

@@ -10,9 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import TINY, elmo
-from conftest import GOLDEN
-from website import OPTIONS, WEIGHTS, Site, breaks_off, folder_with, status, zip_with
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.pretrained import registry
@@ -24,6 +21,17 @@ from elmo_cli.pretrained.find import choose_model, find_model
 from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES
+from tests.conftest import GOLDEN
+from tests.support.commands import TINY, elmo
+from tests.support.website import (
+    OPTIONS,
+    WEIGHTS,
+    Site,
+    breaks_off,
+    folder_with,
+    status,
+    zip_with,
+)
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
 VOCABULARY = b"<S>\n</S>\n<UNK>\n"

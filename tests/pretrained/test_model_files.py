@@ -15,10 +15,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from commands import TINY
-from conftest import GOLDEN
-from transcripts import Transcript, each_transcript
-from website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
@@ -30,6 +26,10 @@ from elmo_cli.pretrained.find import choose_model, find_model
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.settings import ModelSettings
+from tests.conftest import GOLDEN
+from tests.support.commands import TINY
+from tests.support.transcripts import Transcript, each_transcript
+from tests.support.website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
 LANGUAGE_MODEL = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5")

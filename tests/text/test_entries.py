@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
-from table_files import write_table
-from transcripts import Transcript, each_transcript, read_rows
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.token_limit import TokenLimit
@@ -27,6 +24,9 @@ from elmo_cli.text.input_formats import open_input, open_records
 from elmo_cli.text.records import Record, TextSettings
 from elmo_cli.text.report import UNKNOWN, Expected
 from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
+from tests.support.commands import TINY
+from tests.support.table_files import write_table
+from tests.support.transcripts import Transcript, each_transcript, read_rows
 
 
 def read(name: str, text: str) -> list[Record]:

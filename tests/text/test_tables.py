@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_files import NAMES, write_table
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.ids import IdUse
@@ -24,6 +23,7 @@ from elmo_cli.text.records import (
     id_value,
     renamed_columns,
 )
+from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")
 

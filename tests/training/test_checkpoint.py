@@ -15,14 +15,20 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from commands import TESTS, elmo, run_python, start_elmo
-from failing_disk import Disk, kills, restore, state_of
-from runs import stop_after
-from training_runs import assert_same_weights, content, log_entries, run_in, train
-from website import zip_with
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
+from tests.support.commands import TESTS, elmo, run_python, start_elmo
+from tests.support.failing_disk import Disk, kills, restore, state_of
+from tests.support.runs import stop_after
+from tests.support.training_runs import (
+    assert_same_weights,
+    content,
+    log_entries,
+    run_in,
+    train,
+)
+from tests.support.website import zip_with
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from reference import Array, sigmoid
 
 from elmo_cli.compiled.kernels import find_kernel
+from tests.support.reference import Array, sigmoid
 
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (

@@ -6,7 +6,6 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from commands import TINY, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
@@ -16,6 +15,7 @@ from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.files.folder import Folder
 from elmo_cli.settings import ModelSettings
+from tests.support.commands import TINY, elmo
 
 RUN = (
     "distribute",

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from commands import elmo, without_size
+
+from tests.support.commands import elmo, without_size
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from strategies import small_architecture
 
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.training.train import train_model
@@ -20,6 +19,7 @@ from elmo_cli.training.training_options import (
     TextOptions,
     TrainingOptions,
 )
+from tests.support.strategies import small_architecture
 
 SETTINGS: dict[str, Any] = {
     "epochs": 2,

@@ -9,13 +9,13 @@ from unittest.mock import patch
 import h5py
 import numpy as np
 import pytest
-from commands import TINY
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.embed_file import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
+from tests.support.commands import TINY
 
 
 def embed(

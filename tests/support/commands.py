@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import GOLDEN
 
 from elmo_cli.cli import main
+from tests.conftest import GOLDEN
 
 TINY = GOLDEN / "relu"
 """A model that loads at once: (3, T, 32)."""

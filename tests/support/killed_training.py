@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from training_runs import assert_same_weights, train
-from trials import trials
+
+from tests.support.training_runs import assert_same_weights, train
+from tests.support.trials import trials
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "zero": {
