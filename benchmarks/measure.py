@@ -23,6 +23,9 @@ from pathlib import Path
 import h5py
 import torch
 
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
+
 import elmo_cli
 from benchmarks.gpu import gpu_rows
 from benchmarks.host import host_rows

@@ -7,8 +7,13 @@ With --host, the biLM takes no time: its layers are constant memory.
 
 import argparse
 import json
+import sys
 import time
+from pathlib import Path
 from typing import Any
+
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
 
 
 class Stopwatch:

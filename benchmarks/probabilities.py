@@ -11,14 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.setting import Row, Setting
-from elmo_cli.language_model.softmax import (
-    PREDICTIONS,
-    ROWS,
-    FullSoftmax,
-    find_softmax,
-    write_softmax,
-)
-from elmo_cli.settings import Precision
+from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
+from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax_kernels import find_softmax
+from elmo_cli.options.model import Precision
 
 DIM = 512
 TIMES: dict[Precision, float] = {"float32": 1.35, "bfloat16": 6.0}

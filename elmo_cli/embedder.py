@@ -23,27 +23,25 @@ from elmo_cli.errors.checks import (
     check_sentences,
 )
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+)
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    InitialState,
-    Layers,
-    ModelSettings,
-    Precision,
-    Selection,
-    TextSettings,
-    layers_text,
-    plan_file,
-)
 from elmo_cli.text.input_formats import open_input
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 

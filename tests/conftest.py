@@ -297,7 +297,9 @@ def pytest_report_header() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a long test when the budget is spent."""
     if item.get_closest_marker("long") and time.monotonic() - STARTED > BUDGET:
-        pytest.skip(f"the budget of {BUDGET:g} seconds is spent; see trials.py")
+        pytest.skip(
+            f"the budget of {BUDGET:g} seconds is spent; see tests/support/trials.py"
+        )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

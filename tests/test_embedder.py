@@ -23,8 +23,8 @@ import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
+from elmo_cli.options.model import InitialState
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import InitialState
 from tests.conftest import Golden, needs_int8
 from tests.support.commands import TINY
 from tests.support.runs import assert_same_values, content

@@ -15,7 +15,7 @@ import torch
 
 import elmo_cli
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
-from elmo_cli.analysis.word_vectors import write_token_vectors
+from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError, option_names
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.pretrained.convert import convert_weights

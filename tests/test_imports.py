@@ -22,9 +22,8 @@ TORCH_FREE = (
         "text.sources",
         "text.parsers",
         "text.input_formats",
-        "outputs.output_formats",
     ),
-    *("model.vocabulary", "model.options", "pretrained.find", "settings"),
+    *("model.vocabulary", "model.options", "pretrained.find", "options.output"),
 )
 H5PY = {
     "outputs.hdf5_allennlp",
@@ -42,6 +41,7 @@ ROOMS = (
         "callbacks",
         "errors",
         "files",
+        "options",
         "compiled",
         "model",
         "text",
@@ -49,10 +49,11 @@ ROOMS = (
     ),
     *(
         "pretrained",
-        "settings",
+        "file_plan",
         "inference",
         "engine",
         "elmo",
+        "pipeline",
         "language_model",
         "embed_file",
     ),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 TESTS = Path(__file__).parent
 EVERYTHING = """
-import no_posix, pkgutil, importlib, elmo_cli
+import tests.support.no_posix, pkgutil, importlib, elmo_cli
 from click.testing import CliRunner
 from elmo_cli.cli import COMMANDS, find_command, main
 for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli."):
@@ -46,7 +46,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=600,
         cwd=TESTS.parent,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
     )
 
 
@@ -60,7 +60,9 @@ def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed")
     paths = [str(TESTS / f"{name}.py") for name in core]
     others = ("-k", "not planted_link and not ctrl_c")  # Windows lacks both
-    process = run("-m", "pytest", "-n", "0", "-q", "-p", "no_posix", *others, *paths)
+    process = run(
+        "-m", "pytest", "-n", "0", "-q", "-p", "tests.support.no_posix", *others, *paths
+    )
     assert process.returncode == 0, process.stdout[-5000:]
 
 

@@ -9,7 +9,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.settings import ALL_COLUMNS, TextSettings
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.text.input_formats import (
     PARQUET,
     InputFormat,

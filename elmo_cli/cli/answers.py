@@ -22,7 +22,7 @@ from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.settings import ALL_COLUMNS, TextSettings
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.text.records import Record, renamed_columns
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer

@@ -12,14 +12,9 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.answers import ROW_FORMATS
 from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
-from elmo_cli.outputs.output_formats import COMPRESSIONS, DTYPES, LAYOUTS
-from elmo_cli.settings import (
-    DEFAULT_BATCH_SIZE,
-    INITIAL_STATES,
-    NAMED_LAYERS,
-    POOLINGS,
-    PRECISIONS,
-)
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, INITIAL_STATES, PRECISIONS
+from elmo_cli.options.output import COMPRESSIONS, DTYPES, LAYOUTS
+from elmo_cli.options.selection import NAMED_LAYERS, POOLINGS
 from elmo_cli.text.input_formats import FORMATS, PARQUET, find_format, names_in_head
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_types

@@ -11,7 +11,7 @@ from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import Records, TextInput, open_records
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.language_model import LanguageModel
 
 
 class OpenText(NamedTuple):
@@ -27,7 +27,7 @@ def open_text(
     text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
 ) -> Iterator[OpenText]:
     """Open the records of a text whose sentences a language model scores, with a progress bar."""
-    from elmo_cli.language_model.scoring import name_columns
+    from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.pretrained.registry import expected_input
 
     expected = expected_input(model.files.name, model.engine.options.token_limit)

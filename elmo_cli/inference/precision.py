@@ -22,7 +22,7 @@ from elmo_cli.errors.exceptions import (
     SettingsError,
 )
 from elmo_cli.inference.int8 import Int8Linear, has_int8
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 # Threads share the settings of torch, the cores and caches of tokens.
 _products_lock = RLock()

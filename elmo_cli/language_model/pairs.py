@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord, record_names
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.language_model.surprisal import Surprisals, directed, measure_directions
-from elmo_cli.settings import ALL_COLUMNS, DEFAULT_BATCH_SIZE, Direction, TextSettings
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import Tokenizer
 

@@ -13,84 +13,30 @@ in memory together. In C, logits stay in the cache. The kernels are for float32,
 bfloat16. The bits of a prediction depend neither on others nor on the number of threads.
 """
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from elmo_cli.compiled import kernels
-from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
-from elmo_cli.errors.exceptions import WeightsError
+from elmo_cli.compiled.linear import CompiledLinear, make_linear
 from elmo_cli.inference.precision import exact_products
-from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
-from elmo_cli.settings import Precision
+from elmo_cli.language_model.softmax_file import check_softmax, read_rows
+from elmo_cli.language_model.softmax_kernels import (
+    Words,
+    bfloat16_logits,
+    find_softmax,
+    log_probabilities,
+)
+from elmo_cli.options.model import Precision
 
-Array = NDArray[np.float32]
-
-WEIGHT: Final = "softmax/W"
-BIAS: Final = "softmax/b"
 # number of words that are read together: 16 MiB of vectors of 512 values
 ROWS: Final = 8192
 # number of predictions that are computed together: 32 MiB of logits
 PREDICTIONS: Final = 1024
 LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
 HELD_BYTES: Final = 2**30  # maximum size that is read once; a larger softmax, per batch
-Rows = tuple[int, Tensor, Tensor]
-"""Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
-float32, shapes (R, P) and (R,)."""
-Words = tuple[int, Linear, Tensor]
-"""R consecutive words of a vocabulary: index of the first, a layer that multiplies with their
-vectors, and biases, float32, shape (R,)."""
-
-
-def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
-    """Raise a `WeightsError` unless a softmax has the shapes for a vocabulary and a biLM."""
-    with open_tensors(path) as file:
-        file.check_kind(SOFTMAX)
-        file.check_shapes(
-            {WEIGHT: (n_words, dim), BIAS: (n_words,)},
-            f"a vocabulary of {n_words:,} words and a projection_dim of {dim}",
-        )
-
-
-def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
-    """Read a checked softmax, `n_rows` words at a time, to limit memory."""
-    with open_tensors(path) as file:
-        biases = torch.from_numpy(file.read(BIAS))
-        for first in range(0, len(biases), n_rows):
-            bias = biases[first : first + n_rows]
-            last = first + len(bias)
-            weight = torch.from_numpy(file.read(WEIGHT, slice(first, last)))
-            if not (_is_finite(weight) and _is_finite(bias)):
-                raise WeightsError(
-                    f"{path}: values that are not finite (NaN or infinity) in the rows "
-                    f"{first} to {last - 1}"
-                )
-            yield first, weight, bias
-
-
-def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
-    """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
-    runs = np.split(
-        words, np.flatnonzero(np.diff(words) != 1) + 1
-    )  # each is read together
-    with open_tensors(path) as file:
-        return np.concatenate(
-            [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
-        )
-
-
-def write_softmax(
-    path: str | Path, weight: Array, bias: Array, dtype: str = "float32"
-) -> None:
-    """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
-    write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
 
 class FullSoftmax:
@@ -209,85 +155,7 @@ class FullSoftmax:
             self._held = [self._pack(*words) for words in rows]
 
 
-def _is_finite(values: Tensor) -> bool:
-    """Return whether all values are finite, in a tenth of the time of `isfinite` for each."""
-    return all(extreme.isfinite() for extreme in values.aminmax())
-
-
 def _log_sum_exp_(logits: Tensor) -> Tensor:
     """Compute `logits.logsumexp(dim=1)` in place of the logits, without a copy."""
     largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
-
-
-def find_softmax(
-    dtype: torch.dtype, name: str = "probabilities"
-) -> kernels.Kernel | None:
-    """Return a function in C for the softmax that multiplies values of a data type, or None."""
-    is_half, float32 = dtype == torch.bfloat16, torch.float32
-    if is_half and not kernels.has_tiles():
-        return None
-    inputs = dtype, dtype, float32, torch.int64  # contexts, weights, biases, targets
-    types = int, int, int, int, *inputs, int, float32, torch.float64, float32
-    return kernels.find_kernel(
-        f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types
-    )
-
-
-def log_probabilities(
-    vocabulary: Iterable[Words],
-    contexts: Tensor,
-    targets: Tensor,
-    dtype: torch.dtype,
-    *,
-    with_entropy: bool = False,
-) -> Tensor:
-    """Compute log probabilities as `FullSoftmax.of_targets`, with layers that were packed."""
-    kernel, n = find_softmax(dtype), len(targets)
-    assert kernel is not None
-    factors, targets = _prepare(contexts, dtype), targets.contiguous()
-    # Per prediction: reference, sum of exponentials, sum of logits times them, target's logit.
-    sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
-    sums[:, 0] = -1e30
-    for first, words, bias in vocabulary:
-        n_chunks = -(-len(bias) // kernels.read_constant("probabilities_chunk"))
-        totals = torch.empty(n_chunks, n, 3, device="cpu")
-        numbers = n, words.weight.shape[1], first, len(bias)
-        kernel(
-            *numbers,
-            factors,
-            words.weight,
-            bias,
-            targets,
-            with_entropy,
-            totals,
-            sums,
-            None,
-        )
-    reference, total, mean, target = sums.t().contiguous()
-    bits = [target - reference - total.log2(), total.log2() - mean / total]
-    return torch.stack(bits[: 1 + with_entropy]) * math.log(2)
-
-
-def bfloat16_logits(contexts: Tensor, words: Linear, bias: Tensor) -> Tensor:
-    """Multiply contexts, (N, P), with R packed words to logits, float32, shape (N, R)."""
-    kernel = find_softmax(torch.bfloat16, "logits")
-    assert kernel is not None
-    logits = torch.empty(len(contexts), len(bias), device="cpu")
-    numbers = len(contexts), words.weight.shape[1], 0, len(bias)
-    factors = _prepare(contexts, torch.bfloat16)
-    kernel(*numbers, factors, words.weight, bias, None, 0, None, None, logits)
-    return logits
-
-
-def _prepare(contexts: Tensor, dtype: torch.dtype) -> Tensor:
-    """Multiply contexts by log2(e). In bfloat16, put them into tiles: (N / t, units / t, t, t)."""
-    contexts = (contexts * math.log2(math.e)).to(dtype)
-    if dtype == torch.float32:
-        return contexts.contiguous()
-    tile, (n, dim) = kernels.read_constant("tile"), contexts.shape
-    n_rows, n_columns = -(-n // tile), -(-dim // (2 * tile))
-    rows = functional.pad(contexts, (0, -dim % (2 * tile), 0, -n % tile))
-    # Copies of 8 bytes are faster than copies of 2.
-    parts = rows.view(torch.float64).view(n_rows, tile, n_columns, tile // 2)
-    return parts.transpose(1, 2).contiguous().view(dtype)

@@ -11,9 +11,9 @@ import numpy as np
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.atomic import renamed, sync
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
 from elmo_cli.text.records import Record
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.text.records import Record
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.resumable.resumable_file import ResumableFile
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.output_formats import OutputSettings
+from elmo_cli.outputs.output_formats import keeps_tokens
 
 TOKENS: Final = "tokens"
 
@@ -54,7 +55,7 @@ class Hdf5Writer(FormatWriter):
     ) -> None:
         """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, settings, attributes)
-        self._keeps_tokens = settings.keeps_tokens(attributes)
+        self._keeps_tokens = keeps_tokens(settings, attributes)
         self._n_records = n_records
         kind = settings.compression
         # Only the exponents of floats are similar, so bytes are shuffled.

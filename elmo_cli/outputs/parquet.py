@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.outputs.vector_rows import (
     INTEGERS,
     Array,

@@ -19,16 +19,18 @@ from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.outputs import check_output, output_error
 from elmo_cli.files.resumable.resumable_file import ResumableFile, remove_log
+from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path
 from elmo_cli.outputs.attributes import KEYS, Attributes, option_name
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
 from elmo_cli.outputs.json_lines import JsonlWriter
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, OutputSettings, as_dtype
+from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations, with_tokenizer
-from elmo_cli.text.records import Progress, Record, shard_of
+from elmo_cli.text.records import Progress, Record
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from elmo_cli.model.options import (
     TrainedWith,
     read_options_and_training,
 )
-from elmo_cli.text.records import TextSettings
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.options.text import TextSettings
+from elmo_cli.text.tokenizers import Tokenizer, chosen_tokenizer
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ModelFiles:
         By default it is the one of the training text, or moses if that is unknown.
         """
         settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
-        return settings.make_tokenizer(self.language, "moses")
+        return chosen_tokenizer(settings, self.language, "moses")
 
     @cached_property
     def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:

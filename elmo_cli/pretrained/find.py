@@ -15,6 +15,7 @@ from pathlib import Path
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpacked
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.folder import read_folder
@@ -30,43 +31,25 @@ from elmo_cli.pretrained.url_files import local_file
 logger = logging.getLogger(__name__)
 
 
-def choose_model(
-    model: str | Path | ModelFiles | None = None,
-    *,
-    options_file: str | Path | None = None,
-    weight_file: str | Path | None = None,
-    vocabulary_file: str | Path | None = None,
-    softmax_file: str | Path | None = None,
-    with_softmax: bool = False,
-) -> ModelFiles:
+def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
 
     `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to the
     weights is used. `with_softmax` requires a softmax, and a vocabulary next to it or to
     the weights.
     """
-    if isinstance(model, ModelFiles):
-        files = model
-    elif weight_file is None and (model is None or options_file is None):
-        name = options_file if model is None else model
-        files = find_model(name, with_softmax=with_softmax and softmax_file is None)
-    elif options_file is None or weight_file is None or model is not None:
-        raise ModelError(
-            Message(
-                "Give either {--options-file} and {--weight-file}, or {--model}, or none."
-            )
-        )
-    else:
-        files = _find_two_files(options_file=options_file, weight_file=weight_file)
-    if vocabulary_file is not None:
-        files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
-    if softmax_file is not None:
-        softmax = local_file(softmax_file, "softmax")
+    files = _find_options_and_weights(settings, with_softmax=with_softmax)
+    if settings.vocabulary_file is not None:
+        vocabulary = local_file(settings.vocabulary_file, "vocabulary")
+        files = replace(files, vocabulary=vocabulary)
+    if settings.softmax_file is not None:
+        softmax = local_file(settings.softmax_file, "softmax")
         refuse_other_program(softmax)
         files = replace(files, softmax=softmax)
     if with_softmax:
         return require_softmax(files)
-    if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
+    reads_characters = files.parsed_options.char_cnn is not None
+    if settings.vocabulary_file is not None and reads_characters:
         raise SettingsError(
             Message(
                 "{name}: the model reads characters and takes no vocabulary",
@@ -75,6 +58,28 @@ def choose_model(
             )
         )
     return files
+
+
+def _find_options_and_weights(
+    settings: ModelSettings, *, with_softmax: bool
+) -> ModelFiles:
+    """Find the files of a model, before a vocabulary or softmax of its own is given."""
+    model = settings.model
+    options_file = settings.options_file
+    weight_file = settings.weight_file
+    if isinstance(model, ModelFiles):
+        return model
+    if model is None and options_file is not None and weight_file is not None:
+        return _find_two_files(options_file=options_file, weight_file=weight_file)
+    if weight_file is not None or (model is not None and options_file is not None):
+        raise ModelError(
+            Message(
+                "Give either {--options-file} and {--weight-file}, or {--model}, or none."
+            )
+        )
+    name = options_file if model is None else model
+    is_softmax_missing = with_softmax and settings.softmax_file is None
+    return find_model(name, with_softmax=is_softmax_missing)
 
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
@@ -148,22 +153,13 @@ class ResolvedModel:
     """Language code (ISO 639)."""
     tokenizer: str | None = None
     """Tokenizer of its training text. None if it is unknown, as for published models."""
-    files: ModelFiles | None = None
 
 
-def resolve_model(
-    model: str | Path | ModelFiles | None = None,
-    *,
-    options_file: str | Path | None = None,
-    weight_file: str | Path | None = None,
-    vocabulary_file: str | Path | None = None,
-    softmax_file: str | Path | None = None,
-) -> ResolvedModel:
-    """Resolve a model before its text is opened. Only a model of the hub is downloaded.
-
-    The arguments are those of `choose_model`, which reports the errors in them later.
-    """
-    if model is None and options_file is not None and weight_file is not None:
+def resolve_model(settings: ModelSettings) -> ResolvedModel:
+    """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
+    model = settings.model
+    options_file = settings.options_file
+    if model is None and options_file is not None and settings.weight_file is not None:
         published = model_of_url(str(options_file))
         is_local = os.path.isfile(options_file)
     else:
@@ -174,21 +170,9 @@ def resolve_model(
         is_local = True
     if published is not None:
         return ResolvedModel(language=published.language_code)
-    if not is_local:
-        return ResolvedModel()
-    with suppress(ElmoError):
-        files = choose_model(
-            model,
-            options_file=options_file,
-            weight_file=weight_file,
-            vocabulary_file=vocabulary_file,
-            softmax_file=softmax_file,
-        )
-        # The softmax of a model of the hub may have to be downloaded.
-        is_complete = not str(model).startswith(HUB_PREFIX)
-        return ResolvedModel(
-            language=files.language,
-            tokenizer=files.tokenizer,
-            files=files if is_complete else None,
-        )
+    if is_local:
+        # `files_of` reports the errors of a model later.
+        with suppress(ElmoError):
+            files = files_of(settings)
+            return ResolvedModel(language=files.language, tokenizer=files.tokenizer)
     return ResolvedModel()

@@ -18,18 +18,13 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.files.file_types import AS_TEXT, PANDOC, binary_error
+from elmo_cli.options.text import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text import parsers, tables
 from elmo_cli.text.ids import IdUse, checked_records
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    DEFAULT_SETTINGS,
-    NO_ID,
-    Record,
-    TextSettings,
-)
+from elmo_cli.text.records import Record
 from elmo_cli.text.report import UNKNOWN, Expected, InputReport, Sample
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, chosen_tokenizer
 
 
 @dataclass(frozen=True)
@@ -258,7 +253,7 @@ def open_input(
     settings, trained = with_rows, trained if with_rows == settings else None
     if tokenizer is None:
         default = default_tokenizer(input_format, default)
-        tokenizer = settings.make_tokenizer(language, default, trained)
+        tokenizer = chosen_tokenizer(settings, language, default, trained)
     else:
         settings = replace(settings, tokenizer=tokenizer.name)
     if input_format.has_tokens and tokenizer.splits_by is not None:

@@ -35,15 +35,9 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import is_offered
+from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN, TextSettings
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.records import (
-    ALL_COLUMNS,
-    TOKENS_COLUMN,
-    NumericId,
-    Record,
-    Span,
-    TextSettings,
-)
+from elmo_cli.text.records import NumericId, Record, Span
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, split_residues
 
 LINE: Final = "line"

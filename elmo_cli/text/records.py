@@ -2,17 +2,14 @@
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from elmo_cli.errors.checks import Sentence
-from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.shard import WHOLE, Shard
 
 
 class NumericId(str):
@@ -78,174 +75,6 @@ class Progress(NamedTuple):
 
     n_records: int
     sha256: str
-
-
-class Shard(NamedTuple):
-    """Every `total`-th record of an input from the `number`-th on, which needs no count of it."""
-
-    number: int = 1
-    total: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.total}"
-
-    def has(self, index: int) -> bool:
-        """Return whether a record of the input, given by its number from 0, is in the shard."""
-        return index % self.total == self.number - 1
-
-    def number_in_input(self, number: int) -> int:
-        """Return the number in the input of a record of the shard, both from 0."""
-        return number * self.total + self.number - 1
-
-
-WHOLE: Final = Shard()
-
-
-def parse_shard(text: str) -> Shard:
-    """Parse the name of a shard, such as `3/16`."""
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text), re.ASCII)
-    shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
-    if not 1 <= shard.number <= shard.total:
-        raise SettingsError(
-            f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16"
-        )
-    return shard
-
-
-def shard_of(attributes: Mapping[str, Any]) -> Shard:
-    """Return the shard that an output file holds, by its attributes."""
-    return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE
-
-
-ALL_COLUMNS: Final = ("all",)
-"""Value of `TextSettings.keep_columns` for all columns but the text and the id."""
-DEFAULT_ID: Final = "id"  # usual name of the column with the ids
-NO_ID: Final = ""  # value of `TextSettings.id_column` if no ids are read
-TOKENS_COLUMN: Final = "tokens"
-_TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
-"""Usual names of the column with the text. The first one that a row has is read."""
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """Settings of an input: its format, columns, tokenizer and shard."""
-
-    input_format: str | None = None
-    """Name of an input format. None: chosen by the content and the suffix."""
-    tokenizer: str | None = None
-    """`whitespace`, `moses`, `spacy` or `residues`; `moses` and `spacy` may name a language, as in
-    `spacy:de`. None: chosen by the input; see `input_formats.open_input`."""
-    language: str | None = None
-    """Code of the language of the text. None is the language of the model."""
-    split_sentences: bool = False
-    skip_errors: bool = False
-    """Give a record that cannot be read an empty dataset, in place of an error."""
-    shard: str | None = None
-    """`3/16` reads every 16th record from the third."""
-    text_column: str | None = None
-    """Column with the text or the tokens, of a format with columns. None is the usual name."""
-    text_option: str = "--text-column"  # option that names the column
-    id_column: str | None = None
-    """Column with the id of each record. None is the usual name, if there is such a column."""
-    paragraphs: bool = False
-    """Join the lines of a text until a blank line, before sentences are split."""
-    keep_columns: tuple[str, ...] = ()
-    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
-    word_column: str | None = None
-    """Column with one word per row. Consecutive rows with the same id are one text."""
-    splits_words: bool = False
-    """Tokenize each word of a list, in place of reading the list as tokens."""
-    delimiter: str | None = None
-    """Character between the cells of CSV or TSV. None follows the header."""
-    quotes: str | None = None
-    """`none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is `csv`, but a
-    cell of TSV ends in its line."""
-
-    def __post_init__(self) -> None:
-        if self.text_column is not None and self.word_column is not None:
-            raise SettingsError("choose one of --text-column and --word-column")
-
-    @cached_property
-    def text_columns(self) -> tuple[str, ...]:
-        """Columns with a text or a list of tokens. The first one that a row has is read."""
-        named = self.text_column or self.word_column
-        return _TEXT_COLUMNS if named is None else (named,)
-
-    @cached_property
-    def paths(self) -> tuple[str, ...]:
-        """Named columns that may be paths of nested fields, such as `data.text`."""
-        names = (self.text_column, self.id_column, *self.keep_columns)
-        return tuple(name for name in names if name and "." in name)
-
-    @cached_property
-    def id_name(self) -> str | None:
-        """Column with the ids, if there is one; None if no ids are read."""
-        return (DEFAULT_ID if self.id_column is None else self.id_column) or None
-
-    @property
-    def chooses_tokenizer(self) -> bool:
-        """True if the settings name a tokenizer or its language."""
-        return self.tokenizer is not None or self.language is not None
-
-    @property
-    def cell_attributes(self) -> dict[str, str]:
-        """Return how the cells of CSV and TSV are found, as far as it is chosen."""
-        chosen = {"delimiter": self.delimiter, "quotes": self.quotes}
-        return {name: value for name, value in chosen.items() if value is not None}
-
-    def make_tokenizer(
-        self,
-        model_language: str | None = None,
-        default: str = "whitespace",
-        trained: str | None = None,
-    ) -> Tokenizer:
-        """Make the tokenizer, of the model's language if the settings name none.
-
-        `trained`, the tokenizer of the model's training, comes before `default`, but not before
-        what the settings name.
-        """
-        default = default if trained is None or self.chooses_tokenizer else trained
-        return make_tokenizer(
-            self.tokenizer or default,
-            self.language or model_language,
-            split_sentences=self.split_sentences,
-        )
-
-    def check_format(self, name: str, *, has_columns: bool, advice: str = "") -> None:
-        """Raise an `InputError` if an option has no effect with a format."""
-        chosen = {
-            "--text-column": self.text_column is not None,
-            "--word-column": self.word_column is not None,
-            "--id-column": bool(self.id_column),
-            "--keep-columns": self.keep_columns != (),
-        }
-        if not has_columns and (option := next(filter(chosen.get, chosen), None)):
-            raise SettingsError(
-                f"{option} has no effect with {name}: it has no columns{advice}"
-            )
-        if name not in ("csv", "tsv") and (
-            option := next(iter(self.cell_attributes), None)
-        ):
-            raise SettingsError(
-                f"--{option} requires --input-format csv or tsv, found {name}"
-            )
-        if self.paragraphs and name != "text":
-            raise SettingsError(f"--paragraphs requires text, found {name}")
-
-    def check_whole_records(self) -> None:
-        """Raise an error for kept columns of words, if a row of the output is a text."""
-        if self.word_column is not None and self.keep_columns:
-            raise SettingsError(
-                "--keep-columns has no effect with --word-column, because a row is a whole text; "
-                "elmo surprisal prints a row per word"
-            )
-
-    def parse_shard(self) -> Shard | None:
-        """Parse the shard; None is the whole input."""
-        return None if self.shard is None else parse_shard(self.shard)
-
-
-DEFAULT_SETTINGS: Final = TextSettings()
 
 
 class ReadRecord(NamedTuple):

@@ -19,9 +19,10 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import did_you_mean, first_line
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
+from elmo_cli.options.text import ALL_COLUMNS, NO_ID, TextSettings
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.parsers import Entry, or_word_column, row_record
-from elmo_cli.text.records import ALL_COLUMNS, NO_ID, NumericId, Record, TextSettings
+from elmo_cli.text.records import NumericId, Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 

@@ -35,6 +35,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.input_formats import (
     TEXT,
     InputFormat,
@@ -43,7 +44,6 @@ from elmo_cli.text.input_formats import (
     open_records,
 )
 from elmo_cli.text.line_reader import LineReader
-from elmo_cli.text.records import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.training_options import TrainingOptions

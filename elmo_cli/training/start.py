@@ -18,7 +18,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.language_model.softmax import check_softmax, read_rows
+from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import (
     ManyLangsOptions,
@@ -33,8 +33,9 @@ from elmo_cli.model.vocabulary import (
     read_vocabulary,
     read_words,
 )
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import choose_model
+from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.pretrained.softmax import with_own_softmax
 from elmo_cli.training.corpus import TrainingText
@@ -148,8 +149,12 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         )
         raise SettingsError(f"--init-from {model}: {problem} --options-file.")
     return with_own_softmax(
-        choose_model(
-            None if weights else model, options_file=options_file, weight_file=weights
+        files_of(
+            ModelSettings(
+                model=None if weights else model,
+                options_file=options_file,
+                weight_file=weights,
+            )
         )
     )
 

@@ -18,13 +18,14 @@ from elmo_cli import (
     open_occurrences,
     write_occurrences,
 )
-from elmo_cli.analysis.change import read_occurrences
-from elmo_cli.analysis.occurrences import find_occurrences
+from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
+from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.outputs.output_formats import OutputSettings
-from elmo_cli.settings import Selection, TextSettings
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.input_formats import open_input
 from tests.support.commands import LOADED, TINY, elmo, without_size
 from tests.support.layouts import layouts

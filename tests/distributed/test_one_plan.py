@@ -25,8 +25,9 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.files import folder
 from elmo_cli.files.folder import Folder, open_location
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
-from elmo_cli.settings import Selection, TextSettings
 from tests.conftest import LINES
 from tests.support.commands import elmo
 from tests.support.distributed_runs import (

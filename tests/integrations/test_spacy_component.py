@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.analysis.neighbours import cosine
+from elmo_cli.analysis.similarity import cosine
 from elmo_cli.errors.exceptions import ElmoError
 from tests.conftest import GOLDEN
 

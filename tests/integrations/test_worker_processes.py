@@ -23,7 +23,7 @@ from elmo_cli import (
 )
 from elmo_cli.compiled.linear import CompiledLinear
 from elmo_cli.inference.int8 import has_int8
-from elmo_cli.integrations.torch_modules import ActivationsDataset
+from elmo_cli.integrations.activations_dataset import ActivationsDataset
 from tests.support.layouts import layouts, lines, write
 from tests.support.strategies import make_language_model, small_architecture
 

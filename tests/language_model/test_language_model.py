@@ -23,17 +23,16 @@ from elmo_cli import (
 )
 from elmo_cli.errors.exceptions import InputError, WeightsError
 from elmo_cli.language_model import softmax
+from elmo_cli.language_model.gaps import GAP
+from elmo_cli.language_model.language_model import SentenceScore
+from elmo_cli.language_model.next_words import Prediction
 from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
-from elmo_cli.language_model.prediction import GAP, Prediction
-from elmo_cli.language_model.scoring import (
-    ScoredRecord,
-    SentenceScore,
-    measure_perplexity,
-)
+from elmo_cli.language_model.perplexity import measure_perplexity
+from elmo_cli.language_model.scored_records import ScoredRecord
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import ALL_COLUMNS, Record
+from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support import reference
 from tests.support.strategies import (

@@ -15,8 +15,10 @@ from numpy.testing import assert_allclose
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model import frequencies
-from elmo_cli.language_model.frequencies import estimate_frequencies, read_frequencies
-from elmo_cli.language_model.surprisal import SurprisalTable, Unit, UnitKind, find_units
+from elmo_cli.language_model.frequencies import estimate_frequencies
+from elmo_cli.language_model.frequency_file import read_frequencies
+from elmo_cli.language_model.surprisal_table import SurprisalTable
+from elmo_cli.language_model.units import Unit, UnitKind, find_units
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import normalize

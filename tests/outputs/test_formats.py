@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.outputs.output_formats import COMPRESSIONS, LAYOUTS
+from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
     Array,

@@ -6,18 +6,18 @@ import json
 import shutil
 import zipfile
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES
@@ -195,37 +195,40 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
-    files = choose_model(
-        options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
+    files = files_of(
+        ModelSettings(
+            options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
+        )
     )
     assert (files.name, files.options) == (str(folder / "w.hdf5"), folder / "o.json")
     assert files.vocabulary == folder / "vocab.txt"
-    assert choose_model(options_file="o", weight_file="w").vocabulary is None
+    assert files_of(ModelSettings(options_file="o", weight_file="w")).vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
     weights = site.put("/b/..%2Fw%20.hdf5?x=/y", WEIGHTS)
-    choose = partial(
-        choose_model,
+    settings = ModelSettings(
         options_file=site.put("/a/o.json", OPTIONS),
         weight_file=weights,
         vocabulary_file=site.put("/v", VOCABULARY),
     )
-    files = choose()
+    files = files_of(settings)
     assert (files.name, files.options.name) == (weights, "o.json")
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert choose() == files
+    assert files_of(settings) == files
     assert site.requests == []
 
 
 def test_known_urls_lead_to_the_model(
     published: PublishedModel, site: Site, cache: Path
 ) -> None:
-    files = choose_model(
-        options_file=published.urls["options"][0],
-        weight_file=published.urls["weights"][0],
+    files = files_of(
+        ModelSettings(
+            options_file=published.urls["options"][0],
+            weight_file=published.urls["weights"][0],
+        )
     )
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"

@@ -3,7 +3,8 @@
 import pytest
 
 from elmo_cli.model.options import parameters_by_part, parse_options, read_options
-from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.registry import (
     MODELS,
     expected_input,
@@ -86,7 +87,9 @@ def test_the_files_of_a_published_model_know_its_language() -> None:
     files = find_model("mini")
     assert files.language == "en"
     assert (
-        choose_model(options_file=files.options, weight_file=files.weights).language
+        files_of(
+            ModelSettings(options_file=files.options, weight_file=files.weights)
+        ).language
         is None
     )
     assert find_model(files.weights.parent).language is None

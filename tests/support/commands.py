@@ -55,7 +55,9 @@ def run_r(code: str) -> str:
     ).stdout
 
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+"""The checkout, from which the suite is imported."""
+SUPPORT = Path(__file__).parent
 
 
 @cache
@@ -73,19 +75,20 @@ def python() -> tuple[str, ...]:
         listener.bind(address)
         listener.listen()
         server = subprocess.Popen(
-            [sys.executable, TESTS / "fork_server.py", str(listener.fileno())],
+            [sys.executable, SUPPORT / "fork_server.py", str(listener.fileno())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env={
                 **os.environ,
-                "OMP_NUM_THREADS": "1",
-            },  # Idle threads of many processes spin.
+                "PYTHONPATH": str(ROOT),
+                "OMP_NUM_THREADS": "1",  # Idle threads of many processes spin.
+            },
             pass_fds=[listener.fileno()],
         )
 
     atexit.register(shutil.rmtree, folder)
     atexit.register(server.communicate)  # It is called first.
-    return (sys.executable, "-I", "-S", str(TESTS / "fork_client.py"), address)
+    return (sys.executable, "-I", "-S", str(SUPPORT / "fork_client.py"), address)
 
 
 class Forked(subprocess.Popen[bytes]):

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.output_formats import LAYOUTS, OutputSettings
+from elmo_cli.options.output import LAYOUTS, OutputSettings
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.records import Progress, Record
 

@@ -13,16 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.ids import IdUse
 from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import (
-    DEFAULT_SETTINGS,
-    NumericId,
-    Record,
-    TextSettings,
-    id_value,
-    renamed_columns,
-)
+from elmo_cli.text.records import NumericId, Record, id_value, renamed_columns
 from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")

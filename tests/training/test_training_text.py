@@ -16,7 +16,7 @@ from pyarrow import parquet
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.text.records import TextSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TrainingText
 from tests.support.commands import elmo

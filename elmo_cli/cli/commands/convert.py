@@ -7,7 +7,7 @@ import click
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command
 from elmo_cli.errors.wording import counted
-from elmo_cli.outputs.output_formats import DTYPES
+from elmo_cli.options.output import DTYPES
 
 
 @command()

@@ -16,7 +16,8 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import in_chunks, print_rows
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.input_formats import TextInput, open_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.sources import STANDARD_INPUT, Source
@@ -24,8 +25,9 @@ from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.errors.checks import Sentence
+    from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.prediction import Answer
-    from elmo_cli.language_model.scoring import LanguageModel, ScoredRecord
+    from elmo_cli.language_model.scored_records import ScoredRecord
 
 
 _READING = (
@@ -155,7 +157,7 @@ class _Texts(NamedTuple):
     def answered(
         self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
     ) -> "Iterator[ScoredRecord[Answer]]":
-        from elmo_cli.language_model.scoring import (
+        from elmo_cli.language_model.scored_records import (
             ScoredRecord,
             record_names,
             score_records,
@@ -171,7 +173,7 @@ class _Texts(NamedTuple):
 
 
 def _joined(answers: "list[Answer]") -> "Answer":
-    from elmo_cli.language_model.prediction import Substitutes
+    from elmo_cli.language_model.substitutes import Substitutes
 
     if len(answers) == 1:
         return answers[0]
@@ -185,8 +187,8 @@ def _open_texts(
     text: str, opened: Tokenizer | TextInput, *, each: bool
 ) -> Iterator[_Texts]:
     """Open the text, given with its tokenizer, or the texts in a file."""
-    from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.language_model.scoring import name_columns
+    from elmo_cli.language_model.gaps import GAP, check_text, cut_around_gaps
+    from elmo_cli.language_model.scored_records import name_columns
 
     def check(record: Record) -> Record:
         if each and GAP in record.tokens:
@@ -210,7 +212,13 @@ def _open_texts(
 def _finder(
     model: "LanguageModel", choices: _Choices
 ) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
-    from elmo_cli.language_model import prediction
+    from elmo_cli.language_model.next_words import PREDICTION_COLUMNS, predict_words
+    from elmo_cli.language_model.samples import (
+        SAMPLE_COLUMNS,
+        Samples,
+        sample_sentences,
+    )
+    from elmo_cli.language_model.substitutes import SUBSTITUTE_COLUMNS, substitute_words
 
     def chosen(*names: str) -> dict[str, Any]:
         return {name: getattr(choices, name) for name in names}
@@ -218,23 +226,20 @@ def _finder(
     def sample(texts: "list[Sentence]") -> "Iterator[Answer]":
         settings = chosen("n_samples", "backward", "temperature", "seed", "max_words")
         for text in texts:
-            yield prediction.Samples(
-                text, prediction.sample_sentences(model, text, **settings)
-            )
+            yield Samples(text, sample_sentences(model, text, **settings))
 
     if choices.n_samples is not None:
-        return sample, prediction.SAMPLE_COLUMNS
+        return sample, SAMPLE_COLUMNS
     if choices.each:
-        substitute = partial(prediction.substitute_words, model, top=choices.top)
-        return substitute, prediction.SUBSTITUTE_COLUMNS
-    predict = partial(
-        prediction.predict_words, model, **chosen("top", "backward", "with_unknown")
-    )
-    return predict, prediction.PREDICTION_COLUMNS
+        substitute = partial(substitute_words, model, top=choices.top)
+        return substitute, SUBSTITUTE_COLUMNS
+    predict = partial(predict_words, model, **chosen("top", "backward", "with_unknown"))
+    return predict, PREDICTION_COLUMNS
 
 
 def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
-    from elmo_cli.language_model.prediction import Prediction, rows_of
+    from elmo_cli.language_model.next_words import Prediction
+    from elmo_cli.language_model.prediction import rows_of
 
     find, columns = _finder(model, choices)
     is_table = texts.are_from_file and choices.n_samples is None
@@ -262,7 +267,8 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
 
 
 def _lines(answer: "Answer") -> Iterator[str]:
-    from elmo_cli.language_model.prediction import Prediction, Samples
+    from elmo_cli.language_model.next_words import Prediction
+    from elmo_cli.language_model.samples import Samples
 
     if isinstance(answer, Samples):
         yield from map(" ".join, answer.samples)

@@ -13,19 +13,19 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
 from elmo_cli.cli.scored_text import OpenText, open_text, score_options
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import (
+from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
     Direction,
     ModelSettings,
-    TextSettings,
 )
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.input_formats import TextInput, find_format
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.pictures import Measured
-    from elmo_cli.language_model.surprisal import UnitKind
+    from elmo_cli.analysis.surprisal_picture import Measured
+    from elmo_cli.language_model.units import UnitKind
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def surprisal(
     source = Source(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:
-        from elmo_cli.analysis.pictures import check_figure
+        from elmo_cli.analysis.drawing import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
     if text_settings.word_column is not None:
@@ -161,9 +161,10 @@ def surprisal(
 def _print_units(
     text: TextInput, choices: _Choices, model_settings: ModelSettings
 ) -> None:
-    from elmo_cli.analysis.pictures import MAX_SENTENCES, plot_surprisals
-    from elmo_cli.language_model.frequencies import read_frequencies
-    from elmo_cli.language_model.surprisal import SurprisalTable, ignore_marks
+    from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
+    from elmo_cli.language_model.frequency_file import read_frequencies
+    from elmo_cli.language_model.surprisal_table import SurprisalTable
+    from elmo_cli.language_model.units import ignore_marks
 
     if choices.regions:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))

@@ -6,28 +6,35 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from elmo_cli.analysis.occurrences import (
-    EmbeddedOccurrence,
-    VectorFiles,
-    as_files,
-    find_word,
-)
-from elmo_cli.analysis.pictures import Drawing, check_figure, open_drawing, printable
+from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
+from elmo_cli.analysis.occurrences import EmbeddedOccurrence
+from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Array
+from elmo_cli.analysis.word_search import find_word
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers
 
 METHODS: Final = ("pca", "tsne")
+
+
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. A picture of fewer shows the method and not the word."""
+
+
 MAX_POINTS: Final = 2000
+
+
 MAX_LABELS: Final = 40
+
+
 _LABEL_TOKENS: Final = 3  # on either side of the word
+
+
 _SEED: Final = 0
 
 

@@ -1,4 +1,4 @@
-"""Classes of torch: the outputs of TF-Hub's `google/elmo`, and activations for a `DataLoader`."""
+"""Layer of torch with the outputs of TF-Hub's `google/elmo`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import Dataset
 
 from elmo_cli.errors.checks import Sentence, check_batch, check_choice, check_sentences
 from elmo_cli.errors.exceptions import InputError, ModelError
@@ -16,11 +15,12 @@ from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.weights_version import uncompiled
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
 
 _Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
+
+
 _Lengths = Sequence[int] | Tensor | None
 
 
@@ -175,26 +175,3 @@ def _without_padding(rows: list[Sentence], lengths: _Lengths) -> list[Sentence]:
             problem = f"the token {row.index('')} of {count} is empty"
             raise InputError(f"inputs[{number}]: {problem}.")
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
-
-
-class ActivationsDataset(Dataset[Tensor]):
-    """Records of a file of activations, each read on access.
-
-    Map-style: it has a length and can be shuffled. It can be pickled, and each worker opens
-    the file for itself. Records differ in their number of tokens, so a batch of more than one
-    requires a `collate_fn`, such as `list`.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        """Open the file; see `open_activations`."""
-        self.activations = open_activations(path)
-
-    def __repr__(self) -> str:
-        return f"ActivationsDataset({self.activations!r})"
-
-    def __len__(self) -> int:
-        return len(self.activations)
-
-    def __getitem__(self, number: int) -> Tensor:
-        """Return the activations of a record, in the data type of the file."""
-        return torch.from_numpy(self.activations[number])

@@ -1,21 +1,9 @@
-"""Scores of texts: log probabilities of tokens by a biLM with its softmax, and perplexity.
+"""Log probabilities of tokens, by a biLM with its softmax."""
 
-The forward direction predicts every token and `</S>`, each from the tokens before it. The
-backward direction predicts every token and `<S>`, each from the tokens after it. A token that is
-not in the vocabulary counts as the word `<UNK>`.
-
-The perplexity is exp of the mean negative log probability of all predictions: each token, and one
-boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies cannot be
-compared.
-"""
-
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import Sentence, Text, check_sentences, check_type
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.checks import Sentence, Text, check_sentences
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
@@ -37,20 +25,17 @@ from elmo_cli.model.vocabulary import (
     UNKNOWN_TOKEN,
     read_vocabulary,
 )
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+)
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
-from elmo_cli.text.input_formats import Records
-from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record, id_value
+from elmo_cli.pretrained.find import files_of
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 _Result = TypeVar("_Result")
-
-SENTENCE_COLUMNS: Final = (
-    *("tokens", "unknown", "log_p_forward", "log_p_backward"),
-    *("forward", "backward", "average"),
-)
-"""Columns of `sentence_row`; the last three are perplexities."""
 
 
 class SentenceScore(NamedTuple):
@@ -102,7 +87,7 @@ class LanguageModel:
         """
         files = model, options_file, weight_file, vocabulary_file, softmax_file
         settings = ModelSettings(*files, state, precision, str(device), batch_tokens)
-        self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
+        self._set_up(load_engine(settings, files_of(settings, with_softmax=True)))
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "LanguageModel":
@@ -288,140 +273,3 @@ class LanguageModel:
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         return layers[-1, ends - lengths if backward else ends - 1], ended
-
-
-@dataclass(frozen=True)
-class Directions:
-    """Perplexity of each direction, and of both together."""
-
-    forward: float
-    backward: float
-    average: float
-    """Geometric mean of both perplexities."""
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """Perplexity of a text, with the numbers of sentences, tokens and predictions."""
-
-    sentences: int
-    """Number of sentences with tokens; the others are not predicted."""
-    tokens: int
-    predictions: int
-    """Number of predictions per direction: every token, and one boundary per sentence."""
-    unknown: float
-    """Share of the tokens that are not in the vocabulary."""
-    all_words: Directions
-    """Perplexity of all predictions, with `<UNK>` as a word."""
-    known_words: Directions
-    """Perplexity of the words of the vocabulary, including boundaries."""
-
-
-def measure_perplexity(
-    model: LanguageModel,
-    sentences: Iterable[Text],
-    batch_size: int = DEFAULT_BATCH_SIZE,
-) -> Perplexity:
-    """Measure the perplexity of a stream of sentences.
-
-    Args:
-        model: Language model.
-        sentences, batch_size: As in `LanguageModel.score`.
-
-    Returns:
-        Perplexity of each direction, with and without unknown words, and the numbers of tokens.
-
-    Raises:
-        InputError: There is no token.
-    """
-    check_type("model", model, LanguageModel, "a LanguageModel")
-    return perplexity_of_scores(model.score(sentences, batch_size))
-
-
-def perplexity_of_scores(
-    scores: Iterable[SentenceScore], name: str = "the text"
-) -> Perplexity:
-    """Compute the perplexity from the scores of sentences; see `measure_perplexity`."""
-    n_sentences = n_tokens = n_unknown = 0
-    log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
-    for score in scores:
-        unknown = ~score.known
-        n_sentences += len(score.tokens) > 0
-        n_tokens += len(score.tokens)
-        n_unknown += int(unknown.sum())
-        log_p += score.forward.sum(), score.backward.sum()
-        of_unknown += (
-            score.forward[:-1][unknown].sum(),
-            score.backward[1:][unknown].sum(),
-        )
-    if n_tokens == 0:
-        raise InputError(f"{name} has no tokens")
-    n = n_tokens + n_sentences
-    return Perplexity(
-        sentences=n_sentences,
-        tokens=n_tokens,
-        predictions=n,
-        unknown=n_unknown / n_tokens,
-        all_words=_directions(log_p, n),
-        known_words=_directions(log_p - of_unknown, n - n_unknown),
-    )
-
-
-def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
-    """Turn the sums of both directions' log probabilities, shape (2,), into perplexities."""
-    means = np.append(log_p, log_p.mean()) / n_predictions
-    with np.errstate(over="ignore"):
-        return Directions(*np.exp(-means).tolist())
-
-
-def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
-    """Return the row of a record, of one or more sentences. Without tokens it has no perplexity."""
-    n_tokens = sum(len(score.tokens) for score in scores)
-    perplexities = (
-        astuple(perplexity_of_scores(scores).all_words) if n_tokens else [None] * 3
-    )
-    n_unknown = sum(int((~score.known).sum()) for score in scores)
-    forward = float(sum(score.forward.sum() for score in scores))
-    backward = float(sum(score.backward.sum() for score in scores))
-    return [n_tokens, n_unknown, forward, backward, *perplexities]
-
-
-@dataclass(frozen=True)
-class ScoredRecord(Generic[_Result]):
-    """Record with its result."""
-
-    names: tuple[str | int, ...]  # values of `name_columns`
-    record: Record
-    result: _Result
-
-
-def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
-    """Return the columns that name a record: `id`, and `line` if ids may repeat, or else `line`."""
-    if read.has_ids:
-        return ("id", "line") if read.is_numbered else ("id",)
-    return ("line", "sentence_number") if is_split else ("line",)
-
-
-def record_names(number: int, record: Record) -> tuple[str | int, ...]:
-    """Return the values of `name_columns` for a record, whose number counts from 1."""
-    identifier, line = id_value(record.id), record.attributes.get(LINE)
-    lines = () if line is None else (int(str(line)) + 1,)
-    return (*lines, number) if identifier is None else (identifier, *lines)
-
-
-def score_records(
-    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterator[_Result]]
-) -> Iterator[ScoredRecord[list[_Result]]]:
-    """Yield each record with the results for its sentences; `score` keeps their order."""
-    waiting: deque[Record] = deque()
-
-    def sentences() -> Iterator[Sentence]:
-        for record in records:
-            waiting.append(record)
-            yield from record.split()
-
-    results = score(sentences())
-    for number, first in enumerate(results, start=1):
-        record = waiting.popleft()
-        others = islice(results, max(len(record.sentences) - 1, 0))
-        yield ScoredRecord(record_names(number, record), record, [first, *others])
