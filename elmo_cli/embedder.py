@@ -40,7 +40,7 @@ from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_pretrained, load_bilm
-from elmo_cli.text.input_formats import open_input
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
