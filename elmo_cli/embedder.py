@@ -42,7 +42,7 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.text.input_formats import open_input
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:

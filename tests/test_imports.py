@@ -20,8 +20,8 @@ TORCH_FREE = (
     *(
         "errors",
         "text.sources",
-        "text.parsers",
-        "text.input_formats",
+        "records.columns",
+        "records.text_input",
     ),
     *("model.vocabulary", "model.options", "pretrained.find", "options.output"),
 )
@@ -45,6 +45,7 @@ ROOMS = (
         "compiled",
         "model",
         "text",
+        "records",
         "outputs",
     ),
     *(

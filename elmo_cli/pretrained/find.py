@@ -48,8 +48,13 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
         files = replace(files, softmax=softmax)
     if with_softmax:
         return require_softmax(files)
-    reads_characters = files.parsed_options.char_cnn is not None
-    if settings.vocabulary_file is not None and reads_characters:
+    if settings.vocabulary_file is not None:
+        _check_reads_words(files)
+    return files
+
+
+def _check_reads_words(files: ModelFiles) -> None:
+    if files.parsed_options.char_cnn is not None:
         raise SettingsError(
             Message(
                 "{name}: the model reads characters and takes no vocabulary",
@@ -57,7 +62,6 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
                 name=files.name,
             )
         )
-    return files
 
 
 def _find_options_and_weights(

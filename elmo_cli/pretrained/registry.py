@@ -14,7 +14,7 @@ from typing import Final
 
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.pretrained.roles import role_of
-from elmo_cli.text.report import Expected
+from elmo_cli.records.report import Expected
 
 BUNDLED: Final = "mini"
 MANY_LANGS_PREFIX: Final = "many-langs-"

@@ -12,9 +12,8 @@ from elmo_cli.pretrained.registry import (
     published_model,
 )
 from elmo_cli.pretrained.roles import FILE_NAMES, role_of
-from elmo_cli.text.parsers import Entry
-from elmo_cli.text.records import Record
-from elmo_cli.text.report import InputReport, Sample
+from elmo_cli.records.record import Entry, Record
+from elmo_cli.records.report import InputReport, Sample
 
 
 def test_the_published_numbers_of_parameters() -> None:
