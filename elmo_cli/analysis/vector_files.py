@@ -16,6 +16,7 @@ from elmo_cli.analysis.vector_sources import (
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import (
     SHARED_ATTRIBUTES,
@@ -45,40 +46,53 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the first file that has any."""
-        return next(
-            (source.attributes for source in self.sources if source.attributes), {}
-        )
+        for source in self.sources:
+            if source.attributes:
+                return source.attributes
+        return {}
 
     @property
     def words(self) -> list[str]:
         """Target words that the files name before they are read."""
-        return list(
-            dict.fromkeys(word for source in self.sources for word in source.words)
-        )
+        words = [word for source in self.sources for word in source.words]
+        return list(dict.fromkeys(words))
 
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        """Yield the records of all files; see `VectorSource.read`."""
+        """Yield the records of all files that have tokens.
+
+        `layers` are numbers separated by commas, of which the mean is taken. None is all
+        layers but the token layer.
+        """
         for source in self.sources:
             for vectors in source.read(layers):
                 self.on_progress(1)
                 yield vectors
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
-        """Return whether a file has vectors with the token layer, which finds similar spelling."""
+        """Return whether a file has vectors with the token layer.
+
+        Such vectors find words of similar spelling.
+        """
         return any(source.has_token_layer(layers) for source in self.sources)
 
     def check_pooling(self, *, pooled: bool) -> None:
-        """Raise an `InputError` unless all files have one vector per sentence, or per token."""
+        """Raise an `InputError` unless all files have one vector per sentence, or token."""
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
-                problem = "the file has one vector per token"
-                remedy = "`elmo embed --pooling mean` writes one per sentence."
-                raise InputError(f"{source.path}: {problem}. {remedy}")
+                raise InputError(
+                    f"{source.path}: the file has one vector per token. "
+                    "`elmo embed --pooling mean` writes one per sentence."
+                )
             if not pooled and pooling is not None:
                 raise InputError(
-                    f"{source.path}: the file has one vector per sentence (--pooling {pooling}). "
-                    "Use `elmo neighbours --sentence`, or embed without --pooling."
+                    Message(
+                        "{path}: the file has one vector per sentence "
+                        "({--pooling} {pooling}). Use `elmo neighbours --sentence`, or "
+                        "embed without {--pooling}.",
+                        path=source.path,
+                        pooling=pooling,
+                    )
                 )
 
     def close(self) -> None:
@@ -99,8 +113,9 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of `elmo
-            distribute`, or patterns of such names. The shards of an input are read as one file.
+        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of
+            `elmo distribute`, or patterns of such names. The shards of an input are read as
+            one file.
         on_progress: Called with the number of records that were read since the last call.
 
     Raises:
@@ -108,13 +123,15 @@ def open_occurrences(
     """
     with ExitStack() as opened:
         files = opened.enter_context(VectorFiles([], on_progress or ignore))
-        for kind, group in groupby(matching_paths(paths), usages_type):
-            found = list(group)
-            files.sources += (
-                _open_activations(*found) if kind is None else map(kind, found)
-            )
+        for usages_reader, group in groupby(matching_paths(paths), usages_type):
+            if usages_reader is None:
+                files.sources += _open_activations(list(group))
+            else:
+                files.sources += map(usages_reader, group)
         described = [
-            (each.path, each.attributes) for each in files.sources if each.attributes
+            (source.path, source.attributes)
+            for source in files.sources
+            if source.attributes
         ]
         if described:
             check_same(described, SHARED_ATTRIBUTES)
@@ -122,23 +139,22 @@ def open_occurrences(
     return files
 
 
+def _open_activations(paths: list[Path | str]) -> list[ActivationsSource]:
+    """Open HDF5 files. The shards of an input become one source."""
+    with ExitStack() as opened:
+        files = [opened.enter_context(Activations(path)) for path in paths]
+        are_shards = any("shard" in file.attributes for file in files)
+        if len(files) == 1 or not are_shards:
+            sources = [ActivationsSource(file) for file in files]
+            opened.pop_all()
+            return sources
+    return [ActivationsSource(Activations(*paths))]
+
+
 def as_files(files: VectorFiles | Activations) -> VectorFiles:
     """Return open activations as `VectorFiles`."""
     opened = "the result of open_occurrences or open_activations"
     check_type("files", files, (VectorFiles, Activations), opened)
-    return (
-        files
-        if isinstance(files, VectorFiles)
-        else VectorFiles([ActivationsSource(files)])
-    )
-
-
-def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
-    """Open HDF5 files. The shards of an input become one source."""
-    with ExitStack() as opened:
-        files = [opened.enter_context(Activations(path)) for path in paths]
-        if len(files) == 1 or not any("shard" in file.attributes for file in files):
-            sources = list(map(ActivationsSource, files))
-            opened.pop_all()
-            return sources
-    return [ActivationsSource(Activations(*paths))]
+    if isinstance(files, Activations):
+        return VectorFiles([ActivationsSource(files)])
+    return files

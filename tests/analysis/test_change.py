@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
+from elmo_cli.analysis.change import Change, adjust_p, measure_change
+from elmo_cli.analysis.change_measures import MEASURES
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
 from tests.support.commands import TINY, elmo
