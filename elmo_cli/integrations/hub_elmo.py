@@ -106,7 +106,7 @@ class HubElmo(nn.Module):
         inner = functional.pad(inner, (0, 0, 0, padding))  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)
         counts = torch.tensor([max(n, 1) for n in n_tokens], device=mixed.device)
-        mean = mixed.sum(dim=1) / counts[:, None]
+        mean: Tensor = mixed.sum(dim=1) / counts[:, None]
         if not as_dict:
             return mean
         width = inner.shape[-1]
