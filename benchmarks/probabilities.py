@@ -15,7 +15,7 @@ from elmo_cli.language_model.softmax import (
     PREDICTIONS,
     ROWS,
     FullSoftmax,
-    find_softmax,
+    softmax_kernel,
     write_softmax,
 )
 from elmo_cli.settings import Precision
@@ -60,7 +60,7 @@ def probabilities_rows(
     rows = []
     for name, target in TIMES.items():
         aim = f"{target:g} times torch in float32, error at most {BITS[name]:g} bits"
-        if not find_softmax(getattr(torch, name)):
+        if not softmax_kernel(getattr(torch, name)):
             rows.append(
                 Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it")
             )

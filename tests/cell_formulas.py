@@ -8,12 +8,12 @@ import pytest
 import torch
 from reference import Array, sigmoid
 
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.kernels import has_kernel
 
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (
     ()
-    if not find_kernel("step_float32")
+    if not has_kernel("step_float32")
     else ("AVX2", "AVX512")
     if _HERE == "AVX512"
     else (_HERE,)

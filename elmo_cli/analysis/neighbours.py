@@ -17,7 +17,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.settings import Layers, Selection, layers_text
 

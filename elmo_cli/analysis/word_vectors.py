@@ -32,7 +32,7 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.token_encoder import encode_in_chunks
-from elmo_cli.model.vocabulary import read_vocabulary, read_words
+from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import choose_model, load_bilm
 from elmo_cli.pretrained.registry import expected_input

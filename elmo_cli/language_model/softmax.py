@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled import kernels
+from elmo_cli.compiled import kernels, structures
 from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
+from elmo_cli.compiled.structures import address
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
 from elmo_cli.settings import Precision
 
@@ -114,7 +115,7 @@ class FullSoftmax:
         is_half = (
             precision == "bfloat16"
             and device.type == "cpu"
-            and find_softmax(torch.bfloat16)
+            and softmax_kernel(torch.bfloat16)
         )
         self._dtype = torch.bfloat16 if is_half else torch.float32
         self._held: list[Words] = []
@@ -131,7 +132,7 @@ class FullSoftmax:
         logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
         """
         contexts, targets = contexts.float(), targets.to(self._device)
-        if self._device.type != "cpu" or not find_softmax(self._dtype):
+        if self._device.type != "cpu" or not softmax_kernel(self._dtype):
             return self._by_torch(contexts, targets, with_entropy)
         words, dtype = self._words(), self._dtype
         return log_probabilities(
@@ -200,7 +201,7 @@ class FullSoftmax:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
         vars(self).update(state)
-        if self._dtype == torch.bfloat16 and not find_softmax(self._dtype):
+        if self._dtype == torch.bfloat16 and not softmax_kernel(self._dtype):
             self._dtype = torch.float32
             rows = [
                 (first, layer.unpack()[0].float(), bias)
@@ -220,18 +221,14 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
 
 
-def find_softmax(
-    dtype: torch.dtype, name: str = "probabilities"
-) -> kernels.Kernel | None:
+def softmax_kernel(dtype: torch.dtype, name: str = "probabilities") -> str | None:
     """Return a function in C for the softmax that multiplies values of a data type, or None."""
-    is_half, float32 = dtype == torch.bfloat16, torch.float32
-    if is_half and not kernels.has_tiles():
-        return None
-    inputs = dtype, dtype, float32, torch.int64  # contexts, weights, biases, targets
-    types = int, int, int, int, *inputs, int, float32, torch.float64, float32
-    return kernels.find_kernel(
-        f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types
-    )
+    kernel = f"{name}_{dtype}"
+    if dtype == torch.bfloat16:
+        if not kernels.has_tiles():
+            return None
+        kernel = f"{kernel}_tiles"
+    return kernel if kernels.has_kernel(kernel) else None
 
 
 def log_probabilities(
@@ -243,27 +240,32 @@ def log_probabilities(
     with_entropy: bool = False,
 ) -> Tensor:
     """Compute log probabilities as `FullSoftmax.of_targets`, with layers that were packed."""
-    kernel, n = find_softmax(dtype), len(targets)
+    kernel = softmax_kernel(dtype)
     assert kernel is not None
-    factors, targets = _prepare(contexts, dtype), targets.contiguous()
+    n = len(targets)
+    factors = _prepare(contexts, dtype)
+    targets = targets.contiguous()
     # Per prediction: reference, sum of exponentials, sum of logits times them, target's logit.
     sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
     sums[:, 0] = -1e30
     for first, words, bias in vocabulary:
         n_chunks = -(-len(bias) // kernels.read_constant("probabilities_chunk"))
         totals = torch.empty(n_chunks, n, 3, device="cpu")
-        numbers = n, words.weight.shape[1], first, len(bias)
-        kernel(
-            *numbers,
-            factors,
-            words.weight,
-            bias,
-            targets,
-            with_entropy,
-            totals,
-            sums,
-            None,
+        arguments = structures.Words(
+            n=n,
+            n_units=words.weight.shape[1],
+            first_word=first,
+            n_words=len(bias),
+            contexts=address(factors, dtype),
+            weights=address(words.weight, dtype),
+            bias=address(bias, torch.float32),
+            targets=address(targets, torch.int64),
+            with_mean=int(with_entropy),
+            totals=address(totals, torch.float32),
+            predictions=address(sums, torch.float64),
+            logits=None,
         )
+        kernels.run_kernel(kernel, arguments)
     reference, total, mean, target = sums.t().contiguous()
     bits = [target - reference - total.log2(), total.log2() - mean / total]
     return torch.stack(bits[: 1 + with_entropy]) * math.log(2)
@@ -271,12 +273,25 @@ def log_probabilities(
 
 def bfloat16_logits(contexts: Tensor, words: Linear, bias: Tensor) -> Tensor:
     """Multiply contexts, (N, P), with R packed words to logits, float32, shape (N, R)."""
-    kernel = find_softmax(torch.bfloat16, "logits")
+    kernel = softmax_kernel(torch.bfloat16, "logits")
     assert kernel is not None
     logits = torch.empty(len(contexts), len(bias), device="cpu")
-    numbers = len(contexts), words.weight.shape[1], 0, len(bias)
     factors = _prepare(contexts, torch.bfloat16)
-    kernel(*numbers, factors, words.weight, bias, None, 0, None, None, logits)
+    arguments = structures.Words(
+        n=len(contexts),
+        n_units=words.weight.shape[1],
+        first_word=0,
+        n_words=len(bias),
+        contexts=address(factors, torch.bfloat16),
+        weights=address(words.weight, torch.bfloat16),
+        bias=address(bias, torch.float32),
+        targets=None,
+        with_mean=0,
+        totals=None,
+        predictions=None,
+        logits=address(logits, torch.float32),
+    )
+    kernels.run_kernel(kernel, arguments)
     return logits
 
 

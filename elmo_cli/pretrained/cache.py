@@ -36,7 +36,7 @@ from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import LOCK_FILE, locked_folder
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
-from elmo_cli.model.options import MAX_OPTIONS_BYTES
+from elmo_cli.model.json_objects import MAX_OPTIONS_BYTES
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
     ModelFiles,

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from elmo_cli.errors.exceptions import MissingModelError, ModelError, WeightsError
-from elmo_cli.model.options import (
-    ManyLangsOptions,
-    ModelOptions,
-    TrainedWith,
-    read_options,
-    read_options_and_training,
-)
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.options_file import read_options
+from elmo_cli.model.vocabulary_files import read_vocabulary
+from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import Tokenizer
 

@@ -19,8 +19,10 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.files.text_files import read_text
-from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
-from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
+from elmo_cli.model.characters import N_CHARACTERS
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.parameter_counts import parameters_by_part
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.files import (
     FILE_NAMES,
@@ -136,7 +138,8 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     """Build a model from its files, in float32."""
     options = files.parsed_options
     if isinstance(options, ManyLangsOptions):
-        from elmo_cli.model.many_langs import read_lexicons, read_many_langs
+        from elmo_cli.model.lexicons import read_lexicons
+        from elmo_cli.model.many_langs import read_many_langs
 
         token_encoder = files.weights.with_name(TOKEN_ENCODER)
         lexicons = read_lexicons(files.weights.parent, options)
@@ -360,7 +363,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     options, characters = files.parsed_options, files.parsed_options.char_cnn
     n_words, n_characters, projects = None, N_CHARACTERS, True
     if isinstance(options, ManyLangsOptions):
-        from elmo_cli.model.many_langs import read_lexicons
+        from elmo_cli.model.lexicons import read_lexicons
 
         lexicons = read_lexicons(files.options.parent, options)
         n_words = lexicons.words.n_rows if lexicons.words else None

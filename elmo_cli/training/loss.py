@@ -17,10 +17,13 @@ from torch import Tensor, nn, optim
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled import structures
+from elmo_cli.compiled.kernels import has_kernel, run_kernel
+from elmo_cli.compiled.structures import address
+from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.model.lstm import autocast_dtype
 from elmo_cli.model.packing import pack
+from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.training.corpus import Batch
 from elmo_cli.training.training_options import TrainingOptions
 
@@ -174,13 +177,22 @@ def _probabilities(
     The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
     logit per row.
     """
-    name, float32, int64 = f"softmax_{logits.dtype}", torch.float32, torch.int64
-    function = find_kernel(
-        name, int, int, logits.dtype, float32, float32, int64, float32, float32
-    )
-    if function is not None and logits.device.type == "cpu":
-        maxima, sums = torch.empty_like(others), torch.empty_like(others)
-        function(*logits.shape, logits, bias, others, excluded, maxima, sums)
+    kernel = f"softmax_{logits.dtype}"
+    if logits.device.type == "cpu" and has_kernel(kernel):
+        n, dim = logits.shape
+        maxima = torch.empty_like(others)
+        sums = torch.empty_like(others)
+        arguments = structures.Softmax(
+            n=n,
+            dim=dim,
+            logits=address(logits, logits.dtype),
+            bias=address(bias, torch.float32),
+            extra=address(others, torch.float32),
+            ignored=address(excluded, torch.int64),
+            maxima=address(maxima, torch.float32),
+            sums=address(sums, torch.float32),
+        )
+        run_kernel(kernel, arguments)
         return maxima + sums.log()
     rows = (excluded >= 0).nonzero()[:, 0]
     logits.add_(bias)[rows, excluded[rows]] = -math.inf
@@ -237,7 +249,11 @@ class Objective(nn.Module):
         )
         start = select_state(state, order)
         layers, ended = bilm.run_stacks(
-            vectors[rows[0]], vectors[rows[2]], packing.sizes, start
+            forward=vectors[rows[0]],
+            backward=vectors[rows[2]],
+            sizes=packing.sizes,
+            state=start,
+            run_lstm=run_packed,
         )
         context, targets = (
             bilm.dropout(torch.cat(layers[-1])),

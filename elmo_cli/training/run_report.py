@@ -29,8 +29,8 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.inference.device import Device
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
 from elmo_cli.language_model.softmax import write_softmax
-from elmo_cli.model.options import read_json
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.json_objects import read_json
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.pretrained.files import candidates
 from elmo_cli.training.checkpoint import (

@@ -22,7 +22,7 @@ from strategies import RandomModel, make_model, models, small_architecture
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import tensor_files
-from elmo_cli.model.options import read_options
+from elmo_cli.model.options_file import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import describe_model, find_model, load_bilm

@@ -25,7 +25,7 @@ from website import (
 )
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.options import read_options
+from elmo_cli.model.options_file import read_options
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.cache import download_file, local_file
 

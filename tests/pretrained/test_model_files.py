@@ -22,12 +22,12 @@ from website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.model.options import read_options_and_training
 from elmo_cli.pretrained import cache as downloads
 from elmo_cli.pretrained.cache import unpack
 from elmo_cli.pretrained.files import check_kind, content_sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
 from elmo_cli.pretrained.registry import PublishedModel
+from elmo_cli.pretrained.trained_with import read_options_and_training
 from elmo_cli.settings import ModelSettings
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"

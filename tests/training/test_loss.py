@@ -13,7 +13,7 @@ from strategies import architectures, random_tensor, small_architecture
 from torch.testing import assert_close
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import parse_options
+from elmo_cli.model.options_file import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training import loss as losses
 from elmo_cli.training.corpus import Piece, Row, make_batch

@@ -40,7 +40,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_options import TrainingOptions, complete_options
 from elmo_cli.training.training_run import Processes

@@ -18,7 +18,7 @@ from training_runs import assert_same_weights, run_in, train
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ModelError, StoppedError
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.records import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TrainingText
