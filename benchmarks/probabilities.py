@@ -7,18 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from setting import Row, Setting
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.language_model.softmax import (
-    PREDICTIONS,
-    ROWS,
-    FullSoftmax,
-    softmax_kernel,
-    write_softmax,
-)
-from elmo_cli.settings import Precision
+from benchmarks.setting import Row, Setting
+from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
+from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax_kernels import softmax_kernel
+from elmo_cli.options.model import Precision
 
 DIM = 512
 TIMES: dict[Precision, float] = {"float32": 1.35, "bfloat16": 6.0}

@@ -1,22 +1,22 @@
 """Public names of the package, for type checkers. __init__.py has the same names."""
 
-from elmo_cli.analysis.change import measure_change as measure_change
-from elmo_cli.analysis.change import read_occurrences as read_occurrences
-from elmo_cli.analysis.neighbours import neighbours as neighbours
-from elmo_cli.analysis.neighbours import similarities as similarities
-from elmo_cli.analysis.neighbours import word_neighbours as word_neighbours
-from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
-from elmo_cli.analysis.occurrences import open_occurrences as open_occurrences
-from elmo_cli.analysis.pictures import plot_changes as plot_changes
-from elmo_cli.analysis.scatter import plot_occurrences as plot_occurrences
-from elmo_cli.analysis.targets import read_targets as read_targets
-from elmo_cli.analysis.usages import write_occurrences as write_occurrences
-from elmo_cli.analysis.word_vectors import Averaging as Averaging
-from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
-from elmo_cli.analysis.word_vectors import (
+from elmo_cli.analysis.average_vectors import Averaging as Averaging
+from elmo_cli.analysis.average_vectors import average_vectors as average_vectors
+from elmo_cli.analysis.average_vectors import (
     write_average_vectors as write_average_vectors,
 )
-from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
+from elmo_cli.analysis.change import measure_change as measure_change
+from elmo_cli.analysis.change_picture import plot_changes as plot_changes
+from elmo_cli.analysis.neighbours import neighbours as neighbours
+from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
+from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
+from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
+from elmo_cli.analysis.similarity import similarities as similarities
+from elmo_cli.analysis.targets import read_targets as read_targets
+from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
+from elmo_cli.analysis.usages import write_occurrences as write_occurrences
+from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
+from elmo_cli.analysis.word_neighbours import word_neighbours as word_neighbours
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
@@ -30,21 +30,23 @@ from elmo_cli.errors.exceptions import OutputError as OutputError
 from elmo_cli.errors.exceptions import SettingsError as SettingsError
 from elmo_cli.errors.exceptions import StoppedError as StoppedError
 from elmo_cli.errors.exceptions import WeightsError as WeightsError
-from elmo_cli.integrations.torch_modules import ActivationsDataset as ActivationsDataset
-from elmo_cli.integrations.torch_modules import HubElmo as HubElmo
+from elmo_cli.integrations.activations_dataset import (
+    ActivationsDataset as ActivationsDataset,
+)
+from elmo_cli.integrations.hub_elmo import HubElmo as HubElmo
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
-from elmo_cli.language_model.prediction import predict_words as predict_words
-from elmo_cli.language_model.prediction import sample_sentences as sample_sentences
-from elmo_cli.language_model.prediction import substitute_words as substitute_words
-from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
-from elmo_cli.language_model.scoring import measure_perplexity as measure_perplexity
+from elmo_cli.language_model.language_model import LanguageModel as LanguageModel
+from elmo_cli.language_model.next_words import predict_words as predict_words
+from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
+from elmo_cli.language_model.samples import sample_sentences as sample_sentences
+from elmo_cli.language_model.substitutes import substitute_words as substitute_words
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
-from elmo_cli.language_model.surprisal import measure_units as measure_units
+from elmo_cli.language_model.surprisal_table import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
-from elmo_cli.text.records import TextSettings as TextSettings
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 

@@ -23,18 +23,23 @@ from elmo_cli.errors.exceptions import (
     StoppedError,
 )
 from elmo_cli.errors.wording import counted, first_line, size_text
+from elmo_cli.file_plan import FilePlan
 from elmo_cli.files.outputs import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.inference.selection import pool_record
 from elmo_cli.model.options import ModelOptions
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.shard import WHOLE
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.format_writer import RecordFilter
-from elmo_cli.outputs.output_formats import FORMATS_WITH_ROWS, STANDARD_OUTPUT
+from elmo_cli.outputs.output_formats import id_use
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
-from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import WHOLE, Progress, ReadRecord, Record, ShardReader
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.progress import Progress, ReadRecord, ShardReader
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -261,7 +266,7 @@ class _Run:
         with open_records(
             plan.text,
             expected_input(files.name, self.engine.options.token_limit),
-            ids=output_format.id_use,
+            ids=id_use(output_format),
             finds_integers=output_format.name in FORMATS_WITH_ROWS,
             on_bytes=self._count_bytes,
             should_stop=self.should_stop,

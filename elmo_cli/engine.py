@@ -29,9 +29,12 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import choose_layers, selected_arrays
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import load_bilm
-from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Selection
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -238,7 +241,7 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
     """Load a model. `files` are the files of the model, if they have been found already."""
     types = compute_types(settings.precision, choose_device(settings.device))
     batch_tokens = settings.batch_tokens or BATCH_TOKENS[types.device.type]
-    files = files or settings.find_files()
+    files = files or files_of(settings)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
     options, encoder = bilm.options, make_encoder(bilm, types, state)

@@ -20,11 +20,10 @@ TORCH_FREE = (
     *(
         "errors",
         "text.sources",
-        "text.parsers",
-        "text.input_formats",
-        "outputs.output_formats",
+        "records.columns",
+        "records.text_input",
     ),
-    *("model.vocabulary", "model.options", "pretrained.find", "settings"),
+    *("model.vocabulary", "model.options", "pretrained.find", "options.output"),
 )
 H5PY = {
     "outputs.hdf5_allennlp",
@@ -33,7 +32,7 @@ H5PY = {
     "outputs.hdf5",
     "outputs.reader",
     "model.tensor_files",
-    "pretrained.files",
+    "pretrained.tensor_names",
 }
 """Modules that read or write HDF5."""
 ROOMS = (
@@ -42,17 +41,20 @@ ROOMS = (
         "callbacks",
         "errors",
         "files",
+        "options",
         "compiled",
         "model",
         "text",
+        "records",
         "outputs",
     ),
     *(
         "pretrained",
-        "settings",
+        "file_plan",
         "inference",
         "engine",
         "elmo",
+        "pipeline",
         "language_model",
         "embed_file",
     ),

@@ -1,78 +1,28 @@
 """Similarity of words in their sentences, and exact search, by the cosine of their vectors."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.analysis.occurrences import Occurrence, Pair, VectorFiles, as_files
-from elmo_cli.analysis.vector_sources import Location, Vectors, mean_of
+from elmo_cli.analysis.occurrences import Occurrence
+from elmo_cli.analysis.vector_files import VectorFiles, as_files
+from elmo_cli.analysis.vector_sources import Location, Vectors
 from elmo_cli.callbacks import ignore
-from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import check_batch, check_type
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
+from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.settings import Layers, Selection, layers_text
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
 _TINY: Final = 1e-30
-
-
-@dataclass(frozen=True)
-class Similarity:
-    """Cosine similarities of two occurrences."""
-
-    first: Occurrence
-    second: Occurrence
-    layers: list[float]
-    """Cosine of each layer, from the token layer up."""
-    average: float
-    """Cosine of the averages of all layers."""
-
-
-def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
-    """Compare the vectors of pairs of occurrences.
-
-    Args:
-        embedder: Model. It embeds all sentences together.
-        pairs: Two occurrences each, from `find_occurrence`.
-
-    Returns:
-        The cosines of each pair, for each layer and for their average.
-    """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    for index, pair in enumerate(check_batch(pairs, "pairs")):
-        for each in check_batch(pair, f"pairs[{index}]"):
-            check_type(
-                f"pairs[{index}]", each, Occurrence, "two results of find_occurrence"
-            )
-    embedded = list(
-        embedder.embed_sentences(each.sentence for pair in pairs for each in pair)
-    )
-    results = []
-    for (first, second), one, other in zip(
-        pairs, embedded[::2], embedded[1::2], strict=True
-    ):
-        one, other = one[:, first.index], other[:, second.index]  # (L, W)
-        layers = [cosine(*layer) for layer in zip(one, other, strict=True)]
-        average = cosine(one.mean(axis=0), other.mean(axis=0))
-        results.append(Similarity(first, second, layers, average))
-    return results
-
-
-def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    norms = np.linalg.norm(one) * np.linalg.norm(other)
-    return float(one @ other / norms) if norms else 0.0
 
 
 @dataclass(frozen=True)
@@ -223,85 +173,3 @@ def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neig
         yield Neighbour(
             tokens, position, float(cosines[row]), item.record_number, location, word
         )
-
-
-def word_neighbours(
-    embedder: ElmoEmbedder,
-    files: VectorFiles | Activations,
-    queries: Sequence[Occurrence],
-    top: int = 10,
-    *,
-    layers: Layers | None = None,
-    other_words: bool = False,
-) -> Neighbours:
-    """Return the neighbours of words in their sentences; or of sentences, where tokens are pooled.
-
-    Args:
-        embedder: Model of the files, from the same initial state.
-        files: Files of `open_occurrences` or `open_activations`.
-        queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
-            Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`. JSON lines and npz do not say which layer they have.
-        other_words: Exclude the same word, in lower or upper case or another form, too.
-
-    Raises:
-        InputError: Another model made a file, or as in `neighbours`.
-    """
-    files = as_files(files)
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    for index, query in enumerate(check_batch(queries, "queries")):
-        check_type(
-            f"queries[{index}]", query, Occurrence, "the result of find_occurrence"
-        )
-    for source in files.sources:
-        sha256 = source.attributes.get("model_sha256")
-        if sha256 is not None and sha256 != embedder.content_sha256:
-            models = f"{source.attributes.get('model')}, not by {embedder.files.name}"
-            remedy = "Embed and search with the same model."
-            raise InputError(f"{source.path}: made by the model {models}. {remedy}")
-
-    def is_excluded(number: int, neighbour: Neighbour) -> bool:
-        token = queries[number].token
-        is_same = neighbour.token.casefold() == token.casefold()
-        # Some files fill the forms while they are read.
-        words = (source.forms.get(token) for source in files.sources)
-        is_same = is_same or neighbour.word == next(filter(None, words), token)
-        return (other_words and is_same) or neighbour.sentence == queries[
-            number
-        ].sentence
-
-    vectors, device = _embed(embedder, files, queries, layers), embedder.device
-    return neighbours(
-        files, vectors, top, layers=layers, device=device, is_excluded=is_excluded
-    )
-
-
-def _embed(
-    embedder: ElmoEmbedder,
-    files: VectorFiles,
-    queries: Sequence[Occurrence],
-    layers: Layers | None,
-) -> NDArray[np.floating]:
-    """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
-    source = next(
-        (each for each in files.sources if each.stored_layers is not None), None
-    )
-    if source is not None:
-        selection = Selection.from_attributes(
-            source.attributes | {"layers": source.stored_layers}
-        )
-        rows = source.layer_rows(layers)
-    elif layers is not None:
-        selection, rows = Selection(layers_text(layers)), None
-    else:
-        raise SettingsError(
-            f"{files.paths[0]}: unknown layer. Name it with --mean-layers."
-        )
-    options: dict[str, Any] = asdict(selection)
-    embedded = embedder.embed_sentences(
-        (query.sentence for query in queries), **options
-    )
-    means = [mean_of(values, rows) for values in embedded]
-    if selection.pooling is None:
-        means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
-    return np.stack(means)

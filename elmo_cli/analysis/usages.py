@@ -22,24 +22,20 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.model import InitialState
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.arrays import write_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter, RecordFilter
 from elmo_cli.outputs.json_lines import JsonlWriter
-from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.vector_rows import Columns, TokenRows
-from elmo_cli.settings import (
-    FilePlan,
-    InitialState,
-    Layers,
-    Selection,
-    TextSettings,
-    layers_text,
-    plan_file,
-)
-from elmo_cli.text.input_formats import CONLLU, FASTA, TextInput, open_input
-from elmo_cli.text.records import Record
+from elmo_cli.records.formats import CONLLU, FASTA
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import TextInput, open_input
 
 logger = logging.getLogger(__name__)
 

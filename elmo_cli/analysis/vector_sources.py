@@ -27,11 +27,11 @@ from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.options.selection import Layers, layers_text, parse_layers
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
-from elmo_cli.settings import Layers, layers_text, parse_layers
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 
 Array = NDArray[Any]

@@ -19,8 +19,8 @@ from elmo_cli.cli.messages import (
 )
 from elmo_cli.errors.exceptions import SettingsError, option_names
 from elmo_cli.files.outputs import check_not_read
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
-from elmo_cli.settings import settings_from
+from elmo_cli.options.fields import settings_from
+from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import messages
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
-    from elmo_cli.text.input_formats import TextInput
+    from elmo_cli.records.text_input import TextInput
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -32,17 +33,18 @@ def load_language_model(settings: ModelSettings) -> "LanguageModel":
     files = find_files(settings, with_softmax=True)
 
     from elmo_cli.engine import load_engine
-    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.language_model import LanguageModel
 
     return LanguageModel.from_engine(load_engine(settings, files))
 
 
 def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "ModelFiles":
     """Find or download the files of a model, and print its name."""
+    from elmo_cli.pretrained.find import files_of
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    files = settings.find_files(with_softmax=with_softmax)
+    files = files_of(settings, with_softmax=with_softmax)
     note = " (bundled, small; the published model is --model original)"
     messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
     return files
@@ -61,9 +63,11 @@ def open_text(
     default: str = "whitespace",
 ) -> "TextInput":
     """Open a text, and decide its format and tokenizer; `default` is for lines of text."""
-    from elmo_cli.text.input_formats import open_input
+    from elmo_cli.pretrained.find import resolve_model
+    from elmo_cli.records.text_input import open_input
 
-    trained, language = model.resolved.tokenizer, model.resolved.language
+    resolved = resolve_model(model)
+    trained, language = resolved.tokenizer, resolved.language
     opened = open_input(
         source, text, trained=trained, language=language, default=default
     )
@@ -79,10 +83,15 @@ def load_tokenizer(
     is_new: bool = False,
 ) -> "Tokenizer":
     """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
-    from elmo_cli.text.input_formats import default_tokenizer, find_format
+    from elmo_cli.pretrained.find import resolve_model
+    from elmo_cli.records.formats import find_format
+    from elmo_cli.records.text_input import default_tokenizer
     from elmo_cli.text.sources import Source
+    from elmo_cli.text.tokenizers import chosen_tokenizer
 
-    trained, default = None if is_new else model.resolved.tokenizer, "moses"
+    resolved = resolve_model(model)
+    trained = None if is_new else resolved.tokenizer
+    default = "moses"
     if source is not None:
         input_format = find_format(Source(source), text.input_format)
         if input_format.has_tokens and text.tokenizer not in (None, "whitespace"):
@@ -91,14 +100,14 @@ def load_tokenizer(
             )
         trained = None if input_format.has_tokens else trained
         default = default_tokenizer(input_format)
-    tokenizer = text.make_tokenizer(model.resolved.language, default, trained)
+    tokenizer = chosen_tokenizer(text, resolved.language, default, trained)
     _check_tokenizer(tokenizer, trained, text)
     return tokenizer
 
 
 def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     """Return the tokens of a text that a user typed. Warn once if it looks tokenized already."""
-    from elmo_cli.text.report import detached_token
+    from elmo_cli.records.report import detached_token
 
     tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
     is_split, found = detached_token(text, tokens)

@@ -32,17 +32,18 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name, open_location
+from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.vector_rows import kept_names
-from elmo_cli.settings import TextSettings
-from elmo_cli.text.ids import checked_records
-from elmo_cli.text.input_formats import InputFormat, find_format
+from elmo_cli.records.columns import TableError
+from elmo_cli.records.formats import InputFormat, find_format
+from elmo_cli.records.ids import checked_records
+from elmo_cli.records.parquet import parquet_entries, parquet_size
+from elmo_cli.records.record import LINE, Entry, Record, id_value
 from elmo_cli.text.line_reader import LineReader
-from elmo_cli.text.parsers import LINE, Entry
-from elmo_cli.text.records import DEFAULT_ID, Record, id_value
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
+from elmo_cli.text.tokenizers import chosen_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -299,7 +300,7 @@ def _split_lines(
 ) -> Iterator[Part]:
     """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
-    tokenizer = replace(text.make_tokenizer(), tokenize=lambda _: [])
+    tokenizer = replace(chosen_tokenizer(text), tokenize=lambda _: [])
     if input_format.has_columns:
         tokenizer = replace(tokenizer, splits_by=None)
     is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
@@ -352,7 +353,7 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
     input_format = find_input_format(text, part.path)
     if has_ids:
         text = replace(text, id_column=text.id_column or DEFAULT_ID)
-    tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
+    tokenizer, skip_errors = chosen_tokenizer(text), text.skip_errors
     with _open(part.path) as file:
         if input_format.name == "parquet":
             rows = range(part.start, part.start + part.n_records)

@@ -31,17 +31,21 @@ from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.output_formats import DTYPES, OutputSettings, as_dtype
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import DTYPES, OutputSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
+from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import default_model
-from elmo_cli.pretrained.registry import published_model
-from elmo_cli.settings import ModelSettings, Selection, TextSettings
-from elmo_cli.text.input_formats import FASTA, TEXT
-from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.registry import default_model, published_model
+from elmo_cli.records.formats import FASTA, TEXT
+from elmo_cli.records.record import LINE, Record
+from elmo_cli.text.tokenizers import chosen_tokenizer
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0  # default size of a part, before compression
@@ -116,7 +120,7 @@ def open_plan(
     `patterns` are paths, URIs and patterns of the inputs. A part has about `part_mb` megabytes
     before compression: by default 1,000, or a million tokens if those are less.
     """
-    inputs, files = find_inputs(patterns, folder), settings.model.find_files()
+    inputs, files = find_inputs(patterns, folder), files_of(settings.model)
     recorded = _record(settings, files) | (
         {"part_size": str(part_mb)} if part_mb else {}
     )
@@ -262,7 +266,7 @@ def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
         **settings.selection.for_model(options.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
-        **text.make_tokenizer().to_attributes(),
+        **chosen_tokenizer(text).to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }
 

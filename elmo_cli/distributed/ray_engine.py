@@ -32,17 +32,15 @@ from elmo_cli.errors.exceptions import DeviceError, ElmoError, InputError, optio
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
+from elmo_cli.options.fields import settings_from
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.resources import Resources
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.settings import (
-    ModelSettings,
-    Resources,
-    Selection,
-    TextSettings,
-    settings_from,
-)
-from elmo_cli.text.tables import TableError, choose_columns
-from elmo_cli.text.tokenizers import tokenize_texts
+from elmo_cli.records.columns import TableError, choose_columns
+from elmo_cli.text.tokenizers import chosen_tokenizer, tokenize_texts
 
 logger = logging.getLogger(__name__)
 
@@ -256,7 +254,7 @@ class EmbedBatch:
             raise InputError(f"the batch: {error}") from None
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
-        tokenize = settings.text.make_tokenizer(default="moses").tokenize
+        tokenize = chosen_tokenizer(settings.text, default="moses").tokenize
         sentences = tokenize_texts(texts, tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))

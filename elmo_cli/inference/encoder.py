@@ -24,7 +24,7 @@ from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
 from elmo_cli.inference.trie import index_tokens
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
-from elmo_cli.settings import InitialState
+from elmo_cli.options.model import InitialState
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .

@@ -90,9 +90,9 @@ class FastLstm:
         if has_kernel(cells):
             self._cells_kernel = cells
         if self._types.weights == self._types.gate_weights == values:
-            self._step_kernel = _step_kernel("step", values, [self._hidden_dim])
+            self._step_kernel = _whole_step_kernel("step", values, [self._hidden_dim])
             if self._project is not None:
-                self._steps_kernel = _step_kernel(
+                self._steps_kernel = _whole_step_kernel(
                     "steps", values, [self._hidden_dim, self._dim]
                 )
 
@@ -345,7 +345,9 @@ class FastLstm:
         out.copy_(after.tanh().mul_(o.sigmoid_()))
 
 
-def _step_kernel(name: str, dtype: torch.dtype, widths: Sequence[int]) -> str | None:
+def _whole_step_kernel(
+    name: str, dtype: torch.dtype, widths: Sequence[int]
+) -> str | None:
     """Return a function in C for whole steps, or None.
 
     Args:

@@ -102,7 +102,7 @@ class PackedLstm(Function):
         else:
             outputs = torch.empty_like(inputs)
             project = make_linear(projection)
-        kernel = _find_kernel("training_cells", memory, cells)
+        kernel = _training_kernel("training_cells", memory, cells)
         workspace = gates.new_empty(sizes[0], gates.shape[1])
         hidden_before = hidden
         cells_before = cell.contiguous()
@@ -146,7 +146,7 @@ class PackedLstm(Function):
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         hidden_gates = make_linear(weight_hh.t())
         project = None if projection is None else make_linear(projection.t())
-        kernel = _find_kernel("training_gradients", memory, cells)
+        kernel = _training_kernel("training_gradients", memory, cells)
         # Clipped values have no gradient.
         clipped = outputs.abs() >= ctx.hidden_clip
         d_gates = torch.empty_like(gates)
@@ -198,7 +198,7 @@ def _steps(sizes: Sequence[int]) -> list[slice]:
     ]
 
 
-def _find_kernel(name: str, memory: Tensor, cells: Tensor) -> str | None:
+def _training_kernel(name: str, memory: Tensor, cells: Tensor) -> str | None:
     """Return the function in C for an elementwise part of a step with these types, or None."""
     name = f"{name}_{memory.dtype}"
     if memory.device.type != "cpu" or cells.dtype != torch.float32:

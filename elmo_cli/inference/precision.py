@@ -12,7 +12,7 @@ from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.int8 import has_int8
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
 
 
 class ComputeTypes(NamedTuple):

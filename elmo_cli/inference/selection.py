@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.inference.batching import split_by_size
-from elmo_cli.settings import Selection
+from elmo_cli.options.selection import Selection
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "all": lambda layers: layers,

@@ -3,10 +3,8 @@
 spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")` needs no import.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,11 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from elmo_cli.analysis.neighbours import cosine
+from elmo_cli.analysis.similarity import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
-from elmo_cli.settings import Selection
+from elmo_cli.options.selection import Selection
+from elmo_cli.pipeline import per_item
 
 Array = NDArray[np.float32]
 
@@ -57,33 +56,29 @@ class ElmoComponent:
         Each document gets `doc.tensor`, float32, shape (T, W), zero for white space, and the
         hooks. spaCy passes `batch_size`, which has no effect: windows are counted in tokens.
         """
-        # documents that are read, and their sentences
-        waiting: deque[tuple[Doc, int]] = deque()
-
-        def sentences() -> Iterator[Sentence]:
-            for doc in docs:
-                parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
-                own = [
-                    [word.text for word in part if not word.is_space] for part in parts
-                ] or [[]]
-                waiting.append((doc, len(own)))
-                yield from own
-
-        embedded = self.embedder.embed_sentences(sentences(), layers=self._layers)
-        for first in embedded:
-            doc, n_sentences = waiting.popleft()
-            rest = islice(embedded, n_sentences - 1)
-            arrays = [
-                each if each.ndim == 2 else np.hstack([*each])
-                for each in (first, *rest)
-            ]
+        embedded = per_item(
+            docs,
+            _sentences,
+            lambda sentences: self.embedder.embed_sentences(
+                sentences, layers=self._layers
+            ),
+        )
+        for doc, arrays in embedded:
+            # The layers of a token stand side by side.
             vectors = np.concatenate(
-                arrays
-            )  # (T, W), with the layers of a token side by side
+                [each if each.ndim == 2 else np.hstack([*each]) for each in arrays]
+            )  # (T, W)
             doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
             doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
             add_hooks(doc)
             yield doc
+
+
+def _sentences(doc: Doc) -> list[Sentence]:
+    """Return the tokens of the sentences, without white space."""
+    parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    sentences = [[word.text for word in part if not word.is_space] for part in parts]
+    return sentences or [[]]
 
 
 def make_component(

@@ -1,44 +1,23 @@
 """Log frequencies of words: log2 of the share of a word among all words, in bits.
 
-They come from a file of counts, or are estimated from the ranks in a model's vocabulary. The
-frequency of a word in a text does not depend on the punctuation around it.
+They come from a file of counts, or are estimated from the ranks in a model's vocabulary.
+The frequency of a word in a text does not depend on the punctuation around it.
 """
 
-import csv
 import math
-import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, pairwise, zip_longest
-from pathlib import Path
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
-
-_DELIMITERS: Final = "\t;, "
-_SAMPLE_LINES: Final = 200  # number of lines that decide the form of a file
-_WORD_NAMES: Final = ("word", "spelling", "form", "ortho", "lemma")
-# Names of columns in the headers of published lists, without marks, the best first.
-_COUNT_NAMES: Final = (
-    "freqcount",
-    "wordfreq",
-    "count",
-    "freq",
-    "frequency",
-    "freqfilms2",
-)
-_WORD: Final = re.compile(r"\D*[^\W\d_]\D*")
-_WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
     """Estimate the log frequency of each word of a vocabulary from its rank.
 
-    The words are in the order of their counts. A share that is log-uniform in the rank r, from 0,
-    is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, as in the sampled softmax of training.
+    The words are in the order of their counts. A share that is log-uniform in the rank r,
+    from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, as in the sampled softmax
+    of training.
     """
     total = math.log(len(vocabulary) + 1)
     return {
@@ -51,136 +30,45 @@ def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
 def sum_frequencies(
     words: Sequence[tuple[str, Sequence[str]]], frequencies: Mapping[str, float]
 ) -> float | None:
-    """Return the sum of the log frequencies of words, each with its tokens. None if one has none.
+    """Return the sum of the log frequencies of words, each with its tokens.
 
-    A word is looked up without the punctuation around it, as it is written or in lower case. If it
-    is missing, its tokens are added. Punctuation counts only if there is nothing else.
+    A word is looked up without the punctuation around it, as it is written or in lower
+    case. If it is missing, its tokens are added. Punctuation counts only if there is
+    nothing else. The sum is None if one of the words has no frequency.
     """
-    values: list[float | None] = []
-    for word, tokens in [each for each in words if _bare(each[0])] or words:
-        if (
-            value := _look_up(word, frequencies, is_token=list(tokens) == [word])
-        ) is not None:
-            values.append(value)
-        else:
+    with_letters = [(word, tokens) for word, tokens in words if _bare(word)]
+    values: list[float] = []
+    for word, tokens in with_letters or words:
+        value = _look_up(word, frequencies, is_token=list(tokens) == [word])
+        own_values = [value]
+        if value is None:
             parts = [token for token in tokens if _bare(token)] or tokens
-            values += [_look_up(part, frequencies, is_token=True) for part in parts]
-    present = [value for value in values if value is not None]
-    return sum(present) if len(present) == len(values) else None
+            own_values = [_look_up(part, frequencies, is_token=True) for part in parts]
+        for each in own_values:
+            if each is None:
+                return None
+            values.append(each)
+    return sum(values)
 
 
 def _look_up(
     word: str, frequencies: Mapping[str, float], *, is_token: bool
 ) -> float | None:
-    """Look up a word, at first without the punctuation around it; a token may be `Dr.` or `'t`."""
+    """Look up a word without the punctuation around it.
+
+    A token is first looked up as it is, because it may be `Dr.` or `'t`.
+    """
     plain = normalize(word).strip()
-    forms = [*([word, plain] if is_token else []), _bare(plain) or plain]
-    values = (frequencies.get(form, frequencies.get(form.lower())) for form in forms)
-    return next((value for value in values if value is not None), None)
+    forms = [word, plain] if is_token else []
+    forms.append(_bare(plain) or plain)
+    for form in forms:
+        value = frequencies.get(form, frequencies.get(form.lower()))
+        if value is not None:
+            return value
+    return None
 
 
 def _bare(word: str) -> str:
-    """Return a word without the punctuation and symbols around it; empty if it has only these."""
-    return word.strip(
-        "".join(char for char in word if unicodedata.category(char)[0] in "PSZ")
-    )
-
-
-def read_frequencies(path: str | Path) -> dict[str, float]:
-    """Read the log frequencies of words from a file of counts.
-
-    Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and its count.
-    The header names them, as in SUBTLEX, or else they are the first column of words and the first
-    of numbers other than ranks. A count can be any number, such as one per million words, also
-    `1,100` and `3,5`. A word with the count 0 has no log frequency.
-    """
-    counts: dict[str, float] = {}
-    for word, number in _read_counts(path):
-        counts[word] = counts.get(word, 0.0) + number
-    total = sum(counts.values())
-    if not total:
-        raise InputError(f"{path}: no words with counts")
-    return {
-        word: math.log2(number / total) for word, number in counts.items() if number
-    }
-
-
-def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
-    with Source(
-        path, "Give the name of a file with a word and its count per line."
-    ) as source:
-        lines, _ = source.lines()
-        numbered = (
-            (number, line) for number, line in enumerate(lines, start=1) if line.strip()
-        )
-        sample = list(islice(numbered, _SAMPLE_LINES))
-        delimiter, *columns, thousands = _find_columns([line for _, line in sample])
-        for number, line in chain(sample, numbered):
-            cells = dict(enumerate(_split(line, delimiter)))
-            word, cell = (cells.get(column, "") for column in columns)
-            value = _number(cell, thousands)
-            if value is not None and word:  # `uniq -c` counts blank lines.
-                yield normalize(word).strip(), value
-            elif value is None and number > 1:  # The first line may be a header.
-                raise InputError(
-                    f"{path}, line {number}: expected a word and its count, found {line[:60]!r}"
-                )
-
-
-def _find_columns(lines: Sequence[str]) -> tuple[str, int, int, str]:
-    """Find the delimiter, the columns of words and counts, and the mark between thousands."""
-    for delimiter in _DELIMITERS:
-        rows = [_split(line, delimiter) for line in lines]
-        words: dict[int, int] = {}  # How good the name of a column is, 0 is best.
-        counts: dict[int, tuple[int, bool]] = {}
-        for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
-            name, mark = re.sub(r"\W", "", cells[0].lower()), _thousands(cells)
-            values = [
-                value for cell in cells if (value := _number(cell, mark)) is not None
-            ]
-            if 2 * len(values) >= len(cells):
-                steps = {after - before for before, after in pairwise(values)}
-                counts[index] = (*_COUNT_NAMES, name).index(name), steps in ({0}, {1})
-            elif 2 * sum(bool(_WORD.fullmatch(cell)) for cell in cells) >= len(cells):
-                words[index] = (*_WORD_NAMES, name).index(name)
-        if words and counts:
-            count = min(counts, key=counts.__getitem__)
-            numbers = [row[count] for row in rows if count < len(row)]
-            return (
-                delimiter,
-                min(words, key=words.__getitem__),
-                count,
-                _thousands(numbers),
-            )
-    return (
-        next((each for each in _DELIMITERS if each in "".join(lines)), "\t"),
-        0,
-        1,
-        ",",
-    )
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    if delimiter == " ":
-        return line.split()
-    cells = next(csv.reader([line], delimiter=delimiter))
-    # One cell has a quote that is a word.
-    return list(map(str.strip, cells if len(cells) > 1 else line.split(delimiter)))
-
-
-def _thousands(cells: Iterable[str]) -> str:
-    """Return the mark between thousands: a comma, unless it is the decimal mark of a number."""
-    numbers = [cell for cell in cells if cell[:1].isdigit()]
-    has_decimals = any(
-        "," in cell and not _WITH_COMMAS.fullmatch(cell) for cell in numbers
-    )
-    return "." if has_decimals or any(cell.count(".") > 1 for cell in numbers) else ","
-
-
-def _number(cell: str, thousands: str) -> float | None:
-    digits = "".join(cell.split()).replace(thousands, "").replace(",", ".")
-    try:
-        value = float(digits)
-    except ValueError:
-        return None
-    return value if value >= 0 and math.isfinite(value) else None
+    """Return a word without the punctuation and symbols around it."""
+    marks = [char for char in word if unicodedata.category(char)[0] in "PSZ"]
+    return word.strip("".join(marks))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.text.records import parse_shard
+from elmo_cli.options.shard import parse_shard
 
 # attribute of an output with ids, where the input format does not decide
 KEYS: Final = "keys"

@@ -12,6 +12,7 @@ from h5py import h5d, h5s
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.attributes import (
     KEYS,
     Attributes,
@@ -32,7 +33,7 @@ from elmo_cli.outputs.hdf5 import (
     make_space,
     make_type,
 )
-from elmo_cli.text.records import Record, shard_of
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_formats import OutputSettings
 from elmo_cli.outputs.vector_rows import (
     INTEGERS,
     Array,
@@ -16,7 +16,7 @@ from elmo_cli.outputs.vector_rows import (
     TokenRows,
     as_text,
 )
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 # bytes of rows that are buffered and written together to Parquet
 ROW_GROUP_BYTES: Final = 1 << 25

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import CHUNK_RECORDS, nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.output_formats import OutputSettings
-from elmo_cli.text.parsers import LINE, ORIGINAL_ID
-from elmo_cli.text.records import Record, id_value, renamed_columns
+from elmo_cli.outputs.output_formats import keeps_tokens
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import LINE, ORIGINAL_ID, Record, id_value
 
 Array = NDArray[Any]
 Columns = dict[str, list[Any]]
@@ -49,7 +50,7 @@ class SentenceRows:
 
     def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
         self._format = output_format
-        self.keeps_tokens = output_format.keeps_tokens(attributes)
+        self.keeps_tokens = keeps_tokens(output_format, attributes)
 
     def fields(self, number: int, record: Record) -> dict[str, Any]:
         """Return the fields of a record, by its number from 0, without kept columns."""

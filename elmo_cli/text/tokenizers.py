@@ -22,6 +22,7 @@ from elmo_cli.errors.checks import Sentence, check_batch, check_sentence, check_
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
+from elmo_cli.options.text import TextSettings
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +134,26 @@ def make_tokenizer(
     if is_verbatim:
         return Tokenizer(f"{name}:{_VERBATIM}", function, splits_by)
     return Tokenizer(name, partial(_normalize_first, function), splits_by, "moses")
+
+
+def chosen_tokenizer(
+    settings: TextSettings,
+    model_language: str | None = None,
+    default: str = "whitespace",
+    trained: str | None = None,
+) -> Tokenizer:
+    """Make the tokenizer of a text, of the model's language if the settings name none.
+
+    `trained`, the tokenizer of the model's training, comes before `default`, but not before
+    what the settings name.
+    """
+    if trained is not None and not settings.chooses_tokenizer:
+        default = trained
+    return make_tokenizer(
+        settings.tokenizer or default,
+        settings.language or model_language,
+        split_sentences=settings.split_sentences,
+    )
 
 
 def _normalize_first(function: Callable[[str], list[str]], text: str) -> list[str]:

@@ -27,12 +27,13 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.json_form import json_text
 from elmo_cli.inference.device import Device
-from elmo_cli.language_model.scoring import LanguageModel, measure_perplexity
-from elmo_cli.language_model.softmax import write_softmax
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.perplexity import measure_perplexity
+from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.model.weights import write_weights
-from elmo_cli.pretrained.files import candidates
+from elmo_cli.pretrained.roles import candidates
 from elmo_cli.training.checkpoint import (
     CHECKPOINT_FILE,
     Description,

@@ -18,7 +18,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.language_model.softmax import check_softmax, read_rows
+from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.many_langs_options import ManyLangsOptions
@@ -26,8 +26,11 @@ from elmo_cli.model.options_file import parse_options, read_options
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.softmax import with_own_softmax
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOptions
@@ -139,7 +142,13 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         )
         raise SettingsError(f"--init-from {model}: {problem} --options-file.")
     return with_own_softmax(
-        choose_model(None if weights else model, options_file, weights)
+        files_of(
+            ModelSettings(
+                model=None if weights else model,
+                options_file=options_file,
+                weight_file=weights,
+            )
+        )
     )
 
 

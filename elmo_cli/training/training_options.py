@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.text.records import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 if TYPE_CHECKING:

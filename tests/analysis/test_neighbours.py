@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
-from elmo_cli.analysis.neighbours import cosine, word_neighbours
-from elmo_cli.analysis.occurrences import Occurrence, as_files, find_occurrence
+from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
+from elmo_cli.analysis.similarity import cosine
+from elmo_cli.analysis.vector_files import as_files
+from elmo_cli.analysis.word_neighbours import word_neighbours
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.outputs.output_formats import LAYOUTS
-from elmo_cli.settings import ModelSettings
-from elmo_cli.text.records import Record
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import LAYOUTS
+from elmo_cli.records.record import Record
+from tests.support.commands import TINY
+from tests.support.layouts import Corpus, layouts, line_record, write
 
 Array = NDArray[Any]
 

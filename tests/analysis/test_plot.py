@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import TINY, Terminal, assert_fails, elmo
-from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import (
@@ -20,13 +18,19 @@ from elmo_cli import (
     plot_changes,
     write_occurrences,
 )
-from elmo_cli.analysis import pictures, scatter
+from elmo_cli.analysis import (
+    change_picture,
+    occurrence_picture,
+    surprisal_picture,
+)
 from elmo_cli.analysis.change import Change
-from elmo_cli.analysis.pictures import Measured, plot_surprisals
-from elmo_cli.analysis.scatter import Picture, plot_occurrences
+from elmo_cli.analysis.occurrence_picture import MAX_LABELS, Picture, plot_occurrences
+from elmo_cli.analysis.surprisal_picture import Measured, plot_surprisals
 from elmo_cli.cli import main
-from elmo_cli.language_model.surprisal import UnitSurprisal
-from elmo_cli.text.records import Record
+from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.records.record import Record
+from tests.support.commands import TINY, Terminal, assert_fails, elmo
+from tests.support.layouts import Corpus, line_record, write
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
@@ -95,7 +99,7 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     shown = texts("bank.svg")
     assert f"principal component 1: {picture.variance[0]:.0%} of the variance" in shown
     labels = [text for text in shown if "bank" in text and ":" not in text]
-    assert 5 < len(labels) <= scatter.MAX_LABELS
+    assert 5 < len(labels) <= MAX_LABELS
     assert any(label.startswith("bank $") for label in labels)  # not read as a formula
 
 
@@ -317,9 +321,9 @@ def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
 def test_a_picture_has_a_maximum_of_points_words_and_sentences(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scatter, "MAX_POINTS", 7)
-    monkeypatch.setattr(pictures, "MAX_WORDS", 2)
-    monkeypatch.setattr(pictures, "MAX_SENTENCES", 2)
+    monkeypatch.setattr(occurrence_picture, "MAX_POINTS", 7)
+    monkeypatch.setattr(change_picture, "MAX_WORDS", 2)
+    monkeypatch.setattr(surprisal_picture, "MAX_SENTENCES", 2)
     picture = plot("few.svg")
     assert (picture.n_occurrences, picture.n_drawn) == (40, 7)
     assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")

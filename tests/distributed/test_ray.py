@@ -15,13 +15,18 @@ from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
-from commands import TINY, Forked, run_python, start_elmo
-from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
 
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.errors.exceptions import ElmoError
-from elmo_cli.settings import Resources
+from elmo_cli.options.resources import Resources
+from tests.support.commands import TINY, Forked, run_python, start_elmo
+from tests.support.distributed_runs import (
+    assert_equal_to_embed,
+    end_of,
+    parts_there,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
@@ -37,7 +42,7 @@ import os, sys, time
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import embed_on_ray
-from elmo_cli.settings import Resources
+from elmo_cli.options.resources import Resources
 def embed(part, device):
     time.sleep(0.5)
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
@@ -54,7 +59,8 @@ from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.outputs.parts import Folder
-from elmo_cli.settings import ModelSettings, Resources
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.resources import Resources
 def deadly(embed, part, **options):
     if part.number == 2:
         os.kill(os.getpid(), 9)

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cell_formulas import WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import random_tensor
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
 from elmo_cli.model.options import LstmOptions
+from tests.support.cell_formulas import WAYS, processor
+from tests.support.strategies import random_tensor
 
 SMALL = LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4)
 

@@ -9,19 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_language_model,
-    seeds,
-    word_architectures,
-)
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -32,18 +23,26 @@ from elmo_cli import (
 )
 from elmo_cli.errors.exceptions import InputError, WeightsError
 from elmo_cli.language_model import softmax
+from elmo_cli.language_model.gaps import GAP
+from elmo_cli.language_model.language_model import SentenceScore
+from elmo_cli.language_model.next_words import Prediction
 from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
-from elmo_cli.language_model.prediction import GAP, Prediction
-from elmo_cli.language_model.scoring import (
-    ScoredRecord,
-    SentenceScore,
-    measure_perplexity,
-)
-from elmo_cli.pretrained.find import describe_model
-from elmo_cli.pretrained.manage import convert_weights
-from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import ALL_COLUMNS, Record
+from elmo_cli.language_model.perplexity import measure_perplexity
+from elmo_cli.language_model.scored_records import ScoredRecord
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import WHITESPACE
+from tests.support import reference
+from tests.support.strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_language_model,
+    seeds,
+    word_architectures,
+)
 
 SENTENCES = [
     ["the", "cat", "sat"],
@@ -353,7 +352,7 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 def test_wrong_numbers_are_reported(model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
-    with pytest.raises(InputError, match=r"^--temperature 0: must be above 0\.$"):
+    with pytest.raises(InputError, match=r"^temperature 0: must be above 0\.$"):
         sample_sentences(model, ["a"], temperature=0)
 
 

@@ -9,13 +9,10 @@ from typing import get_args
 import h5py
 import numpy as np
 import pytest
-import reference
 import torch
-from cell_formulas import PROCESSORS, WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
@@ -23,15 +20,15 @@ from elmo_cli.compiled.kernels import has_tiles
 from elmo_cli.compiled.linear import CompiledLinear
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
-from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import (
-    FullSoftmax,
-    check_softmax,
-    read_rows,
-    write_softmax,
-)
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.softmax import FullSoftmax
+from elmo_cli.language_model.softmax_file import check_softmax, read_rows, write_softmax
+from elmo_cli.language_model.softmax_kernels import LogitLayer, log_probabilities
 from elmo_cli.language_model.surprisal import measure_surprisal
-from elmo_cli.settings import Precision
+from elmo_cli.options.model import Precision
+from tests.support import reference
+from tests.support.cell_formulas import PROCESSORS, WAYS, processor
+from tests.support.strategies import random_tensor, seeds
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4
@@ -64,11 +61,15 @@ class Case:
             slice(first, first + n_words) for first in range(0, len(self.bias), n_words)
         ]
         words = [
-            (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
+            LogitLayer(
+                part.start,
+                CompiledLinear(self.weight[part].to(dtype)),
+                self.bias[part],
+            )
             for part in parts
         ]
         inputs = self.contexts[rows], self.targets[rows]
-        return full_softmax.log_probabilities(words, *inputs, dtype, with_entropy=True)
+        return log_probabilities(words, *inputs, dtype, with_entropy=True)
 
     def expected(self, dtype: torch.dtype) -> Tensor:
         """Compute them in float64, after the same rounding of the factors."""

@@ -5,20 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import torch
-from conftest import Golden
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from states import GOLDEN_BATCHES, carried_layers, random_state
-from strategies import (
-    WORDS,
-    batches,
-    models,
-    sentences,
-    small_architecture,
-)
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
@@ -29,7 +19,17 @@ from elmo_cli.model.options_file import parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import Golden
+from tests.support import reference
+from tests.support.states import GOLDEN_BATCHES, carried_layers, random_state
+from tests.support.strategies import (
+    WORDS,
+    batches,
+    models,
+    sentences,
+    small_architecture,
+)
 
 TOLERANCE = 1e-5
 

@@ -83,11 +83,12 @@ def change(
     $ elmo change old.npz new.npz --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
-    from elmo_cli.analysis.change import measure_change, read_occurrences
+    from elmo_cli.analysis.change import measure_change
+    from elmo_cli.analysis.occurrence_matrices import read_occurrences
     from elmo_cli.analysis.targets import read_targets
 
     if plot is not None:
-        from elmo_cli.analysis.pictures import check_figure
+        from elmo_cli.analysis.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
     targets = None if words is None else read_targets(words, input_format, text_column)
@@ -106,7 +107,7 @@ def change(
     if correction is not None:
         _check_permutations(changes, n)
     if plot is not None:
-        from elmo_cli.analysis.pictures import plot_changes
+        from elmo_cli.analysis.change_picture import plot_changes
 
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
         messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")

@@ -10,12 +10,14 @@ from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, typed_options
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbours import Neighbour, Similarity
-    from elmo_cli.analysis.occurrences import VectorFiles
+    from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.similarity import Similarity
+    from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.cli.answers import PairRow
     from elmo_cli.embedder import ElmoEmbedder
 
@@ -126,7 +128,7 @@ def _write_pairs(
     rows: answers.RowWriter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
-    from elmo_cli.analysis.neighbours import similarities
+    from elmo_cli.analysis.similarity import similarities
 
     numbers, errors = count(1), list[str]()
     empty = [None] * (1 if layer else embedder.options.n_layers + 1)
@@ -162,7 +164,7 @@ def _print_cosines(
     table: bool,
 ) -> None:
     """Print the cosines of each pair: one cosine, a line of them, or a table for people."""
-    from elmo_cli.analysis.neighbours import similarities
+    from elmo_cli.analysis.similarity import similarities
 
     for chunk in chunks:
         pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]

@@ -12,7 +12,10 @@ from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.settings import ModelSettings, Resources, Selection, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.resources import Resources
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
@@ -149,7 +152,7 @@ def distribute(
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.folder import Folder
-        from elmo_cli.text.records import WHOLE
+        from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
         workers = _workers(engine, resources)

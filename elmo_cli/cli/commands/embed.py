@@ -10,10 +10,18 @@ from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors.wording import counted
-from elmo_cli.outputs import output_formats
-from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
-from elmo_cli.settings import ModelSettings, Selection, TextSettings, plan_file
-from elmo_cli.text.input_formats import TEXT
+from elmo_cli.file_plan import plan_file
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import (
+    OUTPUT_FORMATS,
+    ROWS,
+    STANDARD_OUTPUT,
+    OutputSettings,
+    is_hdf5_name,
+)
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
+from elmo_cli.records.formats import TEXT
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
@@ -28,7 +36,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     OUTPUT_FORMATS,
     choice(
         "--rows",
-        output_formats.ROWS,
+        ROWS,
         default="sentences",
         help="Rows of Parquet and jsonl: one per sentence, or one per token.",
     ),
@@ -104,7 +112,7 @@ def embed(
     )
     text.source.check()  # Loading the model can take a while.
     is_hdf5 = plan.output_format.name == "hdf5"
-    if is_hdf5 and not has_format and not output_formats.is_hdf5_name(output_file):
+    if is_hdf5 and not has_format and not is_hdf5_name(output_file):
         messages.say(
             f"Warning: {output_file} will be HDF5. Choose another format with --format."
         )
@@ -131,8 +139,4 @@ def embed(
 
 def name_of(output_file: str) -> str:
     """Return the name of an output for a message."""
-    return (
-        "to standard output"
-        if output_file == output_formats.STANDARD_OUTPUT
-        else output_file
-    )
+    return "to standard output" if output_file == STANDARD_OUTPUT else output_file

@@ -12,12 +12,15 @@ from elmo_cli.cli import answers, loading, messages, options
 from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.cli.commands.cosine import load_embedder, print_neighbours
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
+from elmo_cli.text.tokenizers import chosen_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour, Neighbours
-    from elmo_cli.analysis.occurrences import Occurrence, VectorFiles
+    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -103,12 +106,9 @@ def neighbours(
             f"{paths[0]}: no such file. Put quotes around the sentence."
         )
 
-    from elmo_cli.analysis.neighbours import (
-        neighbour_columns,
-        neighbour_rows,
-        word_neighbours,
-    )
-    from elmo_cli.analysis.occurrences import open_occurrences
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+    from elmo_cli.analysis.vector_files import open_occurrences
+    from elmo_cli.analysis.word_neighbours import word_neighbours
 
     with open_occurrences(*paths) as files:
         pooled = sentence is not None or (
@@ -219,4 +219,4 @@ def _make_tokenizer(
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    return replace(text_settings, tokenizer=recorded).make_tokenizer()
+    return chosen_tokenizer(replace(text_settings, tokenizer=recorded))

@@ -58,8 +58,8 @@ def plot(
     with messages.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")
 
-        from elmo_cli.analysis.occurrences import open_occurrences
-        from elmo_cli.analysis.scatter import plot_occurrences
+        from elmo_cli.analysis.occurrence_picture import plot_occurrences
+        from elmo_cli.analysis.vector_files import open_occurrences
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):

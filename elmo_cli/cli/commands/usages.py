@@ -11,8 +11,10 @@ from elmo_cli.cli.commands.embed import name_of
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice
 from elmo_cli.errors.wording import counted
-from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, OutputSettings
-from elmo_cli.settings import ModelSettings, Selection, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 
 
 @command()

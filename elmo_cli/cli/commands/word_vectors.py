@@ -7,7 +7,8 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.errors.wording import counted
-from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 
@@ -88,24 +89,24 @@ def word_vectors(
         source.check()
         text = loading.open_text(source, text_settings, model_settings)
 
-    from elmo_cli.analysis import word_vectors as vectors
-
     if corpus is None:
+        from elmo_cli.analysis.token_vectors import write_token_vectors
+
         files = loading.find_files(model_settings, with_softmax=softmax)
         device = model_settings.device
         write = partial(
-            vectors.write_token_vectors, softmax=softmax, model=files, device=device
+            write_token_vectors, softmax=softmax, model=files, device=device
         )
         with messages.progress_bar(" words") as bar:
             n_words = write(
                 arguments[0], output, overwrite=overwrite, on_progress=bar.update
             )
     else:
+        from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
+
         embedder = loading.load_embedder(model_settings)
-        averaging = vectors.Averaging(layers, min_count, at_most)
-        average = partial(
-            vectors.write_average_vectors, embedder, text, averaging=averaging
-        )
+        averaging = Averaging(layers, min_count, at_most)
+        average = partial(write_average_vectors, embedder, text, averaging=averaging)
         with messages.progress_bar(" tokens") as bar:
             n_words = average(
                 output, words_file, overwrite=overwrite, on_progress=bar.update

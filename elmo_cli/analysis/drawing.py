@@ -1,0 +1,151 @@
+"""Drawings by matplotlib."""
+
+import html
+import io
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+
+from elmo_cli.errors.exceptions import OutputNameError
+from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import listed
+from elmo_cli.files.atomic import replaced
+from elmo_cli.files.outputs import check_output
+
+SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
+
+
+_POINTS: Final = "points-"  # beginning of the SVG id of a group of points
+
+
+_BARS: Final = "bars-"  # beginning of the SVG id of a bar
+
+
+_SVG: Final = "http://www.w3.org/2000/svg"
+
+
+_STYLE: Final[Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "font.size": 9,
+    "pdf.fonttype": 42,  # text that can be selected
+    "svg.fonttype": "none",
+    "svg.hashsalt": "elmo",  # equal ids in equal figures
+    "text.parse_math": False,
+}
+
+
+def check_figure(path: str | Path, *, overwrite: bool) -> None:
+    """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        known = listed(SUFFIXES, "or")
+        raise OutputNameError(
+            f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}."
+        )
+    check_output(path, overwrite=overwrite)
+    load_extra("plot", "matplotlib", "plot")
+
+
+class Drawing:
+    """Figure, with the tooltip of each point or bar in the order in which they are drawn."""
+
+    def __init__(self, width: float, height: float) -> None:
+        """Make an empty figure of a size in inches."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.figure: Any = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(self.figure)
+        self._tooltips: list[str] = []
+
+    def add_points(
+        self, axes: Any, number: int, points: Any, tooltips: Iterable[str], **style: Any
+    ) -> None:
+        """Draw a numbered group of points, shape (n, 2), in one style."""
+        axes.plot(*np.transpose(points), "o", gid=f"{_POINTS}{number}", **style)
+        self._tooltips += tooltips
+
+    def add_bars(
+        self,
+        axes: Any,
+        places: Any,
+        heights: Any,
+        tooltips: Iterable[str],
+        **style: Any,
+    ) -> Any:
+        """Draw bars in one style, and return them."""
+        bars = axes.bar(places, heights, **style)
+        for bar, tooltip in zip(bars, tooltips, strict=True):
+            bar.set_gid(f"{_BARS}{len(self._tooltips)}")
+            self._tooltips.append(tooltip)
+        return bars
+
+    def svg(self) -> bytes:
+        """Return the figure as SVG, in which each point and bar has its tooltip."""
+        drawn_svg = io.BytesIO()
+        self.figure.savefig(drawn_svg, format="svg", metadata={"Date": None})
+        ElementTree.register_namespace("", _SVG)
+        ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+        root = ElementTree.fromstring(drawn_svg.getvalue())
+        drawn: list[ElementTree.Element] = []
+        for group in root.iter(f"{{{_SVG}}}g"):
+            name = group.get("id", "")
+            if name.startswith(_POINTS):
+                drawn += group.iter(f"{{{_SVG}}}use")
+            elif name.startswith(_BARS):
+                drawn.append(group)
+        for element, tooltip in zip(drawn, self._tooltips, strict=True):
+            ElementTree.SubElement(element, f"{{{_SVG}}}title").text = printable(
+                tooltip
+            )
+        text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        return text
+
+
+@contextmanager
+def open_drawing(
+    path: str | Path, title: str, width: float, height: float
+) -> Iterator[Drawing]:
+    """Open a drawing of a size in inches, and write it at the end. An HTML page has the title."""
+    import matplotlib
+
+    suffix = Path(path).suffix.lower()
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph", UserWarning
+        )  # The font may lack characters.
+        drawing = Drawing(width, height)
+        yield drawing
+        with replaced(path) as partial, open(partial, "xb") as file:
+            if suffix == ".png":
+                drawing.figure.savefig(file, format="png", dpi=150)
+            elif suffix == ".pdf":
+                drawing.figure.savefig(
+                    file, format="pdf", metadata={"CreationDate": None}
+                )
+            else:
+                svg = drawing.svg()
+                if suffix == ".html":
+                    inline = svg[svg.index(b"<svg") :].decode()
+                    page = (
+                        Path(__file__)
+                        .with_name("figure.html")
+                        .read_text(encoding="utf-8")
+                    )
+                    svg = page.format(
+                        title=html.escape(printable(title)), svg=inline
+                    ).encode()
+                file.write(svg)
+
+
+def printable(text: str) -> str:
+    """Return a text in which U+FFFD replaces characters that cannot be printed."""
+    return "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text
+    )

@@ -1,0 +1,60 @@
+"""Similarity of words in their sentences, by the cosine of their vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.occurrences import Occurrence, Pair
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors.checks import check_batch, check_type
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Cosine similarities of two occurrences."""
+
+    first: Occurrence
+    second: Occurrence
+    layers: list[float]
+    """Cosine of each layer, from the token layer up."""
+    average: float
+    """Cosine of the averages of all layers."""
+
+
+def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
+    """Compare the vectors of pairs of occurrences.
+
+    Args:
+        embedder: Model. It embeds all sentences together.
+        pairs: Two occurrences each, from `find_occurrence`.
+
+    Returns:
+        The cosines of each pair, for each layer and for their average.
+    """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    for index, pair in enumerate(check_batch(pairs, "pairs")):
+        for each in check_batch(pair, f"pairs[{index}]"):
+            check_type(
+                f"pairs[{index}]", each, Occurrence, "two results of find_occurrence"
+            )
+    embedded = list(
+        embedder.embed_sentences(each.sentence for pair in pairs for each in pair)
+    )
+    results = []
+    for (first, second), one, other in zip(
+        pairs, embedded[::2], embedded[1::2], strict=True
+    ):
+        one, other = one[:, first.index], other[:, second.index]  # (L, W)
+        layers = [cosine(*layer) for layer in zip(one, other, strict=True)]
+        average = cosine(one.mean(axis=0), other.mean(axis=0))
+        results.append(Similarity(first, second, layers, average))
+    return results
+
+
+def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else 0.0

@@ -1,0 +1,144 @@
+"""Open files with the vectors of words in their sentences."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.analysis.vector_sources import (
+    ActivationsSource,
+    Vectors,
+    VectorSource,
+    usages_type,
+)
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.selection import Layers
+from elmo_cli.outputs.reader import (
+    SHARED_ATTRIBUTES,
+    Activations,
+    check_same,
+    matching_paths,
+)
+
+OnProgress = Callable[[int], object]
+
+
+@dataclass(eq=False, repr=False)
+class VectorFiles(AbstractContextManager["VectorFiles"]):
+    """Open files with vectors of tokens, from `open_occurrences`, in their order."""
+
+    sources: list[VectorSource]
+    on_progress: OnProgress = ignore
+
+    def __repr__(self) -> str:
+        return f"VectorFiles({', '.join(repr(str(path)) for path in self.paths)})"
+
+    @property
+    def paths(self) -> list[Path | str]:
+        """Paths of the files."""
+        return [path for source in self.sources for path in source.paths]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the first file that has any."""
+        return next(
+            (source.attributes for source in self.sources if source.attributes), {}
+        )
+
+    @property
+    def words(self) -> list[str]:
+        """Target words that the files name before they are read."""
+        return list(
+            dict.fromkeys(word for source in self.sources for word in source.words)
+        )
+
+    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
+        """Yield the records of all files; see `VectorSource.read`."""
+        for source in self.sources:
+            for vectors in source.read(layers):
+                self.on_progress(1)
+                yield vectors
+
+    def has_token_layer(self, layers: Layers | None = None) -> bool:
+        """Return whether a file has vectors with the token layer, which finds similar spelling."""
+        return any(source.has_token_layer(layers) for source in self.sources)
+
+    def check_pooling(self, *, pooled: bool) -> None:
+        """Raise an `InputError` unless all files have one vector per sentence, or per token."""
+        for source in self.sources:
+            pooling = source.attributes.get("pooling")
+            if pooled and pooling is None:
+                problem = "the file has one vector per token"
+                remedy = "`elmo embed --pooling mean` writes one per sentence."
+                raise InputError(f"{source.path}: {problem}. {remedy}")
+            if not pooled and pooling is not None:
+                raise InputError(
+                    f"{source.path}: the file has one vector per sentence (--pooling {pooling}). "
+                    "Use `elmo neighbours --sentence`, or embed without --pooling."
+                )
+
+    def close(self) -> None:
+        """Close the files."""
+        for source in self.sources:
+            source.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_occurrences(
+    *paths: str | Path, on_progress: OnProgress | None = None
+) -> VectorFiles:
+    """Open files with vectors of tokens. The result is a context manager.
+
+        with open_occurrences("old.parquet", "new.hdf5") as files:
+            for vectors in files.read(): ...
+
+    Args:
+        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of `elmo
+            distribute`, or patterns of such names. The shards of an input are read as one file.
+        on_progress: Called with the number of records that were read since the last call.
+
+    Raises:
+        InputError: A file is missing or of another kind, or the files do not fit together.
+    """
+    with ExitStack() as opened:
+        files = opened.enter_context(VectorFiles([], on_progress or ignore))
+        for kind, group in groupby(matching_paths(paths), usages_type):
+            found = list(group)
+            files.sources += (
+                _open_activations(*found) if kind is None else map(kind, found)
+            )
+        described = [
+            (each.path, each.attributes) for each in files.sources if each.attributes
+        ]
+        if described:
+            check_same(described, SHARED_ATTRIBUTES)
+        opened.pop_all()
+    return files
+
+
+def as_files(files: VectorFiles | Activations) -> VectorFiles:
+    """Return open activations as `VectorFiles`."""
+    opened = "the result of open_occurrences or open_activations"
+    check_type("files", files, (VectorFiles, Activations), opened)
+    return (
+        files
+        if isinstance(files, VectorFiles)
+        else VectorFiles([ActivationsSource(files)])
+    )
+
+
+def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
+    """Open HDF5 files. The shards of an input become one source."""
+    with ExitStack() as opened:
+        files = [opened.enter_context(Activations(path)) for path in paths]
+        if len(files) == 1 or not any("shard" in file.attributes for file in files):
+            sources = list(map(ActivationsSource, files))
+            opened.pop_all()
+            return sources
+    return [ActivationsSource(Activations(*paths))]

@@ -1,0 +1,71 @@
+"""Plan of a run over a file, made before a model is loaded."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.files.outputs import check_output
+from elmo_cli.options.model import InitialState
+from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.shard import Shard
+from elmo_cli.records.formats import FASTA, PARQUET, TEXT
+from elmo_cli.records.parquet import column_types
+from elmo_cli.records.text_input import TextInput
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """Plan of a run over a file: what it reads, computes and writes."""
+
+    text: TextInput
+    output: str | Path
+    shard: Shard | None
+    selection: Selection  # selection that is not checked for a model yet
+    output_format: OutputSettings  # settings with the name of a format
+    overwrite: bool
+
+    @property
+    def unit(self) -> str:
+        """Word for a record in messages."""
+        return self.text.format.unit
+
+
+def plan_file(
+    text: TextInput,
+    output: str | Path,
+    selection: Selection,
+    written: OutputSettings,
+    *,
+    state: InitialState | None = None,
+) -> FilePlan:
+    """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
+    check_type("output_file_path", output, (str, Path), "a path")
+    if text.settings.shard is not None and state == "carry":
+        problem = "carried states need all lines in their order. Remove --shard."
+        raise SettingsError(f"--shard requires --state zero or warm: {problem}")
+    input_name = text.format.name
+    if written.use_sentence_keys and input_name != TEXT.name:
+        raise SettingsError(
+            f"--use-sentence-keys has no effect with {input_name}, which has ids"
+        )
+    forget_sentences = written.forget_sentences or input_name == FASTA.name
+    output_format = replace(written, forget_sentences=forget_sentences).for_path(
+        output, pooled=selection.pooling is not None
+    )
+    text.settings.check_whole_records()
+    if text.settings.keep_columns:
+        if output_format.name not in FORMATS_WITH_ROWS:
+            name = "HDF5" if output_format.name == "hdf5" else output_format.name
+            raise SettingsError(
+                f"--keep-columns requires Parquet or JSON lines, found {name}"
+            )
+        if input_name == output_format.name == PARQUET.name:
+            output_format = replace(
+                output_format, column_types=column_types(text.source)
+            )
+    if str(output) != STANDARD_OUTPUT:
+        check_output(output, text.source.path, overwrite=True)
+    shard = text.settings.parse_shard()
+    return FilePlan(text, output, shard, selection, output_format, written.overwrite)

@@ -1,0 +1,108 @@
+"""Prediction of the word after a text, before it, or in a gap of it."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
+from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
+from elmo_cli.language_model.candidates import Candidate, most_probable
+from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.text.tokenizers import tokenize_texts
+
+
+class Prediction(NamedTuple):
+    """Most probable words after a text, before it or in its gap."""
+
+    tokens: Sentence
+    place: str
+    """`after` the text, `before` it, or in the `gap` that it has."""
+    candidates: list[Candidate]
+    """Words by falling probability."""
+    unknown: float
+    """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
+
+    def rows(self) -> Iterator[list[object]]:
+        """Yield `PREDICTION_COLUMNS` of each candidate."""
+        for rank, (word, probability) in enumerate(self.candidates, start=1):
+            yield [rank, word, probability]
+
+
+def predict_words(
+    model: LanguageModel,
+    texts: Sequence[Text],
+    top: int = 10,
+    *,
+    backward: bool = False,
+    with_unknown: bool = False,
+) -> list[Prediction]:
+    """Predict the most probable words after each text, or in its gap.
+
+    After a text (before it, if `backward`), the softmax gives the probabilities, with
+    `</S>` (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes'
+    rule from both sides.
+
+    Args:
+        model: Language model.
+        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list
+            is the start (or end) of a sentence.
+        top: Number of words, at most the size of the vocabulary.
+        backward: Predict the word before each text; a gap uses both directions.
+        with_unknown: Include `<UNK>` among the words after a text.
+
+    Returns:
+        One prediction per text, with its words and their probabilities.
+
+    Raises:
+        InputError: A text has several gaps, or `top` is less than 1.
+    """
+    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_at_least("top", top, 1)
+    unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
+    tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
+    checked = map(check_gaps, tokenize_texts(texts, tokenize))
+    predictions = []
+    for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
+        in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
+        others = [text for text in batch if GAP not in text]
+        beside = _beside(model, others, backward=backward)
+        for text in batch:
+            if GAP in text:
+                place = "gap"
+                log_p = next(in_gaps)
+            else:
+                place = "before" if backward else "after"
+                log_p = next(beside)
+            p_unknown = log_p[unknown].exp().item()
+            if not with_unknown:
+                log_p[unknown] = -torch.inf
+            candidates = most_probable(model, log_p, top)
+            predictions.append(Prediction(text, place, candidates, p_unknown))
+    return predictions
+
+
+def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
+    """Yield the log probability, shape (V,), of every word in the gap of each text."""
+    before_gaps = []
+    after_gaps = []
+    for text in texts:
+        gap = text.index(GAP)
+        before_gaps.append(text[:gap])
+        after_gaps.append(text[gap + 1 :])
+    left, _ = model.read(before_gaps, backward=False)
+    right, _ = model.read(after_gaps, backward=True)
+    yield from fill_gaps(model, left, right)
+
+
+def _beside(
+    model: LanguageModel, texts: list[Sentence], *, backward: bool
+) -> Iterator[Tensor]:
+    """Yield the log probability, shape (V,), of every word after each text, or before."""
+    contexts, _ = model.read(texts, backward=backward)
+    yield from model.softmax.of_words(contexts)

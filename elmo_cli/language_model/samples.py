@@ -1,0 +1,124 @@
+"""Random continuations of a text."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_at_least,
+    check_sentence,
+    check_type,
+)
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.language_model.candidates import exclude_words
+from elmo_cli.language_model.gaps import GAP
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.model.bilm import select_state
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
+
+SAMPLE_COLUMNS: Final = ("sample_number", "text")
+
+
+class Samples(NamedTuple):
+    """Random continuations of a text."""
+
+    tokens: Sentence
+    samples: list[Sentence]
+    """Sentences, including the text."""
+
+    def rows(self) -> Iterator[list[object]]:
+        """Yield `SAMPLE_COLUMNS` of each sample."""
+        for number, sample in enumerate(self.samples, start=1):
+            yield [number, " ".join(sample)]
+
+
+def sample_sentences(
+    model: LanguageModel,
+    text: Text,
+    n_samples: int = 1,
+    *,
+    backward: bool = False,
+    temperature: float = 1.0,
+    seed: int = 0,
+    max_words: int = 50,
+) -> list[Sentence]:
+    """Continue a text, word by word, each drawn by its probability.
+
+    `<UNK>` is never drawn, nor the boundary that the direction does not predict.
+
+    Args:
+        model: Language model.
+        text: Raw text or tokens to continue, perhaps none.
+        n_samples: Number of sentences.
+        backward: Put words before the text instead of after it.
+        temperature: Divisor of the logits. Below 1, probable words become more probable;
+            above 1, less.
+        seed: Seed of all random numbers. A sample depends only on it and on its own number.
+        max_words: Maximum number of added words; a sentence that ends is shorter.
+
+    Returns:
+        Sentences, including the text.
+
+    Raises:
+        InputError: `temperature` is not above 0, or the text has a gap.
+    """
+    check_type("model", model, LanguageModel, "a LanguageModel")
+    if not temperature > 0:
+        raise SettingsError(
+            Message("{--temperature} {value}: must be above 0.", value=temperature)
+        )
+    check_at_least("n_samples", n_samples, 0)
+    check_at_least("seed", seed, 0)
+    text = (
+        model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
+    )
+    if GAP in text:
+        raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
+    end = START_TOKEN if backward else END_TOKEN
+    other_boundary = END_TOKEN if backward else START_TOKEN
+    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
+    samples = [list(text) for _ in range(n_samples)]
+    # All samples continue from the context and the state at the end of the text.
+    contexts, state = model.read([text], backward=backward)
+    contexts = contexts.expand(n_samples, -1)
+    first_text = torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
+    state = select_state(state, first_text)
+    running = list(range(n_samples))  # numbers of the samples that have not ended
+    for _ in range(max_words):
+        drawn = []
+        for number, log_p in zip(
+            running, model.softmax.of_words(contexts), strict=True
+        ):
+            log_p = exclude_words(model, log_p, other_boundary, UNKNOWN_TOKEN)
+            drawn.append(_draw(model, log_p, random[number], temperature))
+        rows = [row for row, word in enumerate(drawn) if word != end]
+        running = [running[row] for row in rows]
+        words = [drawn[row] for row in rows]
+        if not running:
+            break
+        for number, word in zip(running, words, strict=True):
+            if backward:
+                samples[number].insert(0, word)
+            else:
+                samples[number].append(word)
+        state = select_state(state, torch.tensor(rows, device=contexts.device))
+        contexts, state = model.read(
+            [[word] for word in words], backward=backward, state=state
+        )
+    return samples
+
+
+def _draw(
+    model: LanguageModel, log_p: Tensor, random: np.random.Generator, temperature: float
+) -> str:
+    """Draw a word by log probabilities, shape (V,)."""
+    scaled = (log_p - log_p.max()) / temperature
+    # With Gumbel noise, each word is the largest with its probability.
+    index = np.argmax(scaled.numpy() + random.gumbel(size=len(scaled)))
+    return model.vocabulary.words[index]

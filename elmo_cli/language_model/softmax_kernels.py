@@ -1,0 +1,131 @@
+"""Log probabilities in C, where the logits stay in the cache.
+
+The kernels are for float32, and with AMX for bfloat16. The bits of a prediction depend
+neither on others nor on the number of threads.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.compiled import kernels
+from elmo_cli.compiled.linear import Linear
+from elmo_cli.compiled.structures import Words, address
+
+
+class LogitLayer(NamedTuple):
+    """Linear layer that turns contexts into the logits of R consecutive words."""
+
+    first: int
+    """Index of the first word in the vocabulary."""
+    multiply: Linear
+    """Layer with the vectors of the words. It adds the bias, except in bfloat16."""
+    bias: Tensor
+    """float32, shape (R,)."""
+
+
+def softmax_kernel(dtype: torch.dtype, name: str = "probabilities") -> str | None:
+    """Return the name of a function in C that multiplies values of a data type, or None.
+
+    `name` is `probabilities` or `logits`.
+    """
+    kernel = f"{name}_{dtype}"
+    if dtype == torch.bfloat16:
+        if not kernels.has_tiles():
+            return None
+        kernel = f"{kernel}_tiles"
+    return kernel if kernels.has_kernel(kernel) else None
+
+
+def log_probabilities(
+    layers: Iterable[LogitLayer],
+    contexts: Tensor,
+    targets: Tensor,
+    dtype: torch.dtype,
+    *,
+    with_entropy: bool = False,
+) -> Tensor:
+    """Compute log probabilities as `FullSoftmax.of_targets` does, with packed layers."""
+    kernel = softmax_kernel(dtype)
+    assert kernel is not None
+    n = len(targets)
+    factors = _prepare(contexts, dtype)
+    targets = targets.contiguous()
+    # Per prediction: reference, sum of exponentials, sum of logits times them, and the
+    # logit of the target.
+    sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
+    sums[:, 0] = -1e30
+    chunk = kernels.read_constant("probabilities_chunk")
+    for first, layer, bias in layers:
+        n_chunks = math.ceil(len(bias) / chunk)
+        totals = torch.empty(n_chunks, n, 3, device="cpu")
+        arguments = Words(
+            n=n,
+            n_units=layer.weight.shape[1],
+            first_word=first,
+            n_words=len(bias),
+            contexts=address(factors, dtype),
+            weights=address(layer.weight, dtype),
+            bias=address(bias, torch.float32),
+            targets=address(targets, torch.int64),
+            with_mean=int(with_entropy),
+            totals=address(totals, torch.float32),
+            predictions=address(sums, torch.float64),
+            logits=None,
+        )
+        kernels.run_kernel(kernel, arguments)
+    reference, total, mean, target = sums.t().contiguous()
+    bits = [target - reference - total.log2()]
+    if with_entropy:
+        bits.append(total.log2() - mean / total)
+    return torch.stack(bits) * math.log(2)
+
+
+def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
+    """Multiply contexts, shape (N, P), to logits, float32, shape (N, R), in bfloat16."""
+    kernel = softmax_kernel(torch.bfloat16, "logits")
+    assert kernel is not None
+    weight = layer.multiply.weight
+    n_words = len(layer.bias)
+    logits = torch.empty(len(contexts), n_words, device="cpu")
+    factors = _prepare(contexts, torch.bfloat16)
+    arguments = Words(
+        n=len(contexts),
+        n_units=weight.shape[1],
+        first_word=0,
+        n_words=n_words,
+        contexts=address(factors, torch.bfloat16),
+        weights=address(weight, torch.bfloat16),
+        bias=address(layer.bias, torch.float32),
+        targets=None,
+        with_mean=0,
+        totals=None,
+        predictions=None,
+        logits=address(logits, torch.float32),
+    )
+    kernels.run_kernel(kernel, arguments)
+    return logits
+
+
+def _prepare(contexts: Tensor, dtype: torch.dtype) -> Tensor:
+    """Multiply contexts by log2(e), because C computes powers of 2.
+
+    In bfloat16, put them into tiles: (N / t, units / t, t, t).
+    """
+    contexts = (contexts * math.log2(math.e)).to(dtype)
+    if dtype == torch.float32:
+        return contexts.contiguous()
+    n, dim = contexts.shape
+    tile = kernels.read_constant("tile")
+    n_rows = math.ceil(n / tile)
+    n_columns = math.ceil(dim / (2 * tile))
+    missing_rows = n_rows * tile - n
+    missing_columns = n_columns * 2 * tile - dim
+    rows = functional.pad(contexts, (0, missing_columns, 0, missing_rows))
+    # Copies of 8 bytes are faster than copies of 2.
+    parts = rows.view(torch.float64).view(n_rows, tile, n_columns, tile // 2)
+    return parts.transpose(1, 2).contiguous().view(dtype)

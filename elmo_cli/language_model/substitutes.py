@@ -1,0 +1,71 @@
+"""Substitutes for the tokens of sentences: words for each, as if a gap were there."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
+from elmo_cli.language_model.candidates import (
+    PREDICTION_COLUMNS,
+    Candidate,
+    most_probable,
+)
+from elmo_cli.language_model.gaps import fill_gaps
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
+
+SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
+
+
+class Substitutes(NamedTuple):
+    """Most probable words at the position of each token of a sentence."""
+
+    tokens: Sentence
+    candidates: list[list[Candidate]]
+    """Words for each token, by falling probability."""
+
+    def rows(self, vocabulary: Vocabulary) -> Iterator[list[object]]:
+        """Yield `SUBSTITUTE_COLUMNS` of each candidate for each token."""
+        for position, token in enumerate(self.tokens):
+            known = token in vocabulary and token != UNKNOWN_TOKEN
+            for rank, candidate in enumerate(self.candidates[position], start=1):
+                word, probability = candidate
+                yield [position, token, known, rank, word, probability]
+
+
+def substitute_words(
+    model: LanguageModel, sentences: Iterable[Text], top: int = 10
+) -> Iterator[Substitutes]:
+    """Find the most probable words in the place of each token, as if a gap were there.
+
+    Args:
+        model: Language model.
+        sentences: Raw texts or lists of tokens.
+        top: Number of words per token, at most the size of the vocabulary.
+
+    Returns:
+        An iterator over the words for each token of one sentence.
+
+    Raises:
+        InputError: `top` is less than 1.
+    """
+    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_at_least("top", top, 1)
+
+    def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
+        is_token = []  # of each row of the layer, which has the boundaries too
+        for sentence in batch:
+            is_token += [False, *(True for _ in sentence), False]
+        rows = torch.tensor(is_token, device=layer.device).nonzero()[:, 0]
+        forward, backward = layer.chunk(2, dim=1)
+        log_p = fill_gaps(model, forward[rows - 1], backward[rows + 1])
+        return [
+            Substitutes(
+                sentence, [most_probable(model, next(log_p), top) for _ in sentence]
+            )
+            for sentence in batch
+        ]
+
+    return model.compute_batches(sentences, compute, Substitutes([], []))

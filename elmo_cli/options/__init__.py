@@ -1,0 +1,1 @@
+"""Options: each one once, with its type, default, choices, help and check."""

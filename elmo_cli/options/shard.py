@@ -1,0 +1,44 @@
+"""Shard of an input: every N-th record, from the I-th on."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.errors.exceptions import SettingsError
+
+
+class Shard(NamedTuple):
+    """Every `total`-th record of an input from the `number`-th on, which needs no count of it."""
+
+    number: int = 1
+    total: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+    def has(self, index: int) -> bool:
+        """Return whether a record of the input, given by its number from 0, is in the shard."""
+        return index % self.total == self.number - 1
+
+    def number_in_input(self, number: int) -> int:
+        """Return the number in the input of a record of the shard, both from 0."""
+        return number * self.total + self.number - 1
+
+
+WHOLE: Final = Shard()
+
+
+def parse_shard(text: str) -> Shard:
+    """Parse the name of a shard, such as `3/16`."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text), re.ASCII)
+    shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
+    if not 1 <= shard.number <= shard.total:
+        raise SettingsError(
+            f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16"
+        )
+    return shard
+
+
+def shard_of(attributes: Mapping[str, Any]) -> Shard:
+    """Return the shard that an output file holds, by its attributes."""
+    return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE
