@@ -35,10 +35,10 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
-from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.files import ModelFiles, content_sha256
 from elmo_cli.pretrained.find import default_model, files_of
 from elmo_cli.pretrained.registry import published_model

@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import InputError, OutputError
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.errors.wording import system_reason, utf8_name
 from elmo_cli.files.atomic import sync
-from elmo_cli.files.outputs import output_error
+from elmo_cli.files.output_checks import output_error
 
 WORK: Final = "_elmo/work"
 

@@ -17,21 +17,23 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.errors.wording import shown
-from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.shard import shard_of
-from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path
-from elmo_cli.outputs.attributes import KEYS, Attributes, option_name
+from elmo_cli.outputs.attributes import KEYS, Attributes
+from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
 from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.npy import NpyWriter, ids_path
+from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
-from elmo_cli.outputs.reader import open_activations, with_tokenizer
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.text.records import Progress, Record
 
 logger = logging.getLogger(__name__)
@@ -231,17 +233,6 @@ class ActivationsWriter:
                 raise output_error(self.path, error) from None
         if error is not None:
             raise error
-
-
-def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
-    there, here = with_tokenizer(there), with_tokenizer(here)
-    return [
-        f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
-        f"not {shown(here.get(name, 'none'))})"
-        for name in sorted({*there, *here} - {"model", "normalization"})
-        if there.get(name) != here.get(name)
-    ]
 
 
 def end_attributes(

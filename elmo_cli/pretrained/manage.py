@@ -24,7 +24,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model import weights
 from elmo_cli.model.tensor_files import (
