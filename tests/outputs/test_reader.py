@@ -92,7 +92,9 @@ def test_texts_of_one_hash_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
-    monkeypatch.setattr("elmo_cli.outputs.hdf5_packed.hash", lambda text: 7, raising=False)
+    monkeypatch.setattr(
+        "elmo_cli.outputs.hdf5_packed.hash", lambda text: 7, raising=False
+    )
     with open_activations(tmp_path / "out") as activations:
         assert [activations.number_of(text) for text in "abc"] == [2, 1, 3]
         assert "d" not in activations
