@@ -135,7 +135,8 @@ def embed_part(
 
 
 def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
-    return (read_footer(folder, part.number) or ())[:2] == (key.sha256, part.number)
+    footer = read_footer(folder, part.number)
+    return footer is not None and footer.is_of(key.sha256, part.number)
 
 
 def _write(

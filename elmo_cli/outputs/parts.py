@@ -1,16 +1,14 @@
-"""A folder of Parquet parts, which `elmo distribute` writes, read as one file.
+"""Parts of a folder that `elmo distribute` writes: their names, and what their footers say.
 
-part-00000000.parquet ...   parts. The metadata of each names its plan, its number and their number
+part-00000000.parquet ...   parts; the metadata of each names its plan, its number and
+                            the number of all parts
 _elmo/plan.parquet          plan, as JSON in the metadata of a file without rows
 _elmo/work/                 unfinished files, and reasons of failed parts; removed at the end
-_SUCCESS                    empty. It appears when all parts are complete
+_SUCCESS                    empty; it appears when all parts are complete
 
 A folder belongs to one plan: inputs, options and parts. The file of the plan is created
-exclusively and never changes. It has the columns of the parts, because polars reads all files below
-a folder. A part belongs to a plan by its content, not by its name. Reading takes only the parts.
-
-A folder is on a local or shared disk, or on any file system that pyarrow supports. Object stores
-cannot create a file exclusively: see "Distributed runs" in docs/architecture.md.
+exclusively and never changes. It has the columns of the parts, because polars reads all
+files below a folder. A part belongs to a plan by its content, not by its name.
 """
 
 import re
@@ -29,14 +27,17 @@ from elmo_cli.files.json_form import parse_json
 
 PLAN: Final = "_elmo/plan.parquet"
 SUCCESS: Final = "_SUCCESS"
-# attribute of a part, and key of the plan's metadata
 PLAN_SHA256: Final = "plan_sha256"
-PART: Final = "part"  # attribute of a part: its number
-PARTS: Final = "parts"  # attribute of a part: the number of all parts
+"""Attribute of a part, and key of the plan's metadata."""
+PART: Final = "part"
+"""Attribute of a part: its number."""
+PARTS: Final = "parts"
+"""Attribute of a part: the number of all parts."""
 OTHER_FOLDER: Final = "Choose another folder."
 AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 _PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
-_N_THREADS: Final = 16  # number of parts whose metadata is read at the same time
+_N_THREADS: Final = 16
+"""Number of parts whose metadata is read at the same time."""
 
 
 class Footer(NamedTuple):
@@ -48,6 +49,10 @@ class Footer(NamedTuple):
     n_records: int
     n_tokens: int
     attributes: dict[str, str]
+
+    def is_of(self, plan_sha256: str, number: int) -> bool:
+        """Return whether a plan has this part under a number."""
+        return self.plan_sha256 == plan_sha256 and self.number == number
 
 
 def part_name(number: int) -> str:
@@ -64,50 +69,52 @@ def read_footer(folder: Folder, number: int) -> Footer | None:
         if folder.has(name):  # Opening a named pipe would wait for its writer.
             footer = folder.open_parquet(name).metadata
             attributes = parse_json(footer.metadata[b"elmo"], dict[str, str], name)
-            found, n_parts, n_tokens = (
-                int(attributes[key]) for key in (PART, PARTS, "tokens")
+            return Footer(
+                plan_sha256=attributes[PLAN_SHA256],
+                number=int(attributes[PART]),
+                n_parts=int(attributes[PARTS]),
+                n_records=footer.num_rows,
+                n_tokens=int(attributes["tokens"]),
+                attributes=attributes,
             )
-            sha256 = attributes[PLAN_SHA256]
-            return Footer(sha256, found, n_parts, footer.num_rows, n_tokens, attributes)
     return None
 
 
 def read_footers(folder: Folder) -> dict[int, Footer | None]:
-    """Read the footers of all files that have the name of a part."""
+    """Read the footers of all files that have the name of a part, by their numbers."""
     matches = map(_PART_NAME.fullmatch, folder.names(only_files=True))
     numbers = [int(match[1]) for match in matches if match]
     with ThreadPool(_N_THREADS) as pool:
-        return dict(
-            zip(numbers, pool.map(partial(read_footer, folder), numbers), strict=True)
-        )
+        footers = pool.map(partial(read_footer, folder), numbers)
+    return dict(zip(numbers, footers, strict=True))
 
 
 def find_done(folder: Folder, plan_sha256: str) -> set[int]:
     """Return the numbers of the complete parts of a plan, by their content."""
-    footers = read_footers(folder).items()
     return {
-        number for number, each in footers if each and each[:2] == (plan_sha256, number)
+        number
+        for number, footer in read_footers(folder).items()
+        if footer is not None and footer.is_of(plan_sha256, number)
     }
 
 
 def count_repeated(folder: Folder, n_parts: int) -> int:
-    """Count the records with the id of an earlier record. A hash of 8 bytes per id is in memory."""
+    """Count the records with the id of an earlier record. 8 bytes per id are in memory."""
     hashes = [np.empty(0, np.int64)]
     for number in range(n_parts):
         with (
-            damage_named(folder, number),
+            naming_damaged_part(folder, number),
             folder.open_parquet(part_name(number)) as part,
         ):
             ids = part.read(columns=["id"]).column("id").to_pylist()
-        hashes.append(
-            np.array([hash(str(each)) for each in ids if each is not None], np.int64)
-        )
+        of_part = [hash(str(each)) for each in ids if each is not None]
+        hashes.append(np.array(of_part, np.int64))
     found = np.concatenate(hashes)
     return len(found) - len(np.unique(found))
 
 
 @contextmanager
-def damage_named(folder: Folder, number: int) -> Iterator[None]:
+def naming_damaged_part(folder: Folder, number: int) -> Iterator[None]:
     """Turn errors of pyarrow into an `InputError` that names the part."""
     import pyarrow
 

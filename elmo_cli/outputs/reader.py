@@ -15,7 +15,6 @@ from elmo_cli.errors.wording import shown
 from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
-from elmo_cli.outputs.hdf5_allennlp import AllenNlpFile
 from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
@@ -27,53 +26,44 @@ class Activations:
         with open_activations("vectors.hdf5") as activations:
             activations[0]                  # the first line: float32, (L, T, W)
             activations[-10:]               # a list, the last ten
-            activations["The cat sat ."]    # the line of that text, the last of equal ones
+            activations["The cat sat ."]    # the last line of that text
             for values in activations: ...  # all lines in their order
 
     Records are numbered from 0. Records with ids are found by their ids, others by their
-    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the T if
-    tokens were pooled.
+    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the
+    T if tokens were pooled.
 
-    It is a context manager. It can be pickled and used after a fork: each process opens the files
-    for itself.
+    It is a context manager. It can be pickled and used after a fork: each process opens the
+    files for itself.
     """
 
     def __init__(self, *paths: str | Path) -> None:
         self.files: list[ActivationsFile] = []
         try:
-            self.files += map(ActivationsFile, matching_paths(paths))
-            described = [(file.path, file.attributes) for file in self.files]
-            check_same(described, SHARED_ATTRIBUTES)
-            are_shards = len(self.files) > 1 and any(
-                "shard" in f.attributes for f in self.files
-            )
-            if are_shards:
-                check_same(described, ("input_records", "input_sha256"))
-                check_shards(self.files)
-                self.files.sort(key=lambda file: shard_of(file.attributes))
+            for path in matching_paths(paths):
+                self.files.append(ActivationsFile(path))
+            are_shards = _check_files(self.files)
         except ElmoError:
             self.close()
             raise
+        if are_shards:
+            self.files.sort(key=lambda file: shard_of(file.attributes))
+        if are_shards and all(file.layout.is_ordered for file in self.files):
+            _number_in_turns(self.files)
+        else:
+            _number_one_after_another(self.files)
         self.paths = [file.path for file in self.files]
         """Paths of the files; shards are in their order."""
-        layouts = [file.layout_file for file in self.files]
-        take_turns = are_shards and all(layout.is_ordered for layout in layouts)
-        step, start = len(layouts) if take_turns else 1, 0
-        for number, (file, layout) in enumerate(zip(self.files, layouts, strict=True)):
-            first = number if take_turns else start
-            file.numbers = range(first, first + step * layout.n_records, step)
-            start += layout.n_records
         self.attributes = self.files[0].attributes
         """Attributes of the file; of the first one if there are several."""
-        self.has_keys = layouts[0].has_keys
+        self.has_keys = self.files[0].layout.has_keys
         """True if records have ids."""
-        self.has_sentences = all(layout.has_sentences for layout in layouts)
+        self.has_sentences = all(file.layout.has_sentences for file in self.files)
         """True if the file contains sentences."""
 
     def __repr__(self) -> str:
-        return (
-            f"<Activations of {', '.join(map(str, self.paths))}, {len(self)} records>"
-        )
+        paths = ", ".join(map(str, self.paths))
+        return f"<Activations of {paths}, {len(self)} records>"
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -83,19 +73,19 @@ class Activations:
     @overload
     def __getitem__(self, which: slice) -> list[Array]: ...
     def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
-        """Read a record by its number, id or sentence, or the records of a slice as a list.
+        """Read a record by its number, id or sentence, or the records of a slice.
 
         Raises:
             IndexError: The number is out of range.
             KeyError: No record has this id or sentence.
         """
-        if isinstance(which, str):
-            which = self.number_of(which)
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step == 1 and len(self.files) == 1:
                 return [values for _, values in self.files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
+        if isinstance(which, str):
+            which = self.number_of(which)
         file, index = self._located(which)
         with file.reading() as layout:
             return layout.values(index, index + 1)[0]
@@ -108,7 +98,7 @@ class Activations:
         return isinstance(name, str) and self._find(name) is not None
 
     def number_of(self, name: str) -> int:
-        """Return the number of a record by its id, or by its sentence in a file without ids.
+        """Return the number of a record by its id, or in a file without ids by its sentence.
 
         The last of equal sentences counts. The first call reads all names.
 
@@ -128,8 +118,11 @@ class Activations:
         AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._record(number).text
-        is_allennlp = isinstance(self.files[0].layout_file, AllenNlpFile)
-        return text if text or (self.has_sentences and not is_allennlp) else None
+        if not text and not (
+            self.has_sentences and self.files[0].layout.has_each_sentence
+        ):
+            return None
+        return text
 
     def key(self, number: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -141,7 +134,7 @@ class Activations:
         return file.path, shard_of(file.attributes).number_in_input(index)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
-        """Return the tokens of a record, one per vector; None if it has none, or they are unknown.
+        """Return the tokens of a record, one per vector; None if it has or tells none.
 
         They are stored in the file, or separated by white space in the sentence.
         """
@@ -154,7 +147,7 @@ class Activations:
     def close(self) -> None:
         """Close the files."""
         for file in self.files:
-            file.handle.close()
+            file.close()
 
     def __enter__(self) -> "Activations":
         return self
@@ -176,9 +169,11 @@ class Activations:
             for file in self.files
         }
         for number in range(len(self)):
-            yield next(streams[self._located(number)[0]])
+            file, _ = self._located(number)
+            yield next(streams[file])
 
-    def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
+    def _located(self, which: SupportsIndex) -> tuple[ActivationsFile, int]:
+        """Return the file of a record by its number, and its number in the file."""
         index = operator.index(which)
         number = index + len(self) if index < 0 else index
         for file in self.files:
@@ -187,11 +182,13 @@ class Activations:
         raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
+        """Return the number of a record by its id or sentence; None if there is none."""
         numbers = []
         for file in self.files:
             with file.reading() as layout:
                 index = layout.find(name)
-            numbers += [] if index is None else [file.numbers[index]]
+            if index is not None:
+                numbers.append(file.numbers[index])
         return max(numbers, default=None)
 
 
@@ -199,13 +196,14 @@ def open_activations(*paths: str | Path) -> Activations:
     """Open files of activations, to be read by the number, id or sentence of a record.
 
     Args:
-        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names such
-            as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several are read as
-            one: the shards of an input in the order of its lines, other files one after another.
+        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names
+            such as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several
+            are read as one: the shards of an input in the order of its lines, other files
+            one after another.
 
     Raises:
-        InputError: A file is missing or contains no activations, or the files cannot be read
-            together.
+        InputError: A file is missing or contains no activations, or the files cannot be
+            read together.
     """
     return Activations(*paths)
 
@@ -217,15 +215,27 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
-            continue
-        is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
-        matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
+        elif not os.path.exists(path) and glob.has_magic(str(path)):
+            matching += map(Path, sorted(glob.glob(str(path))))
+        else:
+            matching.append(Path(path))
     if not matching:
         raise MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
     return matching
 
 
-def check_shards(files: Sequence[ActivationsFile]) -> None:
+def _check_files(files: Sequence[ActivationsFile]) -> bool:
+    """Raise an `InputError` unless files can be read as one. Return whether they are shards."""
+    described = [(file.path, file.attributes) for file in files]
+    check_same(described, SHARED_ATTRIBUTES)
+    are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
+    if are_shards:
+        check_same(described, ("input_records", "input_sha256"))
+        _check_shards(files)
+    return are_shards
+
+
+def _check_shards(files: Sequence[ActivationsFile]) -> None:
     """Raise an `InputError` unless the files are all shards of one input, each once."""
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
@@ -234,3 +244,17 @@ def check_shards(files: Sequence[ActivationsFile]) -> None:
             f"{files[0].path}: expected all {total:,} shards, each once, found "
             f"{shown(', '.join(map(str, shards)))}"
         )
+
+
+def _number_in_turns(files: Sequence[ActivationsFile]) -> None:
+    """Number the records of shards as their input does: one of each file in turn."""
+    step = len(files)
+    for first, file in enumerate(files):
+        file.numbers = range(first, first + step * file.layout.n_records, step)
+
+
+def _number_one_after_another(files: Sequence[ActivationsFile]) -> None:
+    start = 0
+    for file in files:
+        file.numbers = range(start, start + file.layout.n_records)
+        start += file.layout.n_records

@@ -24,7 +24,7 @@ from elmo_cli.errors.exceptions import (
     WeightsError,
 )
 from elmo_cli.files import folder
-from elmo_cli.files.folder import Folder, open_location
+from elmo_cli.files.folder import Folder, find_file_system
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
@@ -290,9 +290,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix(
                 "memory:/"
             )
-        return open_location(location)
+        return find_file_system(location)
 
-    monkeypatch.setattr(folder, "open_location", open_in_memory)
+    monkeypatch.setattr(folder, "find_file_system", open_in_memory)
     yield
     filesystem.store.clear()
     filesystem.pseudo_dirs[:] = [""]
