@@ -25,6 +25,7 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     WeightsError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.files.folder import Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
@@ -33,7 +34,7 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.writer import end_attributes
-from elmo_cli.text.records import ShardReader
+from elmo_cli.records.progress import ShardReader
 
 # maximum number of skipped records whose reasons are shown
 MAX_SHOWN_SKIPPED: Final = 20
@@ -58,7 +59,7 @@ class PartResult(NamedTuple):
     error: str | None = None  # reason why the part is missing; None if it is complete
     n_skipped: int = 0
     skipped: tuple[str, ...] = ()  # reasons of the first skipped records
-    warning: str | None = None  # warning about its values
+    warning: Message | None = None  # warning about its values
     n_empty: int = 0  # number of records without text, apart from skipped ones
 
 
@@ -153,7 +154,7 @@ def _write(
         settings.text,
     )
     records = ShardReader(read_part(part, text, has_ids=has_ids))
-    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
+    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[Message](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
         engine,

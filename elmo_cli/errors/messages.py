@@ -104,8 +104,9 @@ class Message:
 
 def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     """Return messages, errors or other values as one message."""
-    values = {str(number): part for number, part in enumerate(parts)}
-    return Message(separator.join(f"{{{name}}}" for name in values), **values)
+    values = {f"part{number}": part for number, part in enumerate(parts)}
+    template = separator.join(f"{{{name}}}" for name in values)
+    return Message(template, remedy=None, shell_remedy=None, **values)
 
 
 def spelled_as_options(value: object, offered: Collection[str] | None = None) -> str:

@@ -20,7 +20,7 @@ from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenN
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.layout_file import LayoutFile
 from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 _EXPECTED: Final = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])

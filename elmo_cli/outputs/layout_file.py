@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 
 class LayoutFile(Protocol):

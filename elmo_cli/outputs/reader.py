@@ -15,7 +15,7 @@ from elmo_cli.errors.wording import shown
 from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 Array = NDArray[Any]
 
@@ -247,7 +247,7 @@ def _check_shards(files: Sequence[ActivationsFile]) -> None:
 
 
 def _number_in_turns(files: Sequence[ActivationsFile]) -> None:
-    """Number the records of shards as their input does: one of each file in turn."""
+    """Give the records of shards the numbers of their input: one of each file in turn."""
     step = len(files)
     for first, file in enumerate(files):
         file.numbers = range(first, first + step * file.layout.n_records, step)

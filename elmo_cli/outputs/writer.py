@@ -16,8 +16,8 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.errors.wording import shown
-from elmo_cli.files.output_checks import check_output, output_error
+from elmo_cli.errors.messages import Message, joined
+from elmo_cli.files.output_checks import check_output, exists_error, output_error
 from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
@@ -34,7 +34,8 @@ from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
-from elmo_cli.text.records import Progress, Record
+from elmo_cli.records.progress import Progress
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -213,9 +214,13 @@ class ActivationsWriter:
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
         if differing:
-            remedy = "Use --overwrite to start over."
             raise OutputError(
-                f"{what} other options: {shown(', '.join(differing))}. {remedy}"
+                Message(
+                    "{what} other options: {differing}",
+                    remedy="Use {--overwrite} to start over.",
+                    what=what,
+                    differing=joined(differing),
+                )
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -266,4 +271,4 @@ def finished_state(path: Path) -> dict[str, Any]:
             "n_records": n_records,
             "run": {"place": progress},
         }
-    raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
+    raise exists_error(path)
