@@ -146,7 +146,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         create(self, name, content)
 
     monkeypatch.setattr(Folder, "create", lose)
-    with pytest.raises(OutputError, match=r"These differ: --state \(warm, not zero\)"):
+    with pytest.raises(OutputError, match=r"These differ: state \(warm, not zero\)"):
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
@@ -310,7 +310,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     distribute_there(ZERO, lambda part: done.append(part.number))
     assert done == [4, 5, 6, 7, 8, 9]
     assert_equal_to_embed(location=OUT)
-    with pytest.raises(OutputError, match=r"These differ: --state \(zero, not warm\)"):
+    with pytest.raises(OutputError, match=r"These differ: state \(zero, not warm\)"):
         distribute_there(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
     assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]
