@@ -23,8 +23,8 @@ from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, make_model, models, small_architecture
 
 MODEL = GOLDEN / "tanh-clip"

@@ -19,8 +19,8 @@ from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
 from elmo_cli.text.records import Record, ShardReader
-from tests.conftest import GOLDEN, Golden
 from tests.support import runs
+from tests.support.golden import GOLDEN, Golden
 from tests.support.layouts import (
     Corpus,
     assert_holds,

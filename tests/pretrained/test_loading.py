@@ -18,8 +18,8 @@ from elmo_cli.pretrained.files import FILE_NAMES, sha256
 from elmo_cli.pretrained.find import choose_model, describe_model, find_model
 from elmo_cli.pretrained.manage import convert_weights, import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
-from tests.conftest import GOLDEN
 from tests.support.commands import TINY, elmo
+from tests.support.golden import GOLDEN
 from tests.support.website import (
     OPTIONS,
     WEIGHTS,
