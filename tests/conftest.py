@@ -28,6 +28,13 @@ from elmo_cli.errors.exceptions import option_names
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
+from tests.support.accept import (  # noqa: F401 (a fixture and hooks of pytest)
+    check_example,
+    pytest_addoption,
+    pytest_configure,
+    pytest_runtest_logreport,
+    pytest_terminal_summary,
+)
 from tests.support.distributed_runs import LINES
 from tests.support.fake_device import FakeDevice, fake_device
 from tests.support.golden import GOLDEN, Golden
