@@ -127,7 +127,6 @@ def test_a_reader_is_pickled_copied_and_forked(layout: str, tmp_path: Path) -> N
         assert int(activations["b"][0, 0, 0]) == 1
 
 
-@layouts
 def test_blank_lines_without_datasets_are_no_damage(tmp_path: Path) -> None:
     write(lines("a b", "", "c"), tmp_path / "out", use_sentence_keys=True)
     with open_activations(tmp_path / "out") as activations:
@@ -136,6 +135,7 @@ def test_blank_lines_without_datasets_are_no_damage(tmp_path: Path) -> None:
         assert activations.number_of("c") == 1
 
 
+@layouts
 def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
     for name, texts in {"part-1": "abc", "part-2": "", "part-3": "cd"}.items():
         write(lines(*texts), tmp_path / name, layout)
