@@ -28,7 +28,7 @@ from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.hdf5 import open_hdf5
+from elmo_cli.files.hdf5 import open_hdf5_to_read
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -200,11 +200,25 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             yield _SafetensorsFile(path, slices)
     else:
         with _reporting_damage(path):
-            file = open_hdf5(path)
+<<<<<<< ours
+            file = open_hdf5_to_read(path)
         with file:
             with _reporting_damage(path):
                 datasets = _find_datasets(file)
             yield _Hdf5File(path, datasets)
+||||||| base
+            file = open_hdf5_to_read(path)
+    with file:
+        with _reporting_damage(path):
+            tensors = _find_tensors(file)
+        yield TensorFile(path, tensors)
+=======
+            file = open_hdf5_to_read(path)
+    with file:
+        with _reporting_damage(path):
+            tensors = _find_tensors(file)
+        yield TensorFile(path, tensors)
+>>>>>>> theirs
 
 
 def _find_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:

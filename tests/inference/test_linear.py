@@ -11,8 +11,8 @@ from torch import Tensor
 from elmo_cli.compiled import kernels, linear
 from elmo_cli.compiled.linear import CompiledLinear, make_linear, product_kernel
 from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
-from tests.conftest import needs_int8
 from tests.support.cell_formulas import PROCESSORS, processor
+from tests.support.processors import needs_int8
 from tests.support.strategies import random_tensor
 
 BFLOAT16_WAYS = [False] * bool(product_kernel(torch.bfloat16)) + [

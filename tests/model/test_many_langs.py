@@ -20,8 +20,8 @@ from elmo_cli.model.options_file import read_options
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import GOLDEN
 from tests.support.commands import elmo
+from tests.support.golden import GOLDEN
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads(

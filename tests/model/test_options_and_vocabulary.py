@@ -18,8 +18,8 @@ from elmo_cli.model.options import CharacterOptions, LstmOptions
 from elmo_cli.model.options_file import parse_options, read_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.golden import GOLDEN
 from tests.support.strategies import batches, odd_tokens, small_architecture
 from tests.support.transcripts import read_rows
 
