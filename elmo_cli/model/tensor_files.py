@@ -200,25 +200,11 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             yield _SafetensorsFile(path, slices)
     else:
         with _reporting_damage(path):
-<<<<<<< ours
             file = open_hdf5_to_read(path)
         with file:
             with _reporting_damage(path):
                 datasets = _find_datasets(file)
             yield _Hdf5File(path, datasets)
-||||||| base
-            file = open_hdf5_to_read(path)
-    with file:
-        with _reporting_damage(path):
-            tensors = _find_tensors(file)
-        yield TensorFile(path, tensors)
-=======
-            file = open_hdf5_to_read(path)
-    with file:
-        with _reporting_damage(path):
-            tensors = _find_tensors(file)
-        yield TensorFile(path, tensors)
->>>>>>> theirs
 
 
 def _find_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
