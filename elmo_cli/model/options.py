@@ -268,13 +268,21 @@ _DEFAULTS: Final = {
 """Values of keys that are missing or null, as in bilm-tf."""
 
 
-_FILTERS: Final = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+PUBLISHED_FILTERS: Final = (
+    (1, 32),
+    (2, 32),
+    (3, 64),
+    (4, 128),
+    (5, 256),
+    (6, 512),
+    (7, 1024),
+)
 
 
 _PUBLISHED: Final = ManyLangsOptions(
     LstmOptions(4096, 512, 2, cell_clip=3, proj_clip=3, use_skip_connections=True),
     CharacterOptions(
-        embedding_dim=50, filters=_FILTERS, n_highway=2, activation="relu"
+        embedding_dim=50, filters=PUBLISHED_FILTERS, n_highway=2, activation="relu"
     ),
     word_dim=100,
     max_characters_per_token=50,

@@ -28,8 +28,8 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.processes import Processes
 from elmo_cli.training.training_options import TrainingOptions, complete_options
-from elmo_cli.training.training_run import Processes
 from tests.conftest import GOLDEN
 from tests.support import reference
 from tests.support.commands import assert_fails, elmo
@@ -219,7 +219,7 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
-    message = "^--batch-size 3: must be a multiple of the number of processes"
+    message = "^batch_size 3: must be a multiple of the number of processes"
     with pytest.raises(OptionsError, match=message):
         train("new", state="carry", batch_size=3)
 
