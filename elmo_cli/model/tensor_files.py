@@ -21,7 +21,7 @@ from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.hdf5 import open_hdf5
+from elmo_cli.files.hdf5 import open_hdf5_to_read
 
 BILM: Final = "the weights of a biLM"
 
@@ -169,7 +169,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
     else:
         with _reporting_damage(path):
-            file = open_hdf5(path)
+            file = open_hdf5_to_read(path)
     with file:
         with _reporting_damage(path):
             tensors = _find_tensors(file)
