@@ -18,7 +18,12 @@ from elmo_cli.model.option_checks import (
     MAX_SIZE,
     character_options,
 )
-from elmo_cli.model.options import CharacterOptions, LstmOptions, ModelOptions
+from elmo_cli.model.options import (
+    PUBLISHED_FILTERS,
+    CharacterOptions,
+    LstmOptions,
+    ModelOptions,
+)
 from elmo_cli.model.token_limit import TokenLimit
 
 
@@ -47,15 +52,7 @@ _PUBLISHED: Final = ManyLangsOptions(
     ),
     char_cnn=CharacterOptions(
         embedding_dim=50,
-        filters=(
-            (1, 32),
-            (2, 32),
-            (3, 64),
-            (4, 128),
-            (5, 256),
-            (6, 512),
-            (7, 1024),
-        ),
+        filters=PUBLISHED_FILTERS,
         n_highway=2,
         activation="relu",
     ),

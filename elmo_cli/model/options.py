@@ -1,9 +1,21 @@
 """Architecture of a biLM."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from elmo_cli.model.characters import N_MARKS
 from elmo_cli.model.token_limit import TokenLimit
+
+PUBLISHED_FILTERS: Final = (
+    (1, 32),
+    (2, 32),
+    (3, 64),
+    (4, 128),
+    (5, 256),
+    (6, 512),
+    (7, 1024),
+)
+"""Width and count of each convolution in the published models."""
 
 
 @dataclass(frozen=True)
