@@ -27,10 +27,10 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
-from elmo_cli.outputs.arrays import write_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter, RecordFilter
 from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.npz import write_array
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.vector_rows import Columns, TokenRows
 from elmo_cli.records.formats import CONLLU, FASTA

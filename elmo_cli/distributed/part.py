@@ -25,6 +25,7 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     WeightsError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.files.folder import Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
@@ -58,7 +59,7 @@ class PartResult(NamedTuple):
     error: str | None = None  # reason why the part is missing; None if it is complete
     n_skipped: int = 0
     skipped: tuple[str, ...] = ()  # reasons of the first skipped records
-    warning: str | None = None  # warning about its values
+    warning: Message | None = None  # warning about its values
     n_empty: int = 0  # number of records without text, apart from skipped ones
 
 
@@ -135,7 +136,8 @@ def embed_part(
 
 
 def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
-    return (read_footer(folder, part.number) or ())[:2] == (key.sha256, part.number)
+    footer = read_footer(folder, part.number)
+    return footer is not None and footer.is_of(key.sha256, part.number)
 
 
 def _write(
@@ -152,7 +154,7 @@ def _write(
         settings.text,
     )
     records = ShardReader(read_part(part, text, has_ids=has_ids))
-    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
+    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[Message](), 0, 0
     finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     windows = embed_windows(
         engine,

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.inference.bilm_runner import BiLmRunner
-from elmo_cli.inference.weights_version import uncompiled
+from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
