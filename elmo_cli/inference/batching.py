@@ -48,7 +48,7 @@ def split_by_size(
         yield window
 
 
-def compute_window(
+def compute_in_batches(
     compute: _Compute[_Result],
     lengths: Sequence[int],
     batch_tokens: int,
