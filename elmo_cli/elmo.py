@@ -34,13 +34,14 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     """Return the ids of the characters of tokenized sentences, as `Elmo` takes them.
 
     Returns:
-        int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
+        int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
+        token.
     """
     return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 
 
 class ElmoOutput(TypedDict):
-    """Representations, float, shape (B, T, W) each, and their mask, int64, shape (B, T)."""
+    """Representations, float, (B, T, W) each, and their mask, int64, (B, T)."""
 
     elmo_representations: list[Tensor]
     mask: Tensor
@@ -49,9 +50,10 @@ class ElmoOutput(TypedDict):
 class Elmo(nn.Module):
     """A biLM with mixes of its layers, which are learned with a task.
 
-    Every sentence starts from the zero state; nothing is kept between calls. A biLM that does not
-    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights. The next
-    call notices changes of the weights, except those that `reload_weights` names.
+    Every sentence starts from the zero state; nothing is kept between calls. A biLM
+    that does not train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its
+    LSTMs' weights. The next call notices changes of the weights, except those that
+    `reload_weights` names.
     """
 
     def __init__(
@@ -69,23 +71,28 @@ class Elmo(nn.Module):
         *,
         model: _Path = None,
     ) -> None:
-        """Load a model; the default one if neither files, `module` nor `model` is given.
+        """Load a model: the default one unless files, `module` or `model` are given.
 
         Args:
-            options_file: Path or URL of options.json, with `weight_file`; alone, a `model`.
+            options_file: Path or URL of options.json, with `weight_file`; alone, a
+                `model`.
             weight_file: Path or URL of weights.hdf5.
-            num_output_representations: Number of mixes, at least 1, each with its own weights.
-            requires_grad: Train the biLM too. A `module` that trains already continues to.
+            num_output_representations: Number of mixes, at least 1, each with its own
+                weights.
+            requires_grad: Train the biLM too. A `module` that trains already continues
+                to.
             do_layer_norm: As in `ScalarMix`.
             dropout: Share of the values of a representation that training drops.
-            vocab_to_cache: Words whose token vectors are computed now, for `word_inputs`.
+            vocab_to_cache: Words whose token vectors are computed now, for
+                `word_inputs`.
             keep_sentence_boundaries: Keep `<S>` and `</S>` in the representations.
             scalar_mix_parameters: Fixed weights of all mixes before the softmax.
             module: biLM in place of the files.
             model: Name, folder or zip file in place of the files.
 
         Raises:
-            ElmoError: The model is missing or invalid, or arguments contradict each other.
+            ElmoError: The model is missing or invalid, or arguments contradict each
+                other.
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
@@ -129,8 +136,8 @@ class Elmo(nn.Module):
             return None
         if any(parameter.requires_grad for parameter in self.bilm.parameters()):
             raise InputError(
-                "vocab_to_cache: cannot be used with requires_grad, because training would "
-                "not change the cached vectors. Remove one of them."
+                "vocab_to_cache: cannot be used with requires_grad, because training "
+                "would not change the cached vectors. Remove one of them."
             )
         return TokenTable(words, self.bilm.token_encoder)
 
@@ -141,8 +148,8 @@ class Elmo(nn.Module):
     def reload_weights(self) -> None:
         """Let the next call compute with the present weights of `bilm`.
 
-        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`. With
-        `vocab_to_cache`, all changes except `load_state_dict` need it.
+        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`.
+        With `vocab_to_cache`, all changes except `load_state_dict` need it.
         """
         self._runner.reload_weights()
         if self.token_table is not None:
@@ -152,24 +159,26 @@ class Elmo(nn.Module):
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 
-        It waits for a GPU twice: for the lengths of the sentences, with all checks, and for the
-        length of the longest token; once more with `word_inputs`.
+        It waits for a GPU twice: for the lengths of the sentences, with all checks, and
+        for the length of the longest token; once more with `word_inputs`.
 
         Args:
-            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
-                `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
-            word_inputs: int64, shape (B, ..., T): indices of these tokens in `vocab_to_cache`,
-                which save time and change no value. Tokens with index 0, the index of
-                "@@UNKNOWN@@", or an index outside the list are read from `inputs`. Where `inputs`
-                is 0, the index alone is read, and 0 pads. Not used without a cache.
+            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other
+                kinds `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index
+                plus 1.
+            word_inputs: int64, shape (B, ..., T): indices of these tokens in
+                `vocab_to_cache`, which save time and change no value. Tokens with index
+                0, the index of "@@UNKNOWN@@", or an index outside the list are read
+                from `inputs`. Where `inputs` is 0, the index alone is read, and 0 pads.
+                Not used without a cache.
 
         Returns:
             Representations, float, shape (B, ..., T, W), and their mask, int64, shape
             (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
 
         Raises:
-            InputError: The inputs have a wrong shape or contradict each other; or, on the CPU,
-                ids are outside the model's range.
+            InputError: The inputs have a wrong shape or contradict each other; or, on
+                the CPU, ids are outside the model's range.
         """
         check_type("inputs", inputs, Tensor, "a tensor of ids, as batch_to_ids returns")
         if self.token_table is not None and word_inputs is not None:
@@ -204,7 +213,7 @@ class Elmo(nn.Module):
     def _find_words(
         self, ids: Tensor, word_inputs: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the ids, (B, T, C), rows in the cache, (B, T), and words that are in neither."""
+        """Return ids, (B, T, C), cached rows, (B, T), and words that have neither."""
         has_ids = (ids > 0).any(dim=2)  # (B, T)
         if word_inputs is None or self.token_table is None:
             return ids, None, torch.zeros_like(has_ids)
@@ -219,7 +228,7 @@ class Elmo(nn.Module):
     def _run(
         self, ids: Tensor, table_rows: Tensor | None, lengths: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """Return the layers, float, shape (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
+        """Return layers, float, (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
         table = self.token_table
         if table is None or table_rows is None:
@@ -252,7 +261,7 @@ class Elmo(nn.Module):
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
-    """Return inputs without any characters in the shape and type that word indices need."""
+    """Return inputs without characters in the shape that word indices need."""
     fits = word_inputs.shape == inputs.shape[:-1] and not inputs.is_floating_point()
     if fits or inputs.any():
         return inputs
@@ -281,6 +290,6 @@ def _checked_lengths(ids: Tensor, lost: Tensor) -> list[int]:
 
 
 def _refill(elmo: Elmo, _: object) -> None:
-    """Compute the token vectors again, after `load_state_dict` has changed the weights."""
+    """Compute the token vectors again, after `load_state_dict`."""
     if elmo.token_table is not None:
         elmo.token_table.fill(elmo.bilm.token_encoder)

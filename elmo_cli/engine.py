@@ -1,7 +1,8 @@
-"""A loaded model that turns windows of sentences into activations, or into anything else.
+"""A loaded model, which turns windows of sentences into activations or other results.
 
-`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch that does not
-fit into memory is computed in halves, in the end on the CPU. An engine can be pickled and copied.
+`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch
+that does not fit into memory is computed in halves, in the end on the CPU. An engine
+can be pickled and copied.
 """
 
 import hashlib
@@ -52,8 +53,8 @@ WINDOW_BATCHES: Final = 2
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Compute = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
-"""Function of an encoder, the sentences of a batch (none empty), and their slots, which are the
-indices of the sentences in their window. It returns one result per sentence."""
+"""Function of an encoder, the sentences of a batch (none empty), and their slots, which
+are the indices of the sentences in their window. It returns one result per sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Engine:
 
     @cached_property
     def content_sha256(self) -> str:
-        """SHA-256 of everything that the numbers of the model depend on, read on first use."""
+        """SHA-256 of all that the model's numbers depend on, computed on first use."""
         from_files = content_sha256(self.files)
         if self.changed is None:
             return from_files
@@ -82,7 +83,7 @@ class Engine:
         return digest.hexdigest()
 
     def with_weights(self, bilm: BiLm) -> "Engine":
-        """Return an engine that computes with the weights of a biLM, and continues the state."""
+        """Return an engine with the weights of a biLM, which continues the state."""
         copied = _copied(bilm)
         is_stored = _have_equal_weights(copied, load_bilm(self.files))
         if is_stored and self.changed is None:
@@ -100,9 +101,10 @@ class Engine:
 
     @cached_property
     def _encoder_on_cpu(self) -> SentenceEncoder:
-        """Second copy of the model, for sentences that are too long for the memory of a GPU."""
+        """Second copy of the model, for sentences too long for the memory of a GPU."""
         logger.warning(
-            "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
+            "Out of memory on %s for one sentence. Such sentences are computed on the "
+            "CPU.",
             self.device,
         )
         precision = self.settings.precision
@@ -112,7 +114,7 @@ class Engine:
         return make_encoder(bilm, compute_types(precision, CPU), self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
-        """Return the engine itself if it is on `device` (None is any), else load it there."""
+        """Return this engine on `device`, loaded again if needed. None is any device."""
         if device is None or choose_device(device) == self.device:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
@@ -127,18 +129,19 @@ class Engine:
         batch_size: int = DEFAULT_BATCH_SIZE,
         ends_window: Callable[[_Item], bool] = ignore,
     ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
-        """Split a stream into windows of `WINDOW_BATCHES` batches, and compute one after the other.
+        """Split a stream into windows of `WINDOW_BATCHES` batches, and compute each.
 
         Args:
             items: Items, each with a sentence.
             compute_window: `embed_window` or `compute` of this engine.
             sentence_of: Function from an item to its sentence.
             batch_size: Number of sentences in a window with carried state.
-            ends_window: Function that returns True for an item that ends its window early. It has
-                no effect with carried state.
+            ends_window: Function that returns True for an item that ends its window
+                early. It has no effect with carried state.
 
         Yields:
-            The items of a window with their results, which must be used before the next window.
+            The items of a window with their results, which must be used before the next
+            window.
         """
         check_at_least("batch_size", batch_size, 1)
         max_tokens = WINDOW_BATCHES * self.batch_tokens
@@ -162,8 +165,9 @@ class Engine:
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window, which is `empty` without tokens.
 
-        Equal sentences share one result, unless the state is carried over. Then the boundaries of
-        empty sentences change the state of their slots, as in AllenNLP, unless all are empty.
+        Equal sentences share one result, unless the state is carried over. Then the
+        boundaries of empty sentences change the state of their slots, as in AllenNLP,
+        unless all are empty.
         """
         if self.state == "carry":
             results = self._compute_distinct(sentences, compute)
@@ -208,7 +212,7 @@ class Engine:
         return results
 
     def _run_empty_sentences(self, sentences: list[Sentence]) -> None:
-        """Run the boundaries of the empty sentences of a window, unless all are empty."""
+        """Run the boundaries of a window's empty sentences, unless all are empty."""
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
         if 0 < len(slots) < len(sentences):
             with torch.inference_mode():
@@ -221,10 +225,10 @@ class Engine:
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
     ) -> Iterator[NDArray[Any] | ComputationError]:
-        """Embed a window in a data type, except for empty sentences; see `selected_arrays`.
+        """Embed a window in a data type, except for empty sentences.
 
-        The memory is free when the iterator ends, before the next window. `on_batch` is called
-        with whether all values of a batch are finite.
+        The memory is free when the iterator ends, before the next window. `on_batch` is
+        called with whether all values of a batch are finite.
         """
 
         def compute(
@@ -241,15 +245,16 @@ class Engine:
     def embed_window(
         self, sentences: list[Sentence], selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        """Compute activations, float32; each is copied when it is taken, to save memory."""
-        # Not `yield`: the window is computed now, not when the first activations are taken.
+        """Compute activations, float32, which are copied when they are taken."""
+        # Not `yield`: the window is computed now, not when the first activations are
+        # taken.
         return (
             values if isinstance(values, ComputationError) else values.copy()
             for values in self.embed_arrays(sentences, selection)
         )
 
     def empty_activations(self, selection: Selection) -> Array:
-        """Return the activations of a sentence without tokens: T is 0, or zeros if pooled."""
+        """Return the activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(self.options.n_layers, 0, self.options.width, device="cpu")
         values = choose_layers(selection, layers)
         if selection.pooling is not None:
@@ -274,7 +279,7 @@ class Engine:
 
 
 def _copied(bilm: BiLm) -> BiLm:
-    """Return a copy of a biLM as `load_bilm` gives it: float32, on the CPU, without gradients."""
+    """Return a copy of a biLM in float32, on the CPU, without gradients."""
     return deepcopy(bilm).to(CPU, torch.float32).requires_grad_(False).eval()
 
 
@@ -288,7 +293,10 @@ def _have_equal_weights(bilm: BiLm, other: BiLm) -> bool:
 
 
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
-    """Load a model. `files` are the files of the model, if they have been found already."""
+    """Load a model.
+
+    `files` are the files of the model, if they have been found already.
+    """
     types = compute_types(settings.precision, choose_device(settings.device))
     if files is None:
         files = files_of(settings)
