@@ -1,6 +1,7 @@
 """The list of published models, and warnings for a text of another domain than a model's."""
 
 import pytest
+from elmo_cli.records.report import InputReport, Sample
 
 from elmo_cli.model.options import parameters_by_part, parse_options, read_options
 from elmo_cli.options.model import ModelSettings
@@ -13,7 +14,6 @@ from elmo_cli.pretrained.registry import (
 )
 from elmo_cli.pretrained.roles import FILE_NAMES, role_of
 from elmo_cli.records.record import Entry, Record
-from elmo_cli.records.report import InputReport, Sample
 
 
 def test_the_published_numbers_of_parameters() -> None:
