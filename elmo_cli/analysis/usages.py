@@ -111,10 +111,12 @@ def embed_usages(
         warning = search.finder.warning()
         if not counts.total():
             file_run.writer.clear()
-            problem = f"{plan.text.source.name}: no target word occurs"
-            advice = warning or "Check the words and the tokenizer."
             raise InputError(
-                Message("{problem}. {advice}", problem=problem, advice=advice)
+                Message(
+                    "{name}: no target word occurs. {advice}",
+                    name=plan.text.source.name,
+                    advice=warning or "Check the words and the tokenizer.",
+                )
             )
         if warning:
             logger.warning("Warning: %s", warning)
