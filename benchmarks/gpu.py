@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from process import figures_of, median
-from setting import Row, Setting
-from speed import measure_with_allennlp, speed_row
+
+from benchmarks.process import figures_of, median
+from benchmarks.setting import Row, Setting
+from benchmarks.speed import measure_with_allennlp, speed_row
 
 COPIES = 10
 """Copies of the text, each line in other orders. Less text would be embedded too quickly."""

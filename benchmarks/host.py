@@ -2,9 +2,9 @@
 
 import statistics
 
-from gpu import shuffled
-from process import in_turns
-from setting import Row, Setting
+from benchmarks.gpu import shuffled
+from benchmarks.process import in_turns
+from benchmarks.setting import Row, Setting
 
 KINDS = {
     "all layers, float32": ["--layers=all"],

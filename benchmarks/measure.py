@@ -22,15 +22,18 @@ from pathlib import Path
 
 import h5py
 import torch
-from gpu import gpu_rows
-from host import host_rows
-from precision import precision_rows
-from probabilities import probabilities_rows
-from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
-from speed import module_rows, speed_rows
-from training import training_rows
+
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
 
 import elmo_cli
+from benchmarks.gpu import gpu_rows
+from benchmarks.host import host_rows
+from benchmarks.precision import precision_rows
+from benchmarks.probabilities import probabilities_rows
+from benchmarks.setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
+from benchmarks.speed import module_rows, speed_rows
+from benchmarks.training import training_rows
 from elmo_cli.compiled.kernels import find_kernel
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {

@@ -7,8 +7,13 @@ With --host, the biLM takes no time: its layers are constant memory.
 
 import argparse
 import json
+import sys
 import time
+from pathlib import Path
 from typing import Any
+
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
 
 
 class Stopwatch:
@@ -75,8 +80,7 @@ def main() -> None:
     parser.add_argument("output")
     arguments = parser.parse_args()
 
-    from allennlp_elmo import peak_memory_mb
-
+    from benchmarks.allennlp_elmo import peak_memory_mb
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
     from elmo_cli.text.line_reader import LineReader

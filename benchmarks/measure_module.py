@@ -8,13 +8,17 @@
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from allennlp_elmo import install_stubs, peak_memory_mb
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.allennlp_elmo import install_stubs, peak_memory_mb
 
 BATCH = 32
 

@@ -9,13 +9,17 @@ as JSON.
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from allennlp_elmo import peak_memory_mb
 
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.allennlp_elmo import peak_memory_mb
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import (

@@ -8,9 +8,9 @@ import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from process import Figures, in_turns, median, ratios
-from setting import Row, Setting
 
+from benchmarks.process import Figures, in_turns, median, ratios
+from benchmarks.setting import Row, Setting
 from elmo_cli.inference.int8 import has_int8
 
 

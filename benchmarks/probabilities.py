@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from setting import Row, Setting
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.setting import Row, Setting
 from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
 from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.language_model.softmax_kernels import find_softmax

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from process import Figures, in_turns, median, ratios
-from setting import HERE, Row, Setting
+
+from benchmarks.process import Figures, in_turns, median, ratios
+from benchmarks.setting import HERE, Row, Setting
 
 SPEED_TARGET, LOADING_TARGET = 5.5, 0.5
 AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05

@@ -3,8 +3,8 @@
 import statistics
 import sys
 
-from process import in_turns, median
-from setting import HERE, Row, Setting
+from benchmarks.process import in_turns, median
+from benchmarks.setting import HERE, Row, Setting
 
 SHARE_TARGET = 0.6
 STEPS = {"mini": 5, "original": 3}

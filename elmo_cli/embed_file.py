@@ -38,8 +38,9 @@ from elmo_cli.outputs.vector_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.text.input_formats import Records, open_records
-from elmo_cli.text.records import Progress, Record, ShardReader
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.progress import Progress, ShardReader
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,8 @@ from elmo_cli.inference.selection import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.selection import Selection
 from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.text.records import Progress, ReadRecord, Record
+from elmo_cli.records.progress import Progress, ReadRecord
+from elmo_cli.records.record import Record
 
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")

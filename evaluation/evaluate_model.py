@@ -12,18 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-import minimal_pairs
-import part_of_speech
-import sense_lists
-import tables
-import word_senses
-from data_folder import DataFolder, find_data
-from sense_data import read_semcor, read_sense_numbers, read_test_sets
-from tables import Table
-from tagged_data import Split, read_brown, read_treebank
-from token_style import Embedder
-
 from elmo_cli import ElmoEmbedder, ElmoError, LanguageModel, __version__
+from evaluation import minimal_pairs, part_of_speech, sense_lists, tables, word_senses
+from evaluation.data_folder import DataFolder, find_data
+from evaluation.sense_data import read_semcor, read_sense_numbers, read_test_sets
+from evaluation.tables import Table
+from evaluation.tagged_data import Split, read_brown, read_treebank
+from evaluation.token_style import Embedder
 
 State = Literal["zero", "warm", "carry"]
 

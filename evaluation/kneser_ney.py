@@ -13,12 +13,17 @@ trains on each sentence once.
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from token_style import read_sentences
+
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from evaluation.token_style import read_sentences
 
 UNKNOWN = "@unknown@"
 """Word that replaces `<UNK>` for kenlm, whose own `<UNK>` has no counts."""

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from bootstrap import Estimate, Floats, mean_of_groups
-from tables import Cell, Figure, Table, figures
-from tagged_data import Split, Tagged
-from token_style import Embedder
 from torch.nn import functional
+
+from evaluation.bootstrap import Estimate, Floats, mean_of_groups
+from evaluation.tables import Cell, Figure, Table, figures
+from evaluation.tagged_data import Split, Tagged
+from evaluation.token_style import Embedder
 
 EPOCHS = 12
 BATCH_SIZE = 256

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from token_style import to_tokens
+from evaluation.token_style import to_tokens
 
 Word = tuple[str, str]
 """A lemma in lower case and its part of speech: n, v, a or r."""

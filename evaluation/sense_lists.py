@@ -14,9 +14,10 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from bootstrap import Floats, mean_of_groups
-from tables import Cell, Table, figures
-from token_style import Embedder
+
+from evaluation.bootstrap import Floats, mean_of_groups
+from evaluation.tables import Cell, Table, figures
+from evaluation.token_style import Embedder
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 LISTS = ("typical", "balanced")

@@ -15,16 +15,20 @@ the perplexity of zero with the standard error of the distance, by drawing stret
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
-from bootstrap import Estimate, draw_totals
 from numpy.typing import NDArray
-from token_style import read_sentences
+
+# The checkout comes last, so that an installed elmo_cli is the one that is measured.
+sys.path.append(str(Path(__file__).parents[1]))
 
 from elmo_cli import LanguageModel
+from evaluation.bootstrap import Estimate, draw_totals
+from evaluation.token_style import read_sentences
 
 BATCH_SIZE = 64
 STARTS = ("zero", "warm", "carry", "carry, in order")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bootstrap import Estimate
+from evaluation.bootstrap import Estimate
 
 
 class Figure(NamedTuple):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from token_style import to_tokens
+
+from evaluation.token_style import to_tokens
 
 TRAIN_TOKENS, TEST_TOKENS = 100_000, 50_000
 TEST_SHARE = 0.2

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from bootstrap import Estimate, Floats, ratio_of_groups
 from numpy.typing import NDArray
-from sense_data import SenseSentence, Target, Word, word_of
-from tables import Cell, Figure, Table, figures
-from token_style import Embedder
+
+from evaluation.bootstrap import Estimate, Floats, ratio_of_groups
+from evaluation.sense_data import SenseSentence, Target, Word, word_of
+from evaluation.tables import Cell, Figure, Table, figures
+from evaluation.token_style import Embedder
 
 FIRST, MOST_FREQUENT = "WordNet's first sense", "most frequent sense in SemCor"
 PUBLISHED = {

@@ -79,6 +79,8 @@ def tests_of(changed: list[str]) -> list[Path]:
 def is_shared(name: str) -> bool:
     """Return whether tests of other folders use a file."""
     path = Path(name)
+    if path.parts[:2] == ("tests", "support"):
+        return True
     is_beside = path.parts[0] in ("elmo_cli", "tests") and len(path.parts) == 2
     return name == "pyproject.toml" or (is_beside and not path.name.startswith("test_"))
 

@@ -22,19 +22,19 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from fake_device import FakeDevice, fake_device
 from hypothesis import HealthCheck, settings
-from strategies import make_language_model, small_architecture
-from training_runs import write_run_files
-from trials import BUDGET, SECONDS, SEED, STARTED
-from website import Site
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import option_names
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.support.fake_device import FakeDevice, fake_device
+from tests.support.strategies import make_language_model, small_architecture
+from tests.support.training_runs import write_run_files
+from tests.support.trials import BUDGET, SECONDS, SEED, STARTED
+from tests.support.website import Site
 
 # Each example builds a model, so few of them, and no clock: machines differ.
 settings.register_profile(
@@ -297,7 +297,9 @@ def pytest_report_header() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a long test when the budget is spent."""
     if item.get_closest_marker("long") and time.monotonic() - STARTED > BUDGET:
-        pytest.skip(f"the budget of {BUDGET:g} seconds is spent; see trials.py")
+        pytest.skip(
+            f"the budget of {BUDGET:g} seconds is spent; see tests/support/trials.py"
+        )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

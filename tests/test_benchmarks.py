@@ -3,17 +3,14 @@
 import json
 from pathlib import Path
 
-import gpu
 import h5py
-import host
-import measure
 import numpy as np
-import probabilities
 import pytest
-import setting
 import torch
-from measure_embed import Stopwatch
-from process import median
+
+from benchmarks import gpu, host, measure, probabilities, setting
+from benchmarks.measure_embed import Stopwatch
+from benchmarks.process import median
 
 
 @pytest.mark.long

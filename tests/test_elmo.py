@@ -9,21 +9,27 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
 import torch
-from commands import run_python
-from conftest import Golden
-from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import WORDS, batches, make_model, odd_tokens, small_architecture
 from torch import Tensor, nn
 
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import Golden
+from tests.support import reference
+from tests.support.commands import run_python
+from tests.support.fake_device import FakeDevice
+from tests.support.strategies import (
+    WORDS,
+    batches,
+    make_model,
+    odd_tokens,
+    small_architecture,
+)
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]
 IDS = batch_to_ids(SENTENCES)

@@ -14,15 +14,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from commands import TINY
-from conftest import Golden, needs_int8
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
-from runs import assert_same_values, content
-from states import GOLDEN_BATCHES
-from strategies import RandomModel, batches, make_model, models, small_architecture
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
@@ -30,6 +25,17 @@ from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.options.model import InitialState
 from elmo_cli.pretrained.files import ModelFiles
+from tests.conftest import Golden, needs_int8
+from tests.support.commands import TINY
+from tests.support.runs import assert_same_values, content
+from tests.support.states import GOLDEN_BATCHES
+from tests.support.strategies import (
+    RandomModel,
+    batches,
+    make_model,
+    models,
+    small_architecture,
+)
 
 Array = NDArray[np.float32]
 

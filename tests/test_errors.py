@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import TINY
-from strategies import make_language_model, small_architecture
-from transcripts import read_rows
 
 import elmo_cli
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError, option_names
 from elmo_cli.errors.optional_imports import install_command
-from elmo_cli.pretrained.manage import convert_weights
+from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.training.corpus import find_text_files
+from tests.support.commands import TINY
+from tests.support.strategies import make_language_model, small_architecture
+from tests.support.transcripts import read_rows
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY, Forked, elmo, python, run_python, start_elmo
-from distributed_runs import wait_until
-from runs import assert_same_file
 
 from elmo_cli import open_activations
+from tests.support.commands import TINY, Forked, elmo, python, run_python, start_elmo
+from tests.support.distributed_runs import wait_until
+from tests.support.runs import assert_same_file
 
 COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from commands import TINY, elmo
-from distributed_runs import RUN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
-from transcripts import read_rows
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.training.run_report import _read_log
+from tests.support.commands import TINY, elmo
+from tests.support.distributed_runs import RUN
+from tests.support.transcripts import read_rows
 
 
 class Item(NamedTuple):

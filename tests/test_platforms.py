@@ -11,8 +11,6 @@ from unittest.mock import Mock
 
 import h5py
 import pytest
-from commands import TINY, elmo
-from layouts import lines, write
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
@@ -20,6 +18,8 @@ from elmo_cli.files import atomic
 from elmo_cli.files.atomic import replace_file, replaced
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.find import find_model
+from tests.support.commands import TINY, elmo
+from tests.support.layouts import lines, write
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 TESTS = Path(__file__).parent
 EVERYTHING = """
-import no_posix, pkgutil, importlib, elmo_cli
+import tests.support.no_posix, pkgutil, importlib, elmo_cli
 from click.testing import CliRunner
 from elmo_cli.cli import COMMANDS, find_command, main
 for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli."):
@@ -46,7 +46,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=600,
         cwd=TESTS.parent,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
     )
 
 
@@ -60,7 +60,9 @@ def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed")
     paths = [str(TESTS / f"{name}.py") for name in core]
     others = ("-k", "not planted_link and not ctrl_c")  # Windows lacks both
-    process = run("-m", "pytest", "-n", "0", "-q", "-p", "no_posix", *others, *paths)
+    process = run(
+        "-m", "pytest", "-n", "0", "-q", "-p", "tests.support.no_posix", *others, *paths
+    )
     assert process.returncode == 0, process.stdout[-5000:]
 
 

@@ -13,9 +13,6 @@ from typing import Any
 import h5py
 import pytest
 import torch
-from failing_disk import kills, restore
-from runs import assert_equal, assert_same_file, embed, limit_memory, stop_after
-from trials import trials
 
 from elmo_cli import open_activations
 from elmo_cli.embed_file import Summary
@@ -26,6 +23,15 @@ from elmo_cli.errors.exceptions import (
     StoppedError,
 )
 from elmo_cli.inference.encoder import SentenceEncoder
+from tests.support.failing_disk import kills, restore
+from tests.support.runs import (
+    assert_equal,
+    assert_same_file,
+    embed,
+    limit_memory,
+    stop_after,
+)
+from tests.support.trials import trials
 
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from commands import TINY, elmo
-from conftest import needs_int8
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
+from tests.conftest import needs_int8
+from tests.support.commands import TINY, elmo
 
 # torch.compile
 

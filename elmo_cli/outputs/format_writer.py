@@ -1,11 +1,12 @@
 """Base of the writers, one per format, which add records to an open file."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +39,8 @@ class FormatWriter:
     def finish(self, attributes: Attributes) -> None:
         """Complete the file, with attributes that are known only at the end."""
 
-    def publish(self, rename: Callable[[], object]) -> None:
-        """Give the finished file its name by calling `rename`."""
+    def publish(self, path: Path, rename: Callable[[], object]) -> None:
+        """Give the finished file its name `path` by calling `rename`."""
         rename()
 
     def close(self) -> None:

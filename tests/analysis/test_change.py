@@ -9,17 +9,17 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
-from commands import TINY, elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
-from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
+from tests.support.commands import TINY, elmo
+from tests.support.layouts import Corpus, layouts, line_record, write
+from tests.support.table_files import NAMES, csv_rows, write_table
 
 Array = NDArray[Any]
 

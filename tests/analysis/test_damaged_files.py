@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow
 import pytest
 from click.testing import Result
-from commands import TINY, elmo
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+
+from tests.support.commands import TINY, elmo
 
 VALUES: list[Any] = [
     *(

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
@@ -22,7 +20,9 @@ from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
+from tests.support.commands import TINY
+from tests.support.layouts import Corpus, layouts, line_record, write
 
 Array = NDArray[Any]
 

@@ -9,12 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import LOADED, TINY, elmo, without_size
-from layouts import layouts
 from numpy.testing import assert_allclose
-from runs import assert_same_file, embed, limit_memory, stop_after
-from table_files import read_rows
-from transcripts import Transcript, each_transcript
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -31,7 +26,12 @@ from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import open_input
+from elmo_cli.records.text_input import open_input
+from tests.support.commands import LOADED, TINY, elmo, without_size
+from tests.support.layouts import layouts
+from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
+from tests.support.table_files import read_rows
+from tests.support.transcripts import Transcript, each_transcript
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}

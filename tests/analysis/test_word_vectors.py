@@ -9,12 +9,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
-from commands import elmo
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
-from strategies import WORDS, make_language_model, make_model, small_architecture
-from table_files import write_table
 
 from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
 from elmo_cli.analysis.average_vectors import average_vectors
@@ -22,6 +18,15 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from tests.support import reference
+from tests.support.commands import elmo
+from tests.support.strategies import (
+    WORDS,
+    make_language_model,
+    make_model,
+    small_architecture,
+)
+from tests.support.table_files import write_table
 
 MODEL = ("--model", "model")
 

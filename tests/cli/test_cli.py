@@ -14,7 +14,6 @@ from unittest.mock import Mock, patch
 import click
 import pytest
 from click.testing import CliRunner
-from commands import TINY, assert_misused, elmo
 
 import elmo_cli
 import elmo_cli.cli
@@ -26,6 +25,7 @@ from elmo_cli.cli.messages import stop_on_signal
 from elmo_cli.cli.options import option
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
+from tests.support.commands import TINY, assert_misused, elmo
 
 # Help
 

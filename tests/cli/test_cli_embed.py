@@ -15,15 +15,22 @@ import click
 import h5py
 import numpy as np
 import pytest
-from commands import LOADED, TINY, Terminal, assert_fails, elmo, start_elmo
-from conftest import Golden
 from numpy.testing import assert_allclose
-from table_files import read_rows
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import PublishedModel
+from tests.conftest import Golden
+from tests.support.commands import (
+    LOADED,
+    TINY,
+    Terminal,
+    assert_fails,
+    elmo,
+    start_elmo,
+)
+from tests.support.table_files import read_rows
 
 TINY_MODEL = ("--model", str(TINY))
 MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")

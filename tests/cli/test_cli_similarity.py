@@ -10,11 +10,11 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import Result
-from commands import LOADED, TINY, assert_misused, elmo
 from numpy.testing import assert_allclose
-from table_files import NAMES, csv_rows, write_table
 
 from elmo_cli import ElmoEmbedder, tokenize
+from tests.support.commands import LOADED, TINY, assert_misused, elmo
+from tests.support.table_files import NAMES, csv_rows, write_table
 
 MODEL = ("--model", str(TINY))
 RIVER, MONEY = "I sat by the bank.", "The bank lent us money."

@@ -11,12 +11,12 @@ from unittest.mock import Mock
 
 import h5py
 import pytest
-from commands import TINY, elmo, run_r
 from hypothesis import given
 from hypothesis import strategies as st
-from table_files import csv_rows, read_rows, write_table
 
 from elmo_cli.cli.answers import LIKE_MISSING, RowWriter, cell
+from tests.support.commands import TINY, elmo, run_r
+from tests.support.table_files import csv_rows, read_rows, write_table
 
 HARD = [
     *(

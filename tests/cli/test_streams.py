@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import TINY, python, start_elmo
 
 from elmo_cli import open_activations
 from elmo_cli.cli import error_line
 from elmo_cli.cli.answers import read_queries
 from elmo_cli.errors.exceptions import InputError
+from tests.support.commands import TINY, python, start_elmo
 
 CANNOT_WRITE = "standard output or a temporary file: cannot write it"
 

@@ -16,11 +16,16 @@ from typing import Any
 
 import h5py
 import pytest
-from commands import elmo
-from strategies import make_language_model, small_architecture
-from transcripts import Transcript, each_transcript, read_rows, write_inputs
 
 from elmo_cli.cli import COMMANDS, find_command
+from tests.support.commands import elmo
+from tests.support.strategies import make_language_model, small_architecture
+from tests.support.transcripts import (
+    Transcript,
+    each_transcript,
+    read_rows,
+    write_inputs,
+)
 
 # Rows, to the letter, for a model of known probabilities
 

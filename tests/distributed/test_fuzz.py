@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TINY, elmo, start_elmo
-from distributed_runs import end_of
 from numpy.testing import assert_allclose
 from pyarrow import parquet
-from trials import trials
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.plan import read_plan
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.folder import Folder
+from tests.support.commands import TINY, elmo, start_elmo
+from tests.support.distributed_runs import end_of
+from tests.support.trials import trials
 
 pytestmark = pytest.mark.long
 KINDS = {"other at start": (0, 0.3), "other at work": (0.3, 1.3)}

@@ -9,16 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import elmo
-from conftest import LINES
-from distributed_runs import (
-    RUN,
-    WARM,
-    ZERO,
-    assert_equal_to_embed,
-    distribute,
-    parts_there,
-)
 from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
@@ -38,6 +28,16 @@ from elmo_cli.files.folder import Folder, open_location
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
+from tests.conftest import LINES
+from tests.support.commands import elmo
+from tests.support.distributed_runs import (
+    RUN,
+    WARM,
+    ZERO,
+    assert_equal_to_embed,
+    distribute,
+    parts_there,
+)
 
 REMEDY = "Choose another folder."
 

@@ -15,13 +15,18 @@ from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
-from commands import TINY, Forked, run_python, start_elmo
-from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 from pyarrow import parquet
 
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.options.resources import Resources
+from tests.support.commands import TINY, Forked, run_python, start_elmo
+from tests.support.distributed_runs import (
+    assert_equal_to_embed,
+    end_of,
+    parts_there,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,

@@ -12,21 +12,8 @@ from types import ModuleType
 import numpy as np
 import pyarrow
 import pytest
-from commands import TINY, elmo, run_python, start_elmo
-from conftest import LINES
-from distributed_runs import (
-    RUN,
-    ZERO,
-    assert_equal_to_embed,
-    end_of,
-    parts_there,
-    wait_until,
-)
-from failing_disk import Disk, kills, restore, state_of
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
-from table_files import write_table
-from transcripts import Transcript, each_transcript
 
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import messages as runs
@@ -37,6 +24,19 @@ from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.files.folder import Folder
+from tests.conftest import LINES
+from tests.support.commands import TINY, elmo, run_python, start_elmo
+from tests.support.distributed_runs import (
+    RUN,
+    ZERO,
+    assert_equal_to_embed,
+    end_of,
+    parts_there,
+    wait_until,
+)
+from tests.support.failing_disk import Disk, kills, restore, state_of
+from tests.support.table_files import write_table
+from tests.support.transcripts import Transcript, each_transcript
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 

@@ -23,7 +23,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import TINY, elmo, python, run_r
+
+from tests.support.commands import TINY, elmo, python, run_r
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(

@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import bootstrap
-import data_folder
-import evaluate_model
 import numpy as np
 import pytest
-from conftest import GOLDEN
-from tables import Figure, Table, to_json, to_markdown
+
+from evaluation import bootstrap, data_folder, evaluate_model
+from evaluation.tables import Figure, Table, to_json, to_markdown
+from tests.conftest import GOLDEN
 
 
 @pytest.fixture(autouse=True)

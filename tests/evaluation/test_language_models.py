@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-import kneser_ney
-import minimal_pairs
 import numpy as np
 import pytest
-import start_states
-from minimal_pairs import Pair
 
 from elmo_cli import LanguageModel
+from evaluation import kneser_ney, minimal_pairs, start_states
+from evaluation.minimal_pairs import Pair
 
 VOCABULARY = {"<S>", "</S>", "<UNK>", "the", "cat", "<s>"}
 

@@ -5,15 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import part_of_speech
 import pytest
-import sense_data
-import sense_lists
-import tagged_data
-import word_senses
-from sense_data import SenseSentence, Target, word_of
-from tables import Figure
-from tagged_data import Split, Tagged
+
+from evaluation import part_of_speech, sense_data, sense_lists, tagged_data, word_senses
+from evaluation.sense_data import SenseSentence, Target, word_of
+from evaluation.tables import Figure
+from evaluation.tagged_data import Split, Tagged
 
 
 class Planted:

@@ -11,13 +11,9 @@ from unittest.mock import Mock, patch
 import numpy as np
 import pytest
 import torch
-from commands import TINY
-from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from runs import limit_memory
-from strategies import padded
 
 from elmo_cli import ElmoEmbedder, LanguageModel, engine
 from elmo_cli.embedder import Array
@@ -27,7 +23,11 @@ from elmo_cli.inference.batching import compute_window, group_by_length, split_b
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.inference.trie import build_trie
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.support.commands import TINY
+from tests.support.fake_device import FakeDevice
+from tests.support.runs import limit_memory
+from tests.support.strategies import padded
 
 bounds = st.integers(1, 12)
 

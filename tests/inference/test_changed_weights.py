@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import TINY
 from numpy.testing import assert_allclose, assert_array_equal
-from runs import content
-from strategies import make_model, small_architecture
 from torch import nn
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.support.commands import TINY
+from tests.support.runs import content
+from tests.support.strategies import make_model, small_architecture
 
 SENTENCE = ["the", "cat", "sat"]
 IDS = batch_to_ids([SENTENCE])

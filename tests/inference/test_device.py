@@ -10,17 +10,17 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from commands import TINY, run_python
-from conftest import Golden, needs_int8
-from fake_device import allows_tf32
 from numpy.testing import assert_allclose
-from runs import content
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import DeviceError, InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import compute_types, exact_products
 from elmo_cli.options.model import InitialState, Precision
+from tests.conftest import Golden, needs_int8
+from tests.support.commands import TINY, run_python
+from tests.support.fake_device import allows_tf32
+from tests.support.runs import content
 
 
 def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:

@@ -12,21 +12,9 @@ from unittest.mock import Mock, patch
 import numpy as np
 import pytest
 import torch
-from cell_formulas import PROCESSORS, WAYS, processor
-from commands import run_python
-from conftest import needs_int8
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from states import carried_layers
-from strategies import (
-    RandomModel,
-    make_model,
-    models,
-    random_tensor,
-    sentences,
-    small_architecture,
-)
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
@@ -42,7 +30,19 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import needs_int8
+from tests.support.cell_formulas import PROCESSORS, WAYS, processor
+from tests.support.commands import run_python
+from tests.support.states import carried_layers
+from tests.support.strategies import (
+    RandomModel,
+    make_model,
+    models,
+    random_tensor,
+    sentences,
+    small_architecture,
+)
 
 TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5

@@ -10,15 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from states import random_state
-from strategies import (
-    RandomModel,
-    make_model,
-    models,
-    padded,
-    random_tensor,
-    small_architecture,
-)
 from torch import Tensor
 
 from elmo_cli import batch_to_ids
@@ -28,7 +19,16 @@ from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.packing import pack
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.support.states import random_state
+from tests.support.strategies import (
+    RandomModel,
+    make_model,
+    models,
+    padded,
+    random_tensor,
+    small_architecture,
+)
 
 TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cell_formulas import PROCESSORS, cells_after, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import padded, random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
@@ -23,6 +21,8 @@ from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.model.options import LstmOptions
+from tests.support.cell_formulas import PROCESSORS, cells_after, processor
+from tests.support.strategies import padded, random_tensor, seeds
 
 CPU = torch.device("cpu")
 FLOAT, SHORT = torch.float32, torch.bfloat16

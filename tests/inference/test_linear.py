@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from cell_formulas import PROCESSORS, processor
-from conftest import needs_int8
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import random_tensor
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.linear import CompiledLinear, find_product, make_linear
 from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
+from tests.conftest import needs_int8
+from tests.support.cell_formulas import PROCESSORS, processor
+from tests.support.strategies import random_tensor
 
 BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [
     True

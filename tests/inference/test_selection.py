@@ -4,11 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.embedder import Array
@@ -16,6 +14,8 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.options.selection import POOLINGS, Selection
+from tests.conftest import GOLDEN
+from tests.support.strategies import seeds
 
 TOLERANCE = 1e-5
 MIX, GAMMA = [0.2, -0.3, 0.5], 1.2

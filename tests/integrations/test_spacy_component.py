@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.analysis.similarity import cosine
 from elmo_cli.errors.exceptions import ElmoError
+from tests.conftest import GOLDEN
 
 spacy = pytest.importorskip("spacy")
 

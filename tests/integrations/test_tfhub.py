@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import RandomModel, batches, models
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
 from elmo_cli.errors.exceptions import InputError, ModelError
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import GOLDEN
+from tests.support.strategies import RandomModel, batches, models
 
 TINY = GOLDEN / "relu"
 SENTENCES = ["The cat sat on the mat", "bank", "", "Yes ."]

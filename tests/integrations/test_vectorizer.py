@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmo_cli
@@ -15,6 +14,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.text.tokenizers import tokenize
+from tests.conftest import GOLDEN
 
 pytest.importorskip("sklearn")
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from layouts import layouts, lines, write
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import make_language_model, small_architecture
 from torch.utils.data import DataLoader
 
 from elmo_cli import (
@@ -26,6 +24,8 @@ from elmo_cli import (
 from elmo_cli.compiled.linear import CompiledLinear
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.integrations.activations_dataset import ActivationsDataset
+from tests.support.layouts import layouts, lines, write
+from tests.support.strategies import make_language_model, small_architecture
 
 SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 

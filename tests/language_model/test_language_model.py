@@ -9,19 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_language_model,
-    seeds,
-    word_architectures,
-)
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -39,10 +30,19 @@ from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.pretrained.find import describe_model
-from elmo_cli.pretrained.manage import convert_weights
-from elmo_cli.text.records import Record
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import WHITESPACE
+from tests.support import reference
+from tests.support.strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_language_model,
+    seeds,
+    word_architectures,
+)
 
 SENTENCES = [
     ["the", "cat", "sat"],

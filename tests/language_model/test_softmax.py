@@ -9,13 +9,10 @@ from typing import get_args
 import h5py
 import numpy as np
 import pytest
-import reference
 import torch
-from cell_formulas import PROCESSORS, WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
@@ -29,6 +26,9 @@ from elmo_cli.language_model.softmax_file import check_softmax, read_rows, write
 from elmo_cli.language_model.softmax_kernels import log_probabilities
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.options.model import Precision
+from tests.support import reference
+from tests.support.cell_formulas import PROCESSORS, WAYS, processor
+from tests.support.strategies import random_tensor, seeds
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4

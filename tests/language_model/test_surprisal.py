@@ -8,19 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import (
-    WORDS,
-    batches,
-    make_language_model,
-    odd_tokens,
-    seeds,
-    small_architecture,
-)
-from transcripts import read_rows
 
 from elmo_cli import LanguageModel, measure_surprisal, tokenize
 from elmo_cli.errors.exceptions import InputError
@@ -30,8 +20,18 @@ from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.surprisal_table import SurprisalTable
 from elmo_cli.language_model.units import Unit, UnitKind, find_units
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import normalize
+from tests.support import reference
+from tests.support.strategies import (
+    WORDS,
+    batches,
+    make_language_model,
+    odd_tokens,
+    seeds,
+    small_architecture,
+)
+from tests.support.transcripts import read_rows
 
 
 def expected_bits(folder: Path, sentence: Sequence[str]) -> Any:

@@ -7,22 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import torch
-from cell_formulas import WAYS, processor
-from conftest import Golden
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from states import GOLDEN_BATCHES, carried_layers, random_state
-from strategies import (
-    WORDS,
-    batches,
-    models,
-    random_tensor,
-    sentences,
-    small_architecture,
-)
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import ElmoError
@@ -33,7 +21,19 @@ from elmo_cli.model.options import LstmOptions, parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import Golden
+from tests.support import reference
+from tests.support.cell_formulas import WAYS, processor
+from tests.support.states import GOLDEN_BATCHES, carried_layers, random_state
+from tests.support.strategies import (
+    WORDS,
+    batches,
+    models,
+    random_tensor,
+    sentences,
+    small_architecture,
+)
 
 TOLERANCE = 1e-5
 

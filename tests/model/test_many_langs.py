@@ -9,8 +9,6 @@ from typing import Any
 import h5py
 import pytest
 import torch
-from commands import elmo
-from conftest import GOLDEN
 from numpy.testing import assert_allclose
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
@@ -22,7 +20,10 @@ from elmo_cli.model.options import (
     parameters_by_part,
     read_options,
 )
-from elmo_cli.pretrained.find import find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import GOLDEN
+from tests.support.commands import elmo
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads(

@@ -8,12 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
-from conftest import GOLDEN
 from hypothesis import example, given
 from hypothesis import strategies as st
-from strategies import batches, odd_tokens, small_architecture
-from transcripts import read_rows
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors.exceptions import InputError, OptionsError
@@ -29,6 +25,10 @@ from elmo_cli.model.vocabulary import (
     read_vocabulary,
     read_words,
 )
+from tests.conftest import GOLDEN
+from tests.support import reference
+from tests.support.strategies import batches, odd_tokens, small_architecture
+from tests.support.transcripts import read_rows
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:

@@ -11,21 +11,23 @@ from unittest.mock import Mock
 import h5py
 import numpy as np
 import pytest
-import reference
 import torch
-from conftest import GOLDEN
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import RandomModel, make_model, models, small_architecture
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import tensor_files
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
+from tests.conftest import GOLDEN
+from tests.support import reference
+from tests.support.strategies import RandomModel, make_model, models, small_architecture
 
 MODEL = GOLDEN / "tanh-clip"
 OPTIONS = read_options(MODEL / "options.json")

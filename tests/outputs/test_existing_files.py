@@ -10,16 +10,16 @@ from unittest.mock import Mock
 
 import click
 import pytest
-import runs
-from commands import TINY, elmo
-from conftest import GOLDEN
-from failing_disk import State, state_of
-from layouts import layouts
-from runs import assert_same_file, stop_after
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from tests.conftest import GOLDEN
+from tests.support import runs
+from tests.support.commands import TINY, elmo
+from tests.support.failing_disk import State, state_of
+from tests.support.layouts import layouts
+from tests.support.runs import assert_same_file, stop_after
 
 embed = partial(runs.embed, checkpoint_tokens=1)
 

@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from commands import TINY
-from failing_disk import Disk, kills, restore
-from runs import assert_same_file
 
 from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.outputs.writer import ActivationsWriter
+from tests.support.commands import TINY
+from tests.support.failing_disk import Disk, kills, restore
+from tests.support.runs import assert_same_file
 
 LINES = "The cat sat\n\na bank\n"
 OUTPUTS: dict[str, dict[str, Any]] = {

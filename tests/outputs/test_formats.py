@@ -8,10 +8,16 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, elmo, start_elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import (
+from numpy.testing import assert_array_equal
+from pyarrow import parquet
+
+from elmo_cli import open_activations
+from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
+from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
+from tests.support.commands import TINY, elmo, start_elmo
+from tests.support.layouts import (
     Array,
     Corpus,
     assert_holds,
@@ -21,14 +27,8 @@ from layouts import (
     open_writer,
     write,
 )
-from numpy.testing import assert_array_equal
-from pyarrow import parquet
-from table_files import read_rows
-from transcripts import Transcript, each_transcript
-
-from elmo_cli import open_activations
-from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
+from tests.support.table_files import read_rows
+from tests.support.transcripts import Transcript, each_transcript
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 

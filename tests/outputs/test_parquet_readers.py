@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY, elmo
+
+from tests.support.commands import TINY, elmo
 
 PACKAGES = ("duckdb", "pandas", "polars", "pyarrow.parquet")
 duckdb, pandas, polars, parquet = map(pytest.importorskip, PACKAGES)

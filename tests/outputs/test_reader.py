@@ -11,17 +11,26 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import runs
-from conftest import GOLDEN, Golden
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, assert_holds, corpora, layouts, line_record, lines, write
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
-from elmo_cli.text.records import Record, ShardReader
+from elmo_cli.records.progress import ShardReader
+from elmo_cli.records.record import Record
+from tests.conftest import GOLDEN, Golden
+from tests.support import runs
+from tests.support.layouts import (
+    Corpus,
+    assert_holds,
+    corpora,
+    layouts,
+    line_record,
+    lines,
+    write,
+)
 
 
 @layouts

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import TINY, elmo
 from numpy.testing import assert_array_equal
-from table_files import read_rows, write_table
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import InputError
+from tests.support.commands import TINY, elmo
+from tests.support.table_files import read_rows, write_table
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

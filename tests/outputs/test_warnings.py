@@ -7,11 +7,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, elmo
-from runs import embed, stop_after
 
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.outputs.finite import FiniteCheck
+from tests.support.commands import TINY, elmo
+from tests.support.runs import embed, stop_after
 
 
 @pytest.fixture(autouse=True)

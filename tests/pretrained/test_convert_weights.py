@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
-from commands import TINY, assert_fails, elmo
 from numpy.testing import assert_allclose, assert_array_equal
-from runs import content
-from strategies import make_language_model, small_architecture
-from website import folder_with
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
@@ -21,9 +16,14 @@ from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights
-from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.checksums import sha256
+from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.manage import convert_weights
+from tests.support import reference
+from tests.support.commands import TINY, assert_fails, elmo
+from tests.support.runs import content
+from tests.support.strategies import make_language_model, small_architecture
+from tests.support.website import folder_with
 
 safetensors = pytest.importorskip("safetensors")
 

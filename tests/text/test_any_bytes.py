@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from commands import TINY, elmo, without_size
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elmo_cli import open_activations
 from elmo_cli.files.file_types import binary_type
+from tests.support.commands import TINY, elmo, without_size
 
 _PIECES = st.one_of(
     st.sampled_from(

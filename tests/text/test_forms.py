@@ -9,11 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from commands import TINY, elmo, run_python
 from numpy.testing import assert_allclose, assert_array_equal
-from runs import assert_same_file, embed
-from strategies import small_architecture
-from table_files import NAMES, csv_rows, read_rows, write_table
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -23,6 +19,10 @@ from elmo_cli import (
     tokenize,
 )
 from elmo_cli.errors.exceptions import InputError
+from tests.support.commands import TINY, elmo, run_python
+from tests.support.runs import assert_same_file, embed
+from tests.support.strategies import small_architecture
+from tests.support.table_files import NAMES, csv_rows, read_rows, write_table
 
 STORIES = {
     "s1": ["The cat sat.", "It was red, they said."],

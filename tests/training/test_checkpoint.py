@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import resource
 import shutil
 import signal
@@ -15,14 +16,20 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from commands import TESTS, elmo, run_python, start_elmo
-from failing_disk import Disk, kills, restore, state_of
-from runs import stop_after
-from training_runs import assert_same_weights, content, log_entries, run_in, train
-from website import zip_with
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import fingerprint, own_folder
+from tests.support.commands import ROOT, elmo, run_python, start_elmo
+from tests.support.failing_disk import Disk, kills, restore, state_of
+from tests.support.runs import stop_after
+from tests.support.training_runs import (
+    assert_same_weights,
+    content,
+    log_entries,
+    run_in,
+    train,
+)
+from tests.support.website import zip_with
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -289,7 +296,12 @@ def test_training_resumes_after_any_call_that_failed() -> None:
 
 @pytest.mark.long
 def test_run_killed_at_random_moments_equals_whole_run() -> None:
-    result = run_python(TESTS / "killed_training.py", timeout=3600)
+    result = run_python(
+        "-m",
+        "tests.support.killed_training",
+        timeout=3600,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     counts = json.loads(result.stdout.splitlines()[-1])
     print(counts)  # noqa: T201

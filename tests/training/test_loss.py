@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cell_formulas import WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import architectures, random_tensor, small_architecture
 from torch.testing import assert_close
 
 from elmo_cli.model.bilm import BiLm
@@ -18,6 +16,8 @@ from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training import loss as losses
 from elmo_cli.training.corpus import Piece, Row, make_batch
 from elmo_cli.training.training_options import TrainingOptions
+from tests.support.cell_formulas import WAYS, processor
+from tests.support.strategies import architectures, random_tensor, small_architecture
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]

@@ -9,12 +9,12 @@ from unittest.mock import Mock, call
 
 import pytest
 import torch
-from commands import Forked, elmo, start_elmo
 from numpy.testing import assert_allclose
-from training_runs import log_entries, train, weights
 
 from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.training.training_run import join_processes
+from tests.support.commands import Forked, elmo, start_elmo
+from tests.support.training_runs import log_entries, train, weights
 
 RANKS = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}
 VARIABLES = {**RANKS, "MASTER_ADDR": "a", "MASTER_PORT": "1"}

@@ -13,22 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import reference
 import torch
-from commands import assert_fails, elmo
-from conftest import GOLDEN
-from runs import stop_after
-from strategies import make_model, small_architecture
-from training_runs import (
-    assert_same_weights,
-    content,
-    log_entries,
-    run_in,
-    train,
-    tune,
-    weights,
-)
-from transcripts import Transcript, each_transcript
 
 from elmo_cli.cli.commands import train as train_command
 from elmo_cli.embedder import ElmoEmbedder
@@ -45,6 +30,21 @@ from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_options import TrainingOptions, complete_options
 from elmo_cli.training.training_run import Processes
+from tests.conftest import GOLDEN
+from tests.support import reference
+from tests.support.commands import assert_fails, elmo
+from tests.support.runs import stop_after
+from tests.support.strategies import make_model, small_architecture
+from tests.support.training_runs import (
+    assert_same_weights,
+    content,
+    log_entries,
+    run_in,
+    train,
+    tune,
+    weights,
+)
+from tests.support.transcripts import Transcript, each_transcript
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 

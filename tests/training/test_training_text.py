@@ -11,10 +11,7 @@ from unittest.mock import Mock, call
 
 import pyarrow
 import pytest
-from commands import elmo
 from pyarrow import parquet
-from runs import stop_after
-from training_runs import assert_same_weights, run_in, train
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ModelError, StoppedError
@@ -22,6 +19,9 @@ from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TrainingText
+from tests.support.commands import elmo
+from tests.support.runs import stop_after
+from tests.support.training_runs import assert_same_weights, run_in, train
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 

@@ -1,0 +1,1 @@
+"""Measurements of speed and memory. `python benchmarks/measure.py` runs them."""

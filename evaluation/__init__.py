@@ -1,0 +1,1 @@
+"""Quality of models: word senses, parts of speech, minimal pairs, perplexity."""

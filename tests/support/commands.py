@@ -1,0 +1,149 @@
+"""The command `elmo` as the tests run it: in this process, or in one of its own."""
+
+import atexit
+import io
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from elmo_cli.cli import main
+from tests.conftest import GOLDEN
+
+TINY = GOLDEN / "relu"
+"""A model that loads at once: (3, T, 32)."""
+LOADED = f"Model: {TINY}\n"
+"""Line that its use logs on standard error."""
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True, as a terminal does."""
+        return True
+
+
+def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
+    """Run `elmo ARGUMENTS` in this process."""
+    return CliRunner().invoke(
+        main, [str(argument) for argument in arguments], input=stdin
+    )
+
+
+def run_r(code: str) -> str:
+    """Run code in R, and return what it prints. Skip the test where there is no R."""
+    if shutil.which("Rscript") is None:
+        pytest.skip("needs R")
+    return subprocess.run(
+        ["Rscript", "--vanilla", "-e", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
+    ).stdout
+
+
+ROOT = Path(__file__).parents[2]
+"""The checkout, from which the suite is imported."""
+SUPPORT = Path(__file__).parent
+
+
+@cache
+def python() -> tuple[str, ...]:
+    """Return the beginning of a command that runs `python ARGUMENTS`.
+
+    On Linux it is forked from a process that has imported torch; see `fork_server.py`. A test
+    whose subject is the start of Python takes `sys.executable`.
+    """
+    if sys.platform != "linux":
+        return (sys.executable,)
+    folder = tempfile.mkdtemp()
+    address = f"{folder}/server"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        server = subprocess.Popen(
+            [sys.executable, SUPPORT / "fork_server.py", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "OMP_NUM_THREADS": "1",  # Idle threads of many processes spin.
+            },
+            pass_fds=[listener.fileno()],
+        )
+
+    atexit.register(shutil.rmtree, folder)
+    atexit.register(server.communicate)  # It is called first.
+    return (sys.executable, "-I", "-S", str(SUPPORT / "fork_client.py"), address)
+
+
+class Forked(subprocess.Popen[bytes]):
+    """`python ARGUMENTS`, forked: signals reach the process itself."""
+
+    stdin: Any
+    stdout: Any
+    stderr: Any
+
+    def __init__(self, *arguments: str | Path, **settings: Any) -> None:
+        super().__init__([*python(), *map(str, arguments)], **settings)
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, once the process is there."""
+        if len(python()) == 1 or self.poll() is not None:
+            super().send_signal(sig)
+            return
+        file = Path(f"{python()[-1]}.{self.pid}")
+        while not (file.exists() and file.read_text().endswith("\n")):
+            time.sleep(0.001)
+        os.kill(int(file.read_text()), sig)
+
+
+def run_python(
+    *arguments: str | Path, **settings: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGUMENTS`, forked, with its output as text."""
+    settings = {
+        "capture_output": True,
+        "text": True,
+        "check": False,
+        "timeout": 300,
+        **settings,
+    }
+    return subprocess.run([*python(), *map(str, arguments)], **settings)
+
+
+def start_elmo(*arguments: str | Path, **settings: Any) -> Forked:
+    """Start `python -m elmo_cli ARGUMENTS`, its standard error in a pipe."""
+    return Forked("-m", "elmo_cli", *arguments, stderr=subprocess.PIPE, **settings)
+
+
+def without_size(errors: str) -> str:
+    """Return standard error without the line with the size of the output."""
+    return re.sub(r"(?m)^Output: about .* free\n", "", errors)
+
+
+def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
+    """Assert one line of error, after the model's line if it `loads`, and exit status 1."""
+    assert without_size(result.stderr) == f"{LOADED if loads else ''}Error: {message}\n"
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def assert_misused(result: Result, message: str) -> None:
+    """Assert the usage, after the model's line if it loads, one line of error and status 2."""
+    assert result.stderr.removeprefix(LOADED).startswith("Usage: ")
+    assert result.stderr.endswith(f"\n\nError: {message}\n")
+    assert (result.exit_code, result.stdout) == (2, "")

@@ -1,0 +1,158 @@
+"""Random records with their activations, and how tests write and compare them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+from elmo_cli import open_activations
+from elmo_cli.options.output import LAYOUTS, OutputSettings
+from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.records.progress import Progress
+from elmo_cli.records.record import Record
+
+Array = NDArray[Any]
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def line_record(line: str) -> Record:
+    """Return the record of a line, with tokens separated by white space."""
+    return Record(line, line.split())
+
+
+class Corpus(NamedTuple):
+    """Records, their values, and what a file of them says of its making."""
+
+    records: list[Record]
+    values: list[Array]
+    attributes: dict[str, str]
+
+
+_LINES = st.one_of(
+    st.sampled_from(
+        ["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]
+    ),
+    st.text(max_size=12).map(str.strip),
+)
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> Corpus:
+    """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
+    keyed, pooled = draw(st.booleans()), draw(st.booleans())
+    lines = draw(st.lists(_LINES, max_size=12))
+    attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
+    attributes |= {"pooling": "mean"} if pooled else {}
+    n_layers, width = draw(st.sampled_from([(), (1,), (3,)])), draw(st.integers(1, 5))
+    records, values = [], []
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    for number, line in enumerate(lines):
+        key = f"id.{number}" if keyed else None
+        record_attributes = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
+        records.append(
+            Record("" if keyed else line, line.split(), key, record_attributes)
+        )
+        n_tokens = () if pooled else (len(line.split()),)
+        shape = (*n_layers, *n_tokens, width)
+        values.append(random.normal(size=shape).astype(np.float32))
+    return Corpus(records, values, attributes)
+
+
+def lines(*texts: str) -> Corpus:
+    """Return a corpus of lines, whose values are their numbers."""
+    values = [
+        np.full((2, len(text.split()), 3), i, np.float32)
+        for i, text in enumerate(texts)
+    ]
+    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
+
+
+def open_writer(
+    path: str | Path,
+    attributes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    overwrite: bool = False,
+    **options: Any,
+) -> ActivationsWriter:
+    """Open a writer. See `OutputSettings` for the options."""
+    options.setdefault("forget_sentences", attributes.get("format") == "fasta")
+    output_format = OutputSettings(**options).for_path(
+        path, pooled="pooling" in attributes
+    )
+    return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
+
+
+def finish(writer: ActivationsWriter) -> None:
+    """Complete a file, as a run does at the end of its input."""
+    progress = Progress(writer.n_records, "0" * 64)
+    writer.finish(end_attributes(writer.n_records, progress, {}))
+
+
+def write(
+    corpus: Corpus,
+    path: str | Path,
+    layout: str | None = None,
+    *,
+    checkpoints: Collection[int] = (),
+    stops: Iterable[int] = (),
+    **options: Any,
+) -> None:
+    """Write a file with checkpoints after some records, in runs that stop after other records.
+
+    A run that stops loses what came after its last checkpoint.
+    """
+    for stop in (*sorted(stops), None):
+        with open_writer(path, corpus.attributes, layout=layout, **options) as writer:
+            n_written = writer.n_records
+            for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+                if number < n_written:
+                    writer.skip(number, record)
+                    continue
+                if number == stop:
+                    break
+                writer.write(record, values)
+                if number + 1 in checkpoints:
+                    writer.checkpoint({"place": Progress(number + 1, "")})
+            if stop is None:
+                finish(writer)
+
+
+def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> None:
+    """Assert that a file has the records of a corpus, in every way to read them.
+
+    Where the order of keys is lost (AllenNLP's layout), not `in_order`.
+    """
+    with open_activations(path) as activations:
+        assert len(activations) == len(corpus.records)
+        arrays = list(activations)
+        for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+            index = number if in_order else activations.number_of(record.id or "")
+            for read in (
+                activations[index],
+                arrays[index],
+                activations[index - len(arrays)],
+            ):
+                assert read.dtype == values.dtype
+                assert_array_equal(read, values)
+            assert activations.key(index) == record.id
+            read_record = list(activations.records())[index][0]
+            assert read_record.attributes == record.attributes
+            if record.id:
+                assert_array_equal(activations[record.id], values)
+            elif record.text:
+                last = max(
+                    i
+                    for i, each in enumerate(corpus.records)
+                    if each.text == record.text
+                )
+                assert activations.number_of(record.text) == last
+                assert (number != last) or activations.sentence(number) == record.text
+        for name in ("no such record", ""):
+            assert name not in activations
