@@ -170,15 +170,18 @@ class TokenRows(SentenceRows):
 class RowWriter(FormatWriter):
     """Writer of rows: one per record, or one per token."""
 
-    # rows that replace the ones that the format names
-    rows_type: type[SentenceRows] | None = None
-
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self,
+        file: Any,
+        output_format: OutputSettings,
+        attributes: Attributes,
+        rows_type: type[SentenceRows] | None = None,
     ) -> None:
+        """Write to an open file. `rows_type` replaces the rows that the format names."""
         super().__init__(file, output_format, attributes)
-        named_type = TokenRows if output_format.rows == "tokens" else SentenceRows
-        self.rows = (self.rows_type or named_type)(output_format, attributes)
+        if rows_type is None:
+            rows_type = TokenRows if output_format.rows == "tokens" else SentenceRows
+        self.rows = rows_type(output_format, attributes)
 
 
 def kept_names(names: Collection[str]) -> dict[str, str]:
