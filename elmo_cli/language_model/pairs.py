@@ -21,8 +21,8 @@ from elmo_cli.language_model.surprisal import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.records.record import Record
 from elmo_cli.pipeline import per_item
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -119,9 +119,7 @@ class PairTable:
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
-        return replace(
-            self.settings, text_column=good, text_option="--pairs", keep_columns=columns
-        )
+        return replace(self.settings, text_column=good, keep_columns=columns)
 
     def measure(
         self,
