@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdChecker
@@ -298,6 +299,7 @@ def test_a_text_of_another_kind_is_warned_of_once(
         *_,
     ):
         list(records)
-    assert [
-        message.removeprefix("Warning: ") for message in caplog.messages
-    ] == warnings
+    logged = [record.args for record in caplog.records]
+    assert [spelled_as_options(*arguments) for arguments in logged if arguments] == (
+        warnings
+    )
