@@ -124,8 +124,9 @@ def phrase_findings(texts: list[Text]) -> Iterator[tuple[int, str, str]]:
 def name_findings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     """Yield the names of tests that are too long."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            if len(node.name) > MAX_TEST_NAME:
+        if isinstance(node, ast.FunctionDef):
+            is_test = node.name.startswith("test_")
+            if is_test and len(node.name) > MAX_TEST_NAME:
                 yield node.lineno, f"longer than {MAX_TEST_NAME} characters", node.name
 
 
@@ -158,11 +159,11 @@ def other_docstrings(tree: ast.Module) -> Iterator[Text]:
 def attribute_docstrings(body: list[ast.stmt]) -> Iterator[Text]:
     """Yield the texts that follow an assignment."""
     for first, second in pairwise(body):
-        if isinstance(first, ast.Assign | ast.AnnAssign) and isinstance(
-            second, ast.Expr
-        ):
-            if isinstance(second.value, ast.Constant):
-                yield Text(second.lineno, str(second.value.value))
+        is_assignment = isinstance(first, ast.Assign | ast.AnnAssign)
+        if is_assignment and isinstance(second, ast.Expr):
+            value = second.value
+            if isinstance(value, ast.Constant):
+                yield Text(second.lineno, str(value.value))
 
 
 def is_property(function: ast.FunctionDef) -> bool:

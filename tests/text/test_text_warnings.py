@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.report import UNKNOWN, Expected
 from elmo_cli.records.text_input import open_input
+from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 BYTES = Expected(TokenLimit(48, "bytes"))
@@ -53,7 +54,8 @@ def warnings_of(text: Text, caplog: pytest.LogCaptureFixture) -> list[str]:
     with open_records(opened, text.expected) as (records, *_):
         for _record in records:
             pass
-    return [message.removeprefix("Warning: ") for message in caplog.messages]
+    arguments = [record.args for record in caplog.records]
+    return [spelled_as_options(*each) for each in arguments if each]
 
 
 SENTENCE = (
