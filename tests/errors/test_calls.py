@@ -199,7 +199,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, "x.npy", {"cat": "cat"}),
         ValueError,
-        "x.npy: npy cannot hold target words. Choose one of hdf5, npz, parquet, jsonl.",
+        "x.npy: target words are written as Parquet (.parquet) or HDF5 (.hdf5).",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[arg-type]
@@ -352,7 +352,7 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),
         ValueError,
         "keep_columns has no effect with text: it has no columns. If it is a "
-        "table, use input_format csv, or tsv with tabs.",
+        "table, use input_format='csv', or tsv with tabs.",
     ),
 ]
 
