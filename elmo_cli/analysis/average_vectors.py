@@ -25,9 +25,10 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pretrained.registry import expected_input
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.text_input import TextInput, open_input
+from elmo_cli.records.text_input import open_input
+from elmo_cli.records.warnings.expected import expected_input
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Averaging:
     """Occurrences and layers whose vectors are averaged."""
 
     layers: Layers | None = None
-    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is all
-    layers but the token layer."""
+    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
+    all layers but the token layer."""
     min_count: int = 1
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
@@ -71,11 +72,12 @@ def write_average_vectors(
         embedder: Model.
         corpus: Path of the text, one sentence per line, or an input from `open_input`.
         output: As in `write_token_vectors`.
-        words_file: Path of the words, one per line, that get a vector, in this order. None
-            is all words, the most frequent first.
-        settings: Options for reading the corpus. Its language is by default the model's.
-        averaging: Occurrences and layers. None is all occurrences, and all layers but the
-            token layer.
+        words_file: Path of the words, one per line, that get a vector, in this order.
+            None is all words, the most frequent first.
+        settings: Options for reading the corpus. Its language is by default the
+            model's.
+        averaging: Occurrences and layers. None is all occurrences, and all layers but
+            the token layer.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
 
@@ -83,7 +85,8 @@ def write_average_vectors(
         The number of words.
 
     Raises:
-        InputError: The corpus or the words cannot be read, or no word is frequent enough.
+        InputError: The corpus or the words cannot be read, or no word is frequent
+            enough.
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
@@ -123,7 +126,7 @@ def _read_sentences(
     embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
 ) -> Iterator[Sentence]:
     expected = expected_input(embedder.files.name, embedder.options.token_limit)
-    with open_records(text, expected, ids="none") as read:
+    with open_records(text, expected, reads_ids=False) as read:
         for record in read.records:
             on_progress(len(record.tokens))
             yield from record.split()
@@ -151,15 +154,15 @@ def average_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences whose words all have enough occurrences are not computed. The memory contains
-    one window of sentences and one float64 vector per word.
+    Sentences whose words all have enough occurrences are not computed. The memory
+    contains one window of sentences and one float64 vector per word.
 
     Args:
         embedder: Model.
         sentences: Lists of tokens.
         words: Words that get a vector, if they are frequent enough. None is all words.
-        layers: Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged.
-            None is all layers but the token layer.
+        layers: Layers as in `ElmoEmbedder.embed_sentences`. Several layers are
+            averaged. None is all layers but the token layer.
         min_count: Minimum number of occurrences of a word.
         at_most: Average only the first `at_most` occurrences of a word. None is all.
 
@@ -167,7 +170,8 @@ def average_vectors(
         The words, their counts and their mean vectors.
 
     Raises:
-        InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
+        InputError: The model lacks one of the layers, or `at_most` is below
+            `min_count`.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     # Raise an error for numbers that contradict each other.

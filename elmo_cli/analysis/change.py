@@ -34,7 +34,7 @@ class Change(NamedTuple):
 
 
 def change_columns(changes: Sequence[Change]) -> list[str]:
-    """Return the fields of a table of changes: all, but p only where it was computed."""
+    """Return the fields of a table of changes; p only if it was computed."""
     names = ["word", "change", "n_old", "n_new"]
     if changes and changes[0].p is not None:
         names.append("p")
@@ -59,17 +59,17 @@ def measure_change(
         measure: `apd`, `prt` or `jsd`.
         permutations: Number of random divisions of the occurrences of a word, for
             `Change.p`. Each call makes the same divisions.
-        correction: `bh` (Benjamini and Hochberg) or `bonferroni`, for `Change.adjusted_p`;
-            requires `permutations`.
+        correction: `bh` (Benjamini and Hochberg) or `bonferroni`, for
+            `Change.adjusted_p`; requires `permutations`.
         on_progress: Called with 1 after each word.
 
     Returns:
-        The words in descending order of their change. Words with too few occurrences come
-        last.
+        The words in descending order of their change. Words with too few occurrences
+        come last.
 
     Raises:
-        ElmoError: The measure or the correction is unknown; or scikit-learn, which `jsd`
-            needs, is missing.
+        ElmoError: The measure or the correction is unknown; or scikit-learn, which
+            `jsd` needs, is missing.
     """
     for name, vectors in (("old", old), ("new", new)):
         check_type(name, vectors, Mapping, "a dict of vectors, from read_occurrences")

@@ -4,10 +4,10 @@
     prt    1 / cosine of the means of the old and the new occurrences
     jsd    Jensen-Shannon divergence, in nats, of the old and new ones over clusters
 
-Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt. The
-clusters follow Giulianelli et al. (2020): k-means with the number of clusters that has the
-best silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too many
-clusters or does not converge.
+Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt.
+The clusters follow Giulianelli et al. (2020): k-means with the number of clusters that
+has the best silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds
+too many clusters or does not converge.
 """
 
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ def changes_of_divisions(
     Args:
         old, new: Vectors of the occurrences, shapes (n_old, W) and (n_new, W).
         measure: One of `MEASURES`.
-        permutations: Number of random divisions of all occurrences into two parts of the
-            same sizes.
+        permutations: Number of random divisions of all occurrences into two parts of
+            the same sizes.
 
     Yields:
         The change, shape (1,), then the changes in blocks of P random divisions, shape
@@ -92,7 +92,7 @@ def _divergences(p: Matrix, q: Matrix) -> Matrix:
 
 
 def _clusters(vectors: Matrix, is_old: _IsOld) -> tuple[Matrix, _IsOld]:
-    """Return the clusters as rows with a single 1, shape (n, K), and which rows are old."""
+    """Return clusters as rows with a single 1, shape (n, K), and which are old."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 

@@ -30,13 +30,13 @@ def plot_changes(
 ) -> int:
     """Draw the changes of words as points on lines.
 
-    Points are filled if p (or the adjusted p, if there is one) is below 0.05. In SVG and
-    HTML the tooltip of each point has the figures of its word. Equal lists give equal
-    files.
+    Points are filled if p (or the adjusted p, if there is one) is below 0.05. In SVG
+    and HTML the tooltip of each point has the figures of its word. Equal lists give
+    equal files.
 
     Args:
-        changes: Result of `measure_change`, in its order. Words without a change, or with
-            an infinite one, are skipped.
+        changes: Result of `measure_change`, in its order. Words without a change, or
+            with an infinite one, are skipped.
         output: Path in .svg, .png, .pdf or .html.
         measure: Measure of the changes, for the label of the axis.
         overwrite: Replace an existing file.

@@ -34,7 +34,7 @@ class Neighbour(Occurrence):
     """Number of its sentence in the file, from 0."""
     location: Location
     word: str
-    """Target word that the token is a form of, or the token itself without target words."""
+    """Target word that the token is a form of, or the token itself."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,15 @@ def neighbours(
         files: Files of `open_occurrences` or `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
-        layers: Numbers of the layers whose mean is compared, separated by commas. None is
-            all layers of the files but the token layer.
+        layers: Numbers of the layers whose mean is compared, separated by commas. None
+            is all layers of the files but the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
-        is_excluded: Return whether a token cannot be a neighbour of a query, given by its
-            number. By default, none is excluded.
+        is_excluded: Return whether a token cannot be a neighbour of a query, given by
+            its number. By default, none is excluded.
 
     Raises:
-        InputError: `vectors` has another shape, `top` is below 1, or a file lacks tokens or
-            one of the layers, or has vectors of another width than `vectors`.
+        InputError: `vectors` has another shape, `top` is below 1, or a file lacks
+            tokens or one of the layers, or has vectors of another width than `vectors`.
     """
     queries = torch.as_tensor(
         np.asarray(vectors, np.float32), device=choose_device(device)
@@ -149,7 +149,7 @@ def neighbours(
 def _blocks(
     files: VectorFiles, layers: Layers | None, width: int
 ) -> Iterator[list[Vectors]]:
-    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors of a width."""
+    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors."""
     block: list[Vectors] = []
     n_vectors = 0
     for source in files.sources:
@@ -160,8 +160,8 @@ def _blocks(
             own_width = item.vectors.shape[1]
             if own_width != width:
                 raise InputError(
-                    f"{item.location.path}: expected vectors of width {width:,}, as the "
-                    f"query has, found {own_width:,}"
+                    f"{item.location.path}: expected vectors of width {width:,}, as "
+                    f"the query has, found {own_width:,}"
                 )
             block.append(item)
             n_vectors += len(item.vectors)
@@ -174,7 +174,7 @@ def _blocks(
 
 
 def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
-    """Yield the tokens of a block whose cosines are above `least`, the nearest first."""
+    """Yield the tokens with cosines above `least`, the nearest first."""
     rows = (cosines > least).nonzero()[:, 0]
     order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(item.vectors) for item in block])

@@ -19,7 +19,7 @@ from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import check_same
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "match")
-"""Attributes in which the files of both corpora agree, as far as they have attributes."""
+"""Attributes in which the files of both corpora agree, if they have attributes."""
 
 Matrix = NDArray[np.floating]
 Occurrences = dict[str, Matrix]
@@ -39,15 +39,15 @@ def read_occurrences(
     """Read the occurrences of words in two files.
 
     Args:
-        old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all
-            tokens.
+        old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
         layers: As in `neighbours`.
-        match: `form` or `lemma`: the `match` that `elmo usages` made the files with. None
-            is any.
+        match: `form` or `lemma`: the `match` that `elmo usages` made the files with.
+            None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
-        on_progress: Called with the number of records that were read since the last call.
+        on_progress: Called with the number of records that were read since the last
+            call.
 
     Returns:
         The vectors of the occurrences of each word in `old` and in `new`, shape (n, W).
@@ -81,7 +81,7 @@ def read_occurrences(
 
 
 def _check_match(sources: Iterable[VectorSource], match: str) -> None:
-    """Raise a `SettingsError` unless all files found their words by forms, or by lemmas."""
+    """Raise a `SettingsError` unless all files found their words in this way."""
     others = []
     for source in sources:
         found_by, _, _ = str(source.attributes.get("match", "form")).partition(",")
@@ -133,8 +133,8 @@ def _check_matrices(
         for word, matrix in matrices.items():
             if not np.isfinite(matrix).all():
                 raise InputError(
-                    f"{old} or {new}: some vectors of {word!r} have values that are not "
-                    "finite (NaN or infinity)"
+                    f"{old} or {new}: some vectors of {word!r} have values that are "
+                    "not finite (NaN or infinity)"
                 )
             if len(matrix):
                 widths.add(matrix.shape[1])

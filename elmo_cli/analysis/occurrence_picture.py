@@ -25,7 +25,7 @@ from elmo_cli.outputs.reader import Activations
 
 METHODS: Final = ("pca", "tsne")
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
-"""Minimum number of occurrences. A picture of fewer shows the method and not the word."""
+"""Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _LABEL_TOKENS: Final = 3
@@ -39,7 +39,7 @@ class Picture(NamedTuple):
     n_occurrences: int
     n_drawn: int
     variance: tuple[float, ...]
-    """Share of the variance on each axis. Empty for t-SNE, whose axes have no meaning."""
+    """Share of the variance on each axis; empty for t-SNE, which has no such axes."""
 
 
 def plot_occurrences(
@@ -59,11 +59,11 @@ def plot_occurrences(
         files: Files of `open_occurrences` or `open_activations`. Each has a colour.
         word: Target word of the files, with all its forms, or any other word as it is
             written.
-        output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In SVG
-            and HTML the tooltip of each point is its sentence.
+        output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
+            SVG and HTML the tooltip of each point is its sentence.
         method: `pca`, whose axes have the largest variance, or `tsne`.
-        clusters: Number of clusters of k-means. With it, clusters have colours instead of
-            files.
+        clusters: Number of clusters of k-means. With it, clusters have colours instead
+            of files.
         layers: As in `neighbours`.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
@@ -162,8 +162,8 @@ def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
         own_width = len(occurrence.vector)
         if own_width != width:
             raise InputError(
-                f"{occurrence.location.path}: expected vectors of width {width:,}, as in "
-                f"{first.location.path}, found {own_width:,}"
+                f"{occurrence.location.path}: expected vectors of width {width:,}, as "
+                f"in {first.location.path}, found {own_width:,}"
             )
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
@@ -194,7 +194,7 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
 
 
 def _cluster(vectors: Array, n_clusters: int) -> list[str]:
-    """Return the cluster of each vector, by k-means. The largest cluster is `cluster 1`."""
+    """Return the cluster of each vector, by k-means. The largest is `cluster 1`."""
     from sklearn.cluster import KMeans
 
     kmeans = KMeans(n_clusters, n_init=10, random_state=_SEED)
@@ -273,7 +273,7 @@ def _label_points(
         if n_labels == MAX_LABELS:
             return
         occurrence = occurrences[index]
-        if len(occurrence.sentence) == 1:  # npz has no sentences.
+        if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
         for offset, side in ((5, "left"), (-5, "right")):
             text = axes.annotate(

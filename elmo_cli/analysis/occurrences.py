@@ -51,7 +51,8 @@ def find_occurrence(
         sentence: List of tokens, or a raw English sentence; see `tokenize` for other
             languages.
         word: Token of the sentence, as it is written.
-        number: Number of its occurrence, from 1; required if the word occurs several times.
+        number: Number of its occurrence, from 1; required if the word occurs several
+            times.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.

@@ -1,4 +1,4 @@
-"""Vectors of words without a context: from the token encoder or the softmax of a model."""
+"""Vectors of words without a context: from the token encoder or the softmax."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,9 +39,10 @@ def write_token_vectors(
 
     Args:
         words_file: Path of the words, one per line; special tokens are not required.
-        output: Path, whose suffix chooses the format. The file appears when it is complete.
-        softmax: Write the output vectors of the softmax. A word outside its vocabulary gets
-            the vector of `<UNK>`.
+        output: Path, whose suffix chooses the format. The file appears when it is
+            complete.
+        softmax: Write the output vectors of the softmax. A word outside its vocabulary
+            gets the vector of `<UNK>`.
         model: Name, folder or files of a model. None is the default model.
         device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: Replace an existing file.
@@ -51,8 +52,8 @@ def write_token_vectors(
         The number of words.
 
     Raises:
-        InputError: The words cannot be read, or a word has white space and the format is
-            text.
+        InputError: The words cannot be read, or a word has white space and the format
+            is text.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: The model or its softmax is missing or invalid.
     """

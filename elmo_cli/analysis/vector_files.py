@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.analysis.vector_sources import (
-    ActivationsSource,
     Vectors,
     VectorSource,
-    usages_type,
+    activations_source,
+    is_table,
+    table_source,
 )
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
@@ -56,8 +57,8 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records of all files that have tokens.
 
-        `layers` are numbers separated by commas, of which the mean is taken. None is all
-        layers but the token layer.
+        `layers` are numbers separated by commas, of which the mean is taken. None is
+        all layers but the token layer.
         """
         for source in self.sources:
             for vectors in source.read(layers):
@@ -72,7 +73,7 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
         return any(source.has_token_layer(layers) for source in self.sources)
 
     def check_pooling(self, *, pooled: bool) -> None:
-        """Raise an `InputError` unless all files have one vector per sentence, or token."""
+        """Raise an `InputError` unless files have one vector per sentence, or token."""
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
@@ -109,21 +110,23 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of
-            `elmo distribute`, or patterns of such names. The shards of an input are read as
-            one file.
-        on_progress: Called with the number of records that were read since the last call.
+        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo usages`, folders of
+            `elmo distribute`, or patterns of such names. The shards of an input are
+            read as one file.
+        on_progress: Called with the number of records that were read since the last
+            call.
 
     Raises:
-        InputError: A file is missing or of another kind, or the files do not fit together.
+        InputError: A file is missing or of another kind, or the files do not fit
+            together.
     """
     with ExitStack() as opened:
         files = opened.enter_context(VectorFiles([], on_progress or ignore))
-        for usages_reader, group in groupby(matching_paths(paths), usages_type):
-            if usages_reader is None:
-                files.sources += _open_activations(list(group))
+        for are_tables, group in groupby(matching_paths(paths), is_table):
+            if are_tables:
+                files.sources += map(table_source, group)
             else:
-                files.sources += map(usages_reader, group)
+                files.sources += _open_activations(list(group))
         described = [
             (source.path, source.attributes)
             for source in files.sources
@@ -135,16 +138,16 @@ def open_occurrences(
     return files
 
 
-def _open_activations(paths: list[Path | str]) -> list[ActivationsSource]:
-    """Open HDF5 files. The shards of an input become one source."""
+def _open_activations(paths: list[Path | str]) -> list[VectorSource]:
+    """Open HDF5 files and folders of parts; the shards of an input as one source."""
     with ExitStack() as opened:
         files = [opened.enter_context(Activations(path)) for path in paths]
         are_shards = any("shard" in file.attributes for file in files)
         if len(files) == 1 or not are_shards:
-            sources = [ActivationsSource(file) for file in files]
+            sources = [activations_source(file) for file in files]
             opened.pop_all()
             return sources
-    return [ActivationsSource(Activations(*paths))]
+    return [activations_source(Activations(*paths))]
 
 
 def as_files(files: VectorFiles | Activations) -> VectorFiles:
@@ -152,5 +155,5 @@ def as_files(files: VectorFiles | Activations) -> VectorFiles:
     opened = "the result of open_occurrences or open_activations"
     check_type("files", files, (VectorFiles, Activations), opened)
     if isinstance(files, Activations):
-        return VectorFiles([ActivationsSource(files)])
+        return VectorFiles([activations_source(files)])
     return files

@@ -37,8 +37,7 @@ def word_neighbours(
         files: Files of `open_occurrences` or `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`. JSON lines and npz do not say which layer they
-            have.
+        top, layers: As in `neighbours`.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:
@@ -74,8 +73,8 @@ def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
     sha256 = source.attributes.get("model_sha256")
     if sha256 is not None and sha256 != embedder.content_sha256:
         raise InputError(
-            f"{source.path}: made by the model {source.attributes.get('model')}, not by "
-            f"{embedder.files.name}. Embed and search with the same model."
+            f"{source.path}: made by the model {source.attributes.get('model')}, not "
+            f"by {embedder.files.name}. Embed and search with the same model."
         )
 
 

@@ -28,8 +28,8 @@ def find_occurrences(
     Args:
         files: Files of `open_occurrences` or `open_activations`.
         words: Target word of each form. The forms are compared with the tokens; or the
-            words with the target words of a file, if it did not find these by their forms.
-            None is all target words of the files.
+            words with the target words of a file, if it did not find these by their
+            forms. None is all target words of the files.
         layers: As in `neighbours`.
         ignore_case: Compare the forms with the tokens without regard to case.
     """
@@ -39,9 +39,8 @@ def find_occurrences(
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
     for vectors in files.read(layers):
-        source = vectors.source
         found = dict(enumerate(vectors.words))
-        if words is not None and source.has_forms and "match" not in source.attributes:
+        if words is not None and "match" not in vectors.source.attributes:
             tokens = vectors.record.tokens
             found = finder.find([tokens[position] for position in vectors.positions])
         for index, name in found.items():

@@ -36,9 +36,9 @@ OnProgress = Callable[[int], object]
 def check_vectors_file(
     path: Path, *sources: str | Path | None, overwrite: bool
 ) -> None:
-    """Raise an `OutputError` unless vectors that come from sources can be written to a path.
+    """Raise an `OutputError` unless vectors can be written to a path.
 
-    `sources` are files that are read; None is no file.
+    `sources` are the files that are read; None is no file.
     """
     suffix = _suffix(path)
     if suffix not in _WRITERS:
@@ -52,7 +52,11 @@ def check_vectors_file(
 
 
 def read_words_for(output: Path, path: str | Path) -> list[str]:
-    """Read words, one per line; raise an `InputError` for one that `output` cannot store."""
+    """Read words, one per line.
+
+    Raises:
+        InputError: There are no words, or `output` cannot store one.
+    """
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: no words. Write one word per line.")
@@ -76,16 +80,16 @@ def write_word_vectors(
         path: Path; an existing file is replaced.
         words: V words. Log a warning for white space that the format cannot store.
         vectors: Vectors. Log a warning if some are not finite.
-        counts: Numbers of occurrences of the words, which npz and tsv contain. None writes
-            no counts.
+        counts: Numbers of occurrences of the words, which npz and tsv contain. None
+            writes no counts.
     """
     is_finite = np.isfinite(vectors).all(axis=1)
     if not is_finite.all():
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
         logger.warning(
-            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the first "
-            "of %r. Check the weights of the model.",
+            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the "
+            "first of %r. Check the weights of the model.",
             path,
             counted(n_others, "word"),
             first,
@@ -109,8 +113,8 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     if not changed:
         return words
     logger.warning(
-        "Warning: %s: white space in %s becomes _, for example in %r. npz and HDF5 keep "
-        "it.",
+        "Warning: %s: white space in %s becomes _, for example in %r. npz and HDF5 "
+        "keep it.",
         path,
         counted(len(changed), "word"),
         changed[0][:60],

@@ -40,7 +40,8 @@ class HubElmo(nn.Module):
                 default model.
             trainable: Train the mix, as in versions 2 and 3: the weights of the layers
                 (before the softmax, initially 0) and the scale (initially 1).
-            requires_grad: Train the biLM too; otherwise a `module` keeps its own setting.
+            requires_grad: Train the biLM too; otherwise a `module` keeps its own
+                setting.
             module: biLM in place of `model`.
 
         Raises:
@@ -75,23 +76,23 @@ class HubElmo(nn.Module):
         """Embed sentences.
 
         Args:
-            inputs: B sentences, split on spaces (the signature `default`), or the tokens
-                of B sentences, each padded to T with "" (the signature `tokens`); or
-                TF-Hub's mapping of these `tokens` and their `sequence_len`.
-            lengths: Number of tokens of each sentence without padding (`sequence_len`), for
-                tokens only. None: each "" at the end of a sentence is padding.
+            inputs: B sentences, split on spaces (the signature `default`), or the
+                tokens of B sentences, each padded to T with "" (the signature
+                `tokens`); or TF-Hub's mapping of these `tokens` and their
+                `sequence_len`.
+            lengths: Number of tokens of each sentence without padding (`sequence_len`),
+                for tokens only. None: each "" at the end of a sentence is padding.
             signature: `default` or `tokens`. None: chosen by the inputs.
-            as_dict: Return all outputs. False returns `default` alone, as TF-Hub does by
-                default.
+            as_dict: Return all outputs. False returns `default` alone, as TF-Hub does
+                by default.
 
         Returns:
             Tensors on the device of the biLM, with W the width of its layers:
             `word_emb`, float, shape (B, T, W / 2): the token layer.
-            `lstm_outputs1`, `lstm_outputs2`, ...: the LSTM layers, float, shape (B, T, W).
-            `elmo`, float, shape (B, T, W): the weighted sum of all layers, with the token
-            layer twice side by side.
-            `default`, float, shape (B, W): the mean of `elmo` over the tokens of a
-            sentence; zero if it has none.
+            `lstm_outputs1`, `lstm_outputs2`, ...: the LSTM layers, float, shape (B, T,
+            W). `elmo`, float, shape (B, T, W): the weighted sum of all layers, with the
+            token layer twice side by side. `default`, float, shape (B, W): the mean of
+            `elmo` over the tokens of a sentence; zero if it has none.
 
         Raises:
             InputError: The lengths or the signature do not fit, or a token is empty.

@@ -34,8 +34,8 @@ class ElmoVectorizer(
 ):
     """Transformer of texts into the rows of a matrix.
 
-    Nothing is fitted: `fit` only checks the parameters, and `transform` works without it.
-    The model is loaded on first use, and pickles and clones do not contain it.
+    Nothing is fitted: `fit` only checks the parameters, and `transform` works without
+    it. The model is loaded on first use, and pickles and clones do not contain it.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class ElmoVectorizer(
             texts: n strings, which are tokenized, or lists of tokens.
 
         Returns:
-            float32, shape (n, W), one row per text; zeros for a text without tokens. For L layers
-            (n, L * W), with W / 2 in place of W for `word_emb`.
+            float32, shape (n, W), one row per text; zeros for a text without tokens.
+            For L layers (n, L * W), with W / 2 in place of W for `word_emb`.
 
         Raises:
             ElmoError: A text is neither a string nor a list, the model is missing, or a
@@ -100,8 +100,8 @@ class ElmoVectorizer(
         """
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             raise InputError(
-                "texts: expected a list or a column, found a table. Choose a column: in a "
-                'ColumnTransformer, "text" and not ["text"].'
+                "texts: expected a list or a column, found a table. Choose a column: in "
+                'a ColumnTransformer, "text" and not ["text"].'
             )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
@@ -123,7 +123,7 @@ class ElmoVectorizer(
         return int(self._embed([]).shape[1])
 
     def _load(self) -> "ElmoEmbedder":
-        """Return the embedder, reloaded if a parameter that it depends on has changed."""
+        """Return the embedder, reloaded if one of its parameters has changed."""
         from elmo_cli.embedder import ElmoEmbedder
 
         settings: dict[str, Any] = {

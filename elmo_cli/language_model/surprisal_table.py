@@ -1,8 +1,8 @@
 """Table of the surprisal of units: tokens, words or regions.
 
-The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts the
-reading time of a word: its length and its log frequency, from `frequencies`. Minus this is
-the surprisal of the word without a context.
+The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
+the reading time of a word: its length and its log frequency, from `frequencies`. Minus
+this is the surprisal of the word without a context.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,9 +40,10 @@ from elmo_cli.language_model.units import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import row_record
 from elmo_cli.records.record import Record
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.records.rows import record_of_text
+from elmo_cli.records.words import record_of_words
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
 _Frequency = Callable[[str, tuple[str, ...]], float | None]
 """Function that returns the log frequency of a text with its tokens."""
@@ -79,8 +80,8 @@ class SurprisalTable:
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
-    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from
-    the ranks in the vocabulary; the name of their column says so."""
+    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them
+    from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
     """Add the region of each word or token."""
 
@@ -104,7 +105,7 @@ class SurprisalTable:
         return names
 
     def row(self, unit: UnitSurprisal) -> list[object]:
-        """Return the row of a unit: the length is the number of characters of its text."""
+        """Return the row of a unit. The length is its number of characters."""
         row: list[object] = [unit.number, unit.text]
         if self.unit != "token":
             row.append(unit.n_tokens)
@@ -125,7 +126,7 @@ class SurprisalTable:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
-        """Measure the units of a stream of records, whose texts have the words or regions.
+        """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.score`.
         """
@@ -259,8 +260,8 @@ def measure_units(
 
     Args:
         model: Language model.
-        texts: Raw texts, in which `|` separates regions; or lists, of words if words are
-            measured, each of which is tokenized by itself, or else of tokens.
+        texts: Raw texts, in which `|` separates regions; or lists, of words if words
+            are measured, each of which is tokenized by itself, or else of tokens.
         by: `word`, as white space separates them, `region` or `token`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.
@@ -276,24 +277,29 @@ def measure_units(
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_choice("by", by, ("token", "word", "region"))
     check_choice("direction", direction, tuple(DIRECTION_NUMBERS))
-    settings = TextSettings(
-        tokenizer=tokenizer or model.files.tokenizer,
-        language=language,
-        split_sentences=split_sentences,
-        splits_words=by == "word",
+    chosen = choose_tokenizer(
+        TextSettings(
+            tokenizer=tokenizer, language=language, split_sentences=split_sentences
+        ),
+        "strings",
+        trained=model.files.tokenizer,
+        model_language=model.files.language,
     )
-    chosen = chosen_tokenizer(settings, model.files.language, "moses")
     if by == "region":
         chosen = ignore_marks(chosen)
 
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
-            if not isinstance(text, str):
-                text = check_sentence(
-                    text, f"texts[{index}]", "a string or a list of words"
-                )
-            record, _ = row_record({"text": text}, settings, chosen)
-            yield record
+            if isinstance(text, str):
+                yield record_of_text(text, chosen)
+                continue
+            words = check_sentence(
+                text, f"texts[{index}]", "a string or a list of words"
+            )
+            if by == "word":
+                yield record_of_words(words, chosen)
+            else:
+                yield Record(" ".join(words), words)
 
     table = SurprisalTable(
         unit=by,
