@@ -27,7 +27,13 @@ def test_models_is_a_table(cache: Path) -> None:
     model_in(cache / "original")
     header, *lines = elmo("models").stdout.splitlines()
     assert header.split() == [
-        *("name", "parameters", "language", "size", "state", "trained", "on")
+        "name",
+        "parameters",
+        "language",
+        "size",
+        "state",
+        "trained",
+        "on",
     ]
     names = [line.split()[0] for line in lines]
     first = ["mini", "small", "medium", "original", "original-5.5b", "pubmed"]

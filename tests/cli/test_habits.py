@@ -72,14 +72,18 @@ def test_columns_of_the_input_are_completed(name: str) -> None:
 
 def test_files_are_completed_by_the_shell() -> None:
     for line in (
-        *(
-            "elmo embed ",
-            "elmo embed in.txt ",
-            "elmo embed in.txt out.hdf5 --weight-file ",
-        ),
-        *("elmo perplexity ", "elmo surprisal ", "elmo convert "),
-        *("elmo word-vectors ", "elmo train ", "elmo distribute in ", "elmo info ./"),
-        *("elmo neighbours bank 'a' ", "elmo embed in.txt out --model ./"),
+        "elmo embed ",
+        "elmo embed in.txt ",
+        "elmo embed in.txt out.hdf5 --weight-file ",
+        "elmo perplexity ",
+        "elmo surprisal ",
+        "elmo convert ",
+        "elmo word-vectors ",
+        "elmo train ",
+        "elmo distribute in ",
+        "elmo info ./",
+        "elmo neighbours bank 'a' ",
+        "elmo embed in.txt out --model ./",
     ):
         assert [item for item in completed(line) if item.startswith("file,")], line
     assert completed("elmo predict ") == [""]  # a text

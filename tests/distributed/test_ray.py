@@ -200,7 +200,8 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
 
 
 def test_an_error_of_ray_leads_to_a_remedy() -> None:
-    lost, other = ConnectionError("Failed to connect"), OSError(113, "No route to host")
+    lost = ConnectionError("Failed to connect")
+    other = OSError(113, "No route to host")
     lost.__cause__ = RuntimeError(
         "InvalidAuthToken: Authentication token is missing or incorrect"
     )
@@ -237,10 +238,8 @@ def test_an_error_of_ray_leads_to_a_remedy() -> None:
 def test_resources_that_a_cluster_has_not_are_said(
     address: str, kind: str, is_own: bool
 ) -> None:
-    option, where = (
-        f"--{kind.lower()}s-per-worker",
-        ("--workers" if is_own else "--address"),
-    )
+    option = f"--{kind.lower()}s-per-worker"
+    where = "--workers" if is_own else "--address"
     status, said = end_of(
         start_elmo(*RUN, option, "9", where, "2" if is_own else address)
     )

@@ -50,7 +50,8 @@ def test_every_test_runs_that_has_data(
     content = json.loads((folder / "mini.json").read_text("utf-8"))
     assert content["model"] == "mini"
     senses = ["Lists of senses", "Word senses", "Word senses without fallback"]
-    names, tests = [*senses, "Parts of speech", "Minimal pairs"], content["tests"]
+    names = [*senses, "Parts of speech", "Minimal pairs"]
+    tests = content["tests"]
     assert list(tests) == names
     typical = [
         cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()
@@ -162,7 +163,8 @@ def test_a_difference_is_paired() -> None:
 
 
 def test_a_ratio_divides_sums() -> None:
-    right, answered = np.array([[1.0], [1.0], [0.0]]), np.array([[1.0], [1.0], [2.0]])
+    right = np.array([[1.0], [1.0], [0.0]])
+    answered = np.array([[1.0], [1.0], [2.0]])
     estimate = bootstrap.ratio_of_groups(right, answered, np.array([5, 5, 9]))
     assert estimate.values == pytest.approx([0.5])
     # The first group is drawn twice, once or never: ratios 1, 0.5 and 0.

@@ -24,7 +24,8 @@ from tests.support.runs import assert_same_file, stop_after
 embed = partial(runs.embed, checkpoint_tokens=1)
 
 LINES = "The cat sat\n\na bank\nthe river bank\na bank\n"
-TEXT, OUT = Path("input.txt"), Path("out")
+TEXT = Path("input.txt")
+OUT = Path("out")
 
 
 @pytest.fixture(autouse=True)
