@@ -41,9 +41,12 @@ COUNTS = {"bank": 5, "see": 1, "fish": 0}
 FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("corpus")
+
+
+@pytest.fixture
+def corpus(folder: Path) -> None:
+    """Write a text and target words into the current folder."""
     Path("text.txt").write_text(TEXT)
     Path("targets.txt").write_text("bank,banks\nsee,saw\nfish\n")
 

@@ -31,8 +31,11 @@ from tests.support.table_files import write_table
 MODEL = ("--model", "model")
 
 
-@pytest.fixture(autouse=True)
-def model(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("character_model")
+
+
+@pytest.fixture
+def character_model(folder: Path) -> None:
     """Write a character model and its softmax into `model` in the current folder."""
     Path("model").mkdir()
     make_language_model(small_architecture(), 3, Path("model"))

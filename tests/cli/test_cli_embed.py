@@ -51,8 +51,11 @@ OUTPUTS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("raw_and_tokenized")
+
+
+@pytest.fixture
+def raw_and_tokenized(folder: Path) -> None:
     """Write a tokenized and a raw text into the current folder."""
     Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n")
     Path("raw.txt").write_text(RAW, encoding="utf-8")

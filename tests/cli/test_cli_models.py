@@ -16,8 +16,11 @@ def model_in(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+pytestmark = pytest.mark.usefixtures("small_mini")
+
+
+@pytest.fixture
+def small_mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundled = "elmo_cli.pretrained.cache.BUNDLED_FOLDER"
     monkeypatch.setattr(bundled, model_in(tmp_path / "mini"))
     (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")

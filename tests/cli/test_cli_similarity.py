@@ -46,8 +46,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def corpus(embedded: Path, folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("embedded_corpus")
+
+
+@pytest.fixture
+def embedded_corpus(embedded: Path, folder: Path) -> None:
     """Write these files into the current folder."""
     shutil.copytree(embedded, folder, dirs_exist_ok=True)
 

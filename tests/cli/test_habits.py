@@ -16,8 +16,11 @@ from tests.support.table_files import write_table
 MODEL = ("-m", TINY, "-q")
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("text_and_words")
+
+
+@pytest.fixture
+def text_and_words(folder: Path) -> None:
     Path("text.txt").write_text("The cat sat .\nA cat ran .\n")
     Path("words.txt").write_text("cat\n")
 

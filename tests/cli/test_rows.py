@@ -71,8 +71,11 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 formats = st.sampled_from([*DELIMITERS])
 
 
-@pytest.fixture(autouse=True)
-def text(word_model: None) -> None:
+pytestmark = pytest.mark.usefixtures("text_and_model")
+
+
+@pytest.fixture
+def text_and_model(word_model: None) -> None:
     """Write a language model and a text into the current folder."""
     Path("text.txt").write_text("the cat sat\n\nthe dog sat\n")
 

@@ -28,10 +28,13 @@ from tests.support.distributed_runs import (
     wait_until,
 )
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason='needs Ray; pip install "elmo-cli[ray]"',
-)
+pytestmark = [
+    pytest.mark.usefixtures("long_text"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None,
+        reason='needs Ray; pip install "elmo-cli[ray]"',
+    ),
+]
 
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
 LONG = f"{'word ' * 10_000}\n"
@@ -82,8 +85,8 @@ main()
 """`elmo` that waits for 3 seconds where it would for 25."""
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+@pytest.fixture
+def long_text(folder: Path) -> None:
     """Write a text into the empty current folder."""
     Path("text.txt").write_text(SHORT + LONG * 4)
 

@@ -11,8 +11,10 @@ from evaluation import bootstrap, data_folder, evaluate_model
 from evaluation.tables import Figure, Table, to_json, to_markdown
 from tests.support.golden import GOLDEN
 
+pytestmark = pytest.mark.usefixtures("no_wordnet")
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def no_wordnet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the WordNet of this machine."""
     monkeypatch.setattr(data_folder, "DEBIANS_INDEX", folder / "none")

@@ -28,8 +28,11 @@ TEXT = Path("input.txt")
 OUT = Path("out")
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("text_file")
+
+
+@pytest.fixture
+def text_file(folder: Path) -> None:
     """Write a text that tests change into the empty current folder."""
     TEXT.write_text(LINES)
 

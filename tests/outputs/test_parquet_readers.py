@@ -26,8 +26,11 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def items(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+pytestmark = pytest.mark.usefixtures("table_folder")
+
+
+@pytest.fixture(scope="module")
+def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Write a table, words and a text into the current folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("items"))
