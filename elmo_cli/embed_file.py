@@ -37,8 +37,9 @@ from elmo_cli.outputs.format_writer import RecordFilter
 from elmo_cli.outputs.output_formats import id_use
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import Progress, ReadRecord, Record, ShardReader
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.progress import Progress, ReadRecord, ShardReader
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,9 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
-from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
-from elmo_cli.text.tables import column_types
+from elmo_cli.records.formats import FASTA, PARQUET, TEXT
+from elmo_cli.records.parquet import column_types
+from elmo_cli.records.text_input import TextInput
 
 
 @dataclass(frozen=True)

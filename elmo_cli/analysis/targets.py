@@ -10,16 +10,13 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.text.input_formats import (
-    PARQUET,
-    InputFormat,
-    find_format,
-    open_input,
-    open_records,
-)
-from elmo_cli.text.records import Record
+from elmo_cli.records.delimited import column_names
+from elmo_cli.records.formats import PARQUET, InputFormat, find_format
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.parquet import column_types
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import column_names, column_types
 from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"

@@ -33,8 +33,9 @@ from elmo_cli.outputs.format_writer import FormatWriter, RecordFilter
 from elmo_cli.outputs.json_lines import JsonlWriter
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.vector_rows import Columns, TokenRows
-from elmo_cli.text.input_formats import CONLLU, FASTA, TextInput, open_input
-from elmo_cli.text.records import Record
+from elmo_cli.records.formats import CONLLU, FASTA
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import TextInput, open_input
 
 logger = logging.getLogger(__name__)
 

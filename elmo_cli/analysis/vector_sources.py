@@ -31,7 +31,7 @@ from elmo_cli.options.selection import Layers, layers_text, parse_layers
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 
 Array = NDArray[Any]

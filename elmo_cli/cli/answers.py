@@ -23,7 +23,8 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.text.records import Record, renamed_columns
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import Record
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -296,7 +297,8 @@ def _parsed_rows(
     tokenizer: Tokenizer,
     parse: Callable[[Record], _Query],
 ) -> Iterator[list[_Query]]:
-    from elmo_cli.text.input_formats import open_input, open_records
+    from elmo_cli.records.open_records import open_records
+    from elmo_cli.records.text_input import open_input
 
     text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:

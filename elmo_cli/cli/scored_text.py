@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import option_group
-from elmo_cli.text.ids import IdUse
-from elmo_cli.text.input_formats import Records, TextInput, open_records
+from elmo_cli.records.ids import IdUse
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.text_input import TextInput
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel

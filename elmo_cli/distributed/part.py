@@ -33,7 +33,7 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.writer import end_attributes
-from elmo_cli.text.records import ShardReader
+from elmo_cli.records.progress import ShardReader
 
 # maximum number of skipped records whose reasons are shown
 MAX_SHOWN_SKIPPED: Final = 20

@@ -24,7 +24,7 @@ from elmo_cli.files.folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
-from elmo_cli.text.ids import log_repeated
+from elmo_cli.records.ids import log_repeated
 
 logger = logging.getLogger(__name__)
 

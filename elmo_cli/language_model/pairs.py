@@ -17,7 +17,7 @@ from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.language_model.surprisal import Surprisals, directed, measure_directions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer
 
 

@@ -7,9 +7,8 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from elmo_cli.errors.checks import Sentence
-from elmo_cli.text.input_formats import Records
-from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record, id_value
+from elmo_cli.records.open_records import Records
+from elmo_cli.records.record import LINE, Record, id_value
 
 _Result = TypeVar("_Result")
 

@@ -28,8 +28,8 @@ from elmo_cli.language_model.units import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.parsers import row_record
-from elmo_cli.text.records import Record
+from elmo_cli.records.columns import row_record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import chosen_tokenizer
 
 

@@ -15,7 +15,7 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 _NPY_HEADER_BYTES: Final = 128
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

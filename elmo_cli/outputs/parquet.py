@@ -16,7 +16,7 @@ from elmo_cli.outputs.vector_rows import (
     TokenRows,
     as_text,
 )
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 # bytes of rows that are buffered and written together to Parquet
 ROW_GROUP_BYTES: Final = 1 << 25

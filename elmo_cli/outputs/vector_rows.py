@@ -17,8 +17,8 @@ from elmo_cli.outputs.arrow_arrays import CHUNK_RECORDS, nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.output_formats import keeps_tokens
-from elmo_cli.text.parsers import LINE, ORIGINAL_ID
-from elmo_cli.text.records import Record, id_value, renamed_columns
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import LINE, ORIGINAL_ID, Record, id_value
 
 Array = NDArray[Any]
 Columns = dict[str, list[Any]]

@@ -32,7 +32,8 @@ from elmo_cli.outputs.json_lines import JsonlWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations, with_tokenizer
-from elmo_cli.text.records import Progress, Record
+from elmo_cli.records.progress import Progress
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 

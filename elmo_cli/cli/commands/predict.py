@@ -18,8 +18,9 @@ from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import TextInput, open_records
-from elmo_cli.text.records import Record
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import TextInput
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 

@@ -20,7 +20,8 @@ from elmo_cli.options.model import (
     ModelSettings,
 )
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import TextInput, find_format
+from elmo_cli.records.formats import find_format
+from elmo_cli.records.text_input import TextInput
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:

@@ -17,9 +17,11 @@ from elmo_cli.errors.exceptions import is_offered
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.text_files import BYTE_ORDER_MARK
 from elmo_cli.model.token_limit import TokenLimit
-from elmo_cli.text.parsers import ORIGINAL_ID, TO_ONE_SENTENCE_PER_LINE, Entry
+from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE
+from elmo_cli.records.record import ORIGINAL_ID, Entry
 
 logger = logging.getLogger(__name__)
+
 
 PROTEINS: Final = "proteins"  # language of a model that was trained on proteins
 
@@ -78,8 +80,14 @@ class Sample:
 
 
 _SAMPLE_TOKENS: Final = 1000
+
+
 _SAMPLE_LINES: Final = 200
+
+
 _MAX_ATTACHED: Final = 0.05  # share of the tokens
+
+
 _MARKS: Final = tuple('.,;:!?"')
 
 
@@ -101,7 +109,11 @@ def attached_punctuation(sample: Sample) -> str | None:
 _DETACHED: Final = re.compile(
     r"(?<!\S)\S+ (?:['’](?:d|ll|m|re|s|ve)|n['’]t|[.,])(?!\S)"
 )
+
+
 _ATTACHED: Final = re.compile(r"\w{2}[.,](?!\S)|\w['’]s\b")
+
+
 _MAX_DETACHED: Final = 0.2  # share of the texts; raw text has a few such typing errors
 
 
@@ -160,6 +172,8 @@ def region_marks(sample: Sample) -> str | None:
 
 
 _BY_HAND: Final = "Separate its words by spaces first."
+
+
 _SCRIPTS: Final = (
     # Kana come first: Japanese has Chinese characters too.
     ("Japanese", "[\u3040-\u30ff]", 12, 0.2, "Use --tokenizer spacy:ja."),
@@ -191,10 +205,16 @@ def _unspaced_language(tokens: Sentence) -> str | None:
 
 
 _MIN_LINES: Final = 20  # lines that another line follows in their paragraph
+
+
 _MIN_SHARE: Final = 0.6
 """Minimum share of these lines that end without punctuation, and that have similar widths."""
+
+
 # minimum width of a full line, as a share of the longest lines' width
 _SIMILAR: Final = 0.75
+
+
 _SENTENCE_ENDS: Final = tuple(".!?:;…。！？\"'”’»)]")
 
 
@@ -222,7 +242,11 @@ def hard_wrapping(sample: Sample) -> str | None:
 
 
 _RESIDUES: Final = frozenset("ABCDEFGHIKLMNOPQRSTUVWXYZ*-")
+
+
 _MIN_RESIDUES: Final = 0.9  # minimum share of residues among the tokens of proteins
+
+
 _MIN_TOKENS: Final = 20  # tokens of an input, other than FASTA, whose domain is guessed
 
 
@@ -254,11 +278,15 @@ def other_domain(sample: Sample) -> str | None:
 
 _SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
 """Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
+
+
 _PASSAGE: Final = (
     r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
     r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
 """Text with a sentence end inside. An abbreviation before a full stop ends no sentence."""
+
+
 _TOKENIZED_PASSAGE: Final = (
     r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
 )
@@ -355,11 +383,17 @@ def no_tokens(sample: Sample) -> str | None:
 
 
 Check = Callable[[Sample], str | None]
+
+
 _TOKEN_CHECKS: Final = (no_tokens, attached_punctuation, other_domain, repeated_words)
+
+
 _TABLE_CHECKS: Final = (
     *(only_numbers, words_as_texts, sequences_as_words, sentences_in_texts),
     *(tokenized_text, region_marks),
 )
+
+
 CHECKS: Final = (hard_wrapping, *_TOKEN_CHECKS, *_TABLE_CHECKS, tabs_in_lines)
 """Checks. Those of tokens wait for `_SAMPLE_TOKENS`, and the others for `_SAMPLE_LINES`."""
 

@@ -1,73 +1,14 @@
-"""Records of an input: how they are read, their type, checks of sentences, shards of an input."""
+"""Progress in an input: how many records were read, and a hash of their texts."""
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.shard import WHOLE, Shard
-
-
-class NumericId(str):
-    """Id that is an integer in its input, and again in outputs that have integers."""
-
-    __slots__ = ()
-
-
-class Span(NamedTuple):
-    """Part of a record: one of its sentences or words."""
-
-    text: str
-    n_tokens: int
-
-
-class Record(NamedTuple):
-    """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a row of a table."""
-
-    text: str  # text that is hashed: the line, or the header and the sequence of FASTA
-    tokens: Sentence
-    id: str | None = None  # name of its dataset in the output; None for its number
-    attributes: Mapping[str, object] = MappingProxyType({})
-    """Attributes of its dataset in the output."""
-    error: str | None = None
-    """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
-    columns: Mapping[str, object] = MappingProxyType({})
-    """Other columns of a table that are kept, by their names."""
-    sentences: Sequence[Span] = ()
-    """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()  # words that the input gives, each tokenized by itself
-    word_columns: Sequence[Mapping[str, object]] = ()
-    """The `columns` of each word, if each is a row of the input."""
-    lemmas: Sequence[str] = ()  # lemma of each token in CoNLL-U; empty in other formats
-
-    def split(self) -> list[Sentence]:
-        """Return the tokens of each sentence; at least one list."""
-        if not self.sentences:
-            return [self.tokens]
-        ends = list(accumulate(span.n_tokens for span in self.sentences))
-        return [
-            self.tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)
-        ]
-
-
-def id_value(identifier: str | None) -> str | int | None:
-    """Return an id as its input had it, so that an output joins the input."""
-    return int(identifier) if isinstance(identifier, NumericId) else identifier
-
-
-def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
-    """Return the names of kept columns in the output: `input_NAME` where it has such a column."""
-    new_names: dict[str, str] = {}
-    for name in names:
-        new = name
-        while new in taken or (new != name and new in names):
-            new = f"input_{new}"
-        new_names[name] = new
-    return new_names
+from elmo_cli.records.record import Record
 
 
 class Progress(NamedTuple):

@@ -1,16 +1,17 @@
-"""Use of ids in an output, and the records of an input after the checks of their ids."""
+"""Ids of records: what outputs allow, and whether a file has repeated or integer ids."""
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.text.parsers import ORIGINAL_ID, Entry
-from elmo_cli.text.records import Record
-from elmo_cli.text.report import InputReport
-from elmo_cli.text.tables import TableError
+from elmo_cli.records.columns import TableError
+from elmo_cli.records.record import ORIGINAL_ID, Entry, NumericId, Record
+from elmo_cli.records.report import InputReport
 
 logger = logging.getLogger(__name__)
+
 
 IdUse = Literal["datasets", "rows", "all", "any", "none"]
 """Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `rows`, records get
@@ -67,6 +68,8 @@ def log_repeated(n_repeated: int, place: str = "") -> None:
 
 
 _NUMBERED: Final = 'To number the records instead, use --id-column "".'
+
+
 _MAX_NAME_BYTES: Final = 65_531
 """Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
 
@@ -115,3 +118,20 @@ def _id_error(
             f"Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
         )
     return None
+
+
+_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
+"""Text of an integer that is written as Python writes it, or as pandas if an id is missing."""
+
+
+def is_integer(cell: str) -> bool:
+    """Return whether a cell is the text of an integer of 64 bits."""
+    match = _INTEGER.fullmatch(cell)
+    return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
+
+
+def with_integer_id(entry: Entry) -> Entry:
+    """Return an entry of CSV or TSV whose id is an integer; see `is_integer`."""
+    identifier = entry.record.id
+    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
+    return entry._replace(record=entry.record._replace(id=numeric))
