@@ -26,7 +26,8 @@ from elmo_cli.distributed.inputs import (
 )
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError
-from elmo_cli.errors.wording import first_line, shown, utf8_name
+from elmo_cli.errors.messages import Message, joined
+from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.inference.selection import choose_layers
@@ -35,17 +36,16 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
-from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.registry import default_model, published_model
-from elmo_cli.records.formats import FASTA, TEXT
-from elmo_cli.records.record import LINE, Record
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.records.record import Record
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0  # default size of a part, before compression
@@ -53,7 +53,7 @@ _PART_MB: Final = 1000.0  # default size of a part, before compression
 _PART_TOKENS: Final = 1_000_000
 _RECORD_TOKENS: Final = 25
 # Columns of a part that have the same type in every folder.
-_OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")
+_OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,21 @@ def open_plan(
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
         stored = read_plan(folder) or plan  # Another run may have been faster.
     if differing := _differences(stored, recorded, inputs):
-        remedy = f"These differ: {shown(', '.join(differing))}. {OTHER_FOLDER}"
-        raise OutputError(f"{folder.location} belongs to another run. {remedy}")
+        raise OutputError(
+            Message(
+                "{folder} belongs to another run. These differ: {differing}. {advice}",
+                folder=folder.location,
+                differing=joined(differing),
+                advice=OTHER_FOLDER,
+            )
+        )
     return stored
 
 
 def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
-) -> list[str]:
-    differing = differences(stored.settings, settings)
+) -> list[Message | str]:
+    differing: list[Message | str] = [*differences(stored.settings, settings)]
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
         if there.path != here.path:
@@ -211,7 +217,7 @@ def open_writer(
         compression="zstd",
         dtype=settings.dtype,
         pooled=settings.selection.pooling is not None,
-        forget_sentences=find_input_format(settings.text, path).name == FASTA.name,
+        forget_sentences=find_input_format(settings.text, path).has_sequences,
     )
     writer = ParquetWriter(file, output_format, attributes)
     writer.rows.keeps_tokens = True
@@ -231,13 +237,10 @@ def _encode_file(
 
     part, file = io.BytesIO(), io.BytesIO()
     writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
-    is_text = find_input_format(settings.text, plan.inputs[0].path).name == TEXT.name
-    attributes: dict[str, Any] = (
-        {LINE: 0} if settings.text.split_sentences and is_text else {}
-    )
-    writer.write(
-        0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype)
-    )
+    is_plain = find_input_format(settings.text, plan.inputs[0].path).is_plain
+    has_lines = settings.text.split_sentences and is_plain
+    record = Record("a", ["a"], line=1 if has_lines else None)
+    writer.write(0, record, as_dtype(vector, settings.dtype))
     writer.finish({})
     metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}
     schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(
@@ -266,7 +269,7 @@ def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
         **settings.selection.for_model(options.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
-        **chosen_tokenizer(text).to_attributes(),
+        **choose_tokenizer(text, "lines").to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }
 

@@ -1,0 +1,73 @@
+"""Checks of a file before it is written, and the error if it cannot be."""
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import system_reason
+
+_REMEDIES: Final = {
+    errno.ENOSPC: "Make room",
+    errno.EDQUOT: "Make room in your quota",
+    errno.EBUSY: "Close the program that has it open",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
+}
+"""Remedies for an output that cannot be written, by the number of the error."""
+
+
+def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> None:
+    """Raise an `OutputError` if a file to write is one of those that are read.
+
+    It is found by any of its names. A source that is None is skipped.
+    """
+    if not os.path.exists(path):
+        return
+    for source in sources:
+        if source is None or not os.path.exists(source):
+            continue
+        if os.path.samefile(path, source):
+            raise OutputError(
+                f"{path}: the output is also an input. Choose another output."
+            )
+
+
+def check_output(
+    path: str | Path, *sources: str | Path | None, overwrite: bool
+) -> None:
+    """Raise an `OutputError` if a file cannot be written, or is one of the `sources`."""
+    path = Path(path)
+    check_not_read(path, sources)
+    # The methods of Path raise an error for a name that is too long.
+    if os.path.exists(path):
+        if not os.path.isfile(path):
+            kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
+            raise OutputError(f"{path}: expected an output file, found {kind}")
+        if not overwrite:
+            raise exists_error(path)
+    if not path.parent.is_dir():
+        raise MissingFolderError(
+            f"{path}: the folder {path.parent} does not exist. Create it first."
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: the folder {path.parent} is not writable")
+
+
+def exists_error(path: Path) -> OutputError:
+    """Return the error for an output that exists and is not overwritten."""
+    remedy = "Use {--overwrite} to replace it."
+    return OutputError(Message("{path}: already exists", remedy=remedy, path=path))
+
+
+def output_error(path: Path, error: OSError) -> ElmoError:
+    """Return the error for an output that cannot be written; keep our own errors."""
+    if isinstance(error, ElmoError):
+        return error
+    message = f"{path}: cannot write the output: {system_reason(error)}"
+    remedy = _REMEDIES.get(error.errno or 0)
+    if remedy is not None:
+        message += f". {remedy} and run the command again."
+    return OutputError(message)
