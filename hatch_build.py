@@ -26,7 +26,11 @@ PROCESSORS: dict[str, dict[str, list[str]]] = {
     "x86_64": {
         "AVX2": ["-mavx2", "-mfma"],
         "AVX512": [
-            *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"),
+            "-mavx512f",
+            "-mavx512bw",
+            "-mavx512dq",
+            "-mavx512vl",
+            "-mfma",
             "-mprefer-vector-width=512",
         ],
     },
@@ -36,8 +40,13 @@ PROCESSORS: dict[str, dict[str, list[str]]] = {
 entry, such as one without AVX2, has no library, and torch computes everything."""
 
 COMPILE = [
-    *("-O3", "-std=c11", "-fPIC", "-fopenmp-simd"),
-    *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+    "-O3",
+    "-std=c11",
+    "-fPIC",
+    "-fopenmp-simd",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
 ]
 """Without -ffast-math, which would remove the rounding to whole numbers."""
 
