@@ -1,8 +1,8 @@
 """Formats of outputs: the settings that choose one, its attributes, and the base of its writers.
 
-`OutputSettings` are what a user sets, and `for_path` completes them with what the path says. The
-attributes record how a file was made. They are texts in the file, checked when it is opened.
-Importing this module loads neither torch nor numpy.
+`OutputSettings` are what a user sets, and `for_path` completes them with what the path
+says. The attributes record how a file was made. They are texts in the file, checked
+when it is opened. Importing this module loads neither torch nor numpy.
 """
 
 from typing import TYPE_CHECKING, Any
