@@ -301,7 +301,8 @@ def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
         "surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction
     ).stdout
     Path(name).write_text(rows)
-    words = "--word-column token --id-column line --tokenizer whitespace".split()
+    columns = ("--word-column", "token", "--id-column", "line")
+    words = (*columns, "--tokenizer", "whitespace")
     found, expected = (
         elmo(
             "perplexity", *source, *MODEL, "-q", "--per-sentence", stdin=rows
