@@ -32,8 +32,8 @@ def choose_tokenizer(
     | none of them                | whitespace | whitespace | moses   | moses   |
 
     `trained` is the tokenizer of the model's training. Without it, the last line
-    applies to strings with a language, too. The language of a tokenizer without one is that of
-    the settings, or else of the model, or else English.
+    applies to strings with a language, too. The language of a tokenizer without one is
+    that of the settings, or else of the model, or else English.
 
     Args:
         settings: Options of the text, of which the tokenizer, the language and
