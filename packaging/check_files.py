@@ -20,7 +20,6 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 NEEDED: Final = (
     "/licenses/LICENSE",
-    "/sboms/elmo-cli.cdx.json",
     "/py.typed",
     "/elmo_cli/__init__.pyi",
     "/weights.hdf5",
