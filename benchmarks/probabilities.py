@@ -13,7 +13,7 @@ from torch.nn import functional
 from benchmarks.setting import Row, Setting
 from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
 from elmo_cli.language_model.softmax_file import write_softmax
-from elmo_cli.language_model.softmax_kernels import find_softmax
+from elmo_cli.language_model.softmax_kernels import softmax_kernel
 from elmo_cli.options.model import Precision
 
 DIM = 512
@@ -57,7 +57,7 @@ def probabilities_rows(
         aim = (
             f"{target:g} times torch in float32, error at most {BITS[precision]:g} bits"
         )
-        if not find_softmax(getattr(torch, precision)):
+        if not softmax_kernel(getattr(torch, precision)):
             missing = "not measured: no kernels for it"
             rows.append(Row(f"CPU, {what}, {precision}", aim, missing))
             continue

@@ -16,7 +16,7 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
-from elmo_cli.model.vocabulary import read_words
+from elmo_cli.model.vocabulary_files import read_words
 
 logger = logging.getLogger(__name__)
 

@@ -23,25 +23,26 @@ class ScalarMix(nn.Module):
 
         Args:
             mixture_size: Number of layers, L.
-            do_layer_norm: Normalize each layer first, by the mean and the variance of all its
-                values under the mask.
-            initial_scalar_parameters: s, before the softmax. None is zeros: equal weights.
+            do_layer_norm: Normalize each layer first, by the mean and the variance of
+                all its values under the mask.
+            initial_scalar_parameters: s, before the softmax. None is zeros: equal
+                weights.
             trainable: True if s and gamma get gradients.
         """
         super().__init__()
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
-        values = initial_scalar_parameters
-        if values is None:
-            values = [0.0] * mixture_size
-        if len(values) != mixture_size:
+        if initial_scalar_parameters is None:
+            initial_scalar_parameters = [0.0] * mixture_size
+        if len(initial_scalar_parameters) != mixture_size:
             raise InputError(
-                f"mix parameters: expected {mixture_size}, found {len(values)}"
+                f"mix parameters: expected {mixture_size}, found "
+                f"{len(initial_scalar_parameters)}"
             )
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
             nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable)
-            for value in values
+            for value in initial_scalar_parameters
         )
         self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
 
@@ -49,9 +50,10 @@ class ScalarMix(nn.Module):
         """Mix layers.
 
         Args:
-            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace B and T.
-            mask: int64 or bool, shape (B, T): positions that count in the mean and the variance.
-                None is all of them. The mask is unused without layer norm.
+            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace
+                B and T.
+            mask: int64 or bool, shape (B, T): positions that count in the mean and the
+                variance. None is all of them. The mask is unused without layer norm.
 
         Returns:
             float, shape (B, T, W).
@@ -61,13 +63,11 @@ class ScalarMix(nn.Module):
                 f"layers to mix: expected {self.mixture_size}, found {len(tensors)}"
             )
         if self.do_layer_norm:
-            counted = (
-                tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
-            )
-            tensors = [_normalize(tensor, counted) for tensor in tensors]
-        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[
-            :, None
-        ]
+            if mask is None:
+                mask = tensors[0].new_ones(tensors[0].shape[:-1])
+            tensors = [_normalize(tensor, mask) for tensor in tensors]
+        parameters = torch.cat(list(self.scalar_parameters))  # (L,)
+        weights = functional.softmax(parameters, dim=0)[:, None]
         pieces = [
             weight * tensor for weight, tensor in zip(weights, tensors, strict=True)
         ]
@@ -76,13 +76,12 @@ class ScalarMix(nn.Module):
 
 
 def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
-    """Subtract the mean from a layer and divide by its standard deviation, under the mask."""
+    """Normalize a layer by its mean and standard deviation under the mask."""
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
     counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(
-        min=1
-    )  # Padding alone would give NaN.
+    # Padding alone would give NaN.
+    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)
     mean = (tensor * counted).sum() / n_values
     variance = (((tensor - mean) * counted) ** 2).sum() / n_values
     return (tensor - mean) / torch.sqrt(variance + 1e-12)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.options.output import OutputSettings
@@ -11,29 +10,6 @@ from elmo_cli.records.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-class RecordFilter:
-    """Rule for what a run embeds and writes of each record. The base class keeps everything."""
-
-    attributes: Attributes = MappingProxyType({})
-    """Further attributes of the output. A run resumes only where they are equal."""
-    writer_type: "type[FormatWriter] | None" = None
-    """Writer that replaces the output format's writer. It cannot resume."""
-
-    def begin(self) -> None:
-        """Prepare to see all records. The method is called again if a run starts over."""
-
-    def prepare(self, record: Record) -> Record:
-        """Return the record to embed. The original record has been hashed already."""
-        return record
-
-    def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
-        """Return the activations of a prepared record that are written."""
-        return activations
-
-    def finish(self) -> None:
-        """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
 
 
 class FormatWriter:

@@ -13,6 +13,7 @@ from elmo_cli.outputs.vector_rows import (
     Array,
     Columns,
     RowWriter,
+    SentenceRows,
     TokenRows,
     as_text,
 )
@@ -26,9 +27,13 @@ class ParquetWriter(RowWriter):
     """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
 
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self,
+        file: Any,
+        output_format: OutputSettings,
+        attributes: Attributes,
+        rows_type: type[SentenceRows] | None = None,
     ) -> None:
-        super().__init__(file, output_format, attributes)
+        super().__init__(file, output_format, attributes, rows_type)
         self._parquet: Any = None
         # A column may have been renamed by `renamed_columns`, and always is if it is called id.
         types = output_format.column_types

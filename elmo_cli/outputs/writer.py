@@ -34,6 +34,7 @@ from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.vector_rows import SentenceRows
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
 
@@ -45,7 +46,6 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
     "npy": NpyWriter,
-    "parquet": ParquetWriter,
 }
 
 
@@ -64,15 +64,15 @@ class ActivationsWriter:
         attributes: Attributes,
         *,
         overwrite: bool = False,
-        writer_type: type[FormatWriter] | None = None,
+        rows_type: type[SentenceRows] | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Open the output; `writer_type` replaces the format's writer, and cannot resume.
+        """Open the output; `rows_type` replaces the rows of Parquet.
 
         `overwrite` replaces an existing file, and an unfinished run that is damaged or has other
         attributes. Resuming reads the unfinished file, until `should_stop` returns True.
         """
-        self._writer_type = writer_type
+        self._rows_type = rows_type
         self.output_format = output_format
         # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
@@ -195,17 +195,22 @@ class ActivationsWriter:
     def _opened(self) -> FormatWriter:
         """Return the writer of the format, which is created for the first record."""
         if self._writer is None:
-            chosen, attributes = self.output_format, self.settings
+            chosen = self.output_format
+            attributes = self.settings
             if chosen.name == "hdf5":
                 assert self._file is not None
                 hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
                 self._writer = hdf5_type(
                     self._file.file, chosen, attributes, self.n_records
                 )
+                return self._writer
+            stream = sys.stdout.buffer if self._file is None else self._file.file
+            if chosen.name == "parquet":
+                self._writer = ParquetWriter(
+                    stream, chosen, attributes, self._rows_type
+                )
             else:
-                stream = sys.stdout.buffer if self._file is None else self._file.file
-                writer_type = self._writer_type or _WRITERS[chosen.name]
-                self._writer = writer_type(stream, chosen, attributes)
+                self._writer = _WRITERS[chosen.name](stream, chosen, attributes)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:

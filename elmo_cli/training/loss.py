@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import find_kernel
-from elmo_cli.model.lstm import autocast_dtype
+from elmo_cli.compiled import structures
+from elmo_cli.compiled.kernels import has_kernel, run_kernel
+from elmo_cli.compiled.structures import address
+from elmo_cli.model.placement import autocast_dtype
 
 
 class Samples(NamedTuple):
@@ -134,13 +136,22 @@ def _probabilities(
     The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
     logit per row.
     """
-    name, float32, int64 = f"softmax_{logits.dtype}", torch.float32, torch.int64
-    function = find_kernel(
-        name, int, int, logits.dtype, float32, float32, int64, float32, float32
-    )
-    if function is not None and logits.device.type == "cpu":
-        maxima, sums = torch.empty_like(others), torch.empty_like(others)
-        function(*logits.shape, logits, bias, others, excluded, maxima, sums)
+    kernel = f"softmax_{logits.dtype}"
+    if logits.device.type == "cpu" and has_kernel(kernel):
+        n, dim = logits.shape
+        maxima = torch.empty_like(others)
+        sums = torch.empty_like(others)
+        arguments = structures.Softmax(
+            n=n,
+            dim=dim,
+            logits=address(logits, logits.dtype),
+            bias=address(bias, torch.float32),
+            extra=address(others, torch.float32),
+            ignored=address(excluded, torch.int64),
+            maxima=address(maxima, torch.float32),
+            sums=address(sums, torch.float32),
+        )
+        run_kernel(kernel, arguments)
         return maxima + sums.log()
     rows = (excluded >= 0).nonzero()[:, 0]
     logits.add_(bias)[rows, excluded[rows]] = -math.inf

@@ -7,6 +7,7 @@ predicts the token after it, and the backward top layer the token before it.
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.packing import pack
 from elmo_cli.training.batches import Batch
@@ -49,7 +50,11 @@ class Objective(nn.Module):
         vectors = bilm.token_encoder(token_ids)
         start = select_state(state, order)
         layers, ended = bilm.run_stacks(
-            vectors[rows[0]], vectors[rows[2]], packing.sizes, start
+            forward=vectors[rows[0]],
+            backward=vectors[rows[2]],
+            sizes=packing.sizes,
+            state=start,
+            run_lstm=run_packed,
         )
         context = bilm.dropout(torch.cat(layers[-1]))  # (2 N, P)
         targets = words[torch.cat([rows[1], rows[3]])]  # (2 N,)

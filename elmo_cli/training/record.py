@@ -10,8 +10,8 @@ from pathlib import Path
 from elmo_cli.errors.exceptions import ModelError, OptionsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.model.options import read_json
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.json_objects import read_json
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.roles import candidates
 from elmo_cli.training.card import card_lines
 from elmo_cli.training.checkpoint import CHECKPOINT_FILE

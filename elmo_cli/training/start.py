@@ -19,14 +19,12 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import (
-    ManyLangsOptions,
-    parse_options,
-    read_json,
-    read_options,
-)
+from elmo_cli.model.json_objects import read_json
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.options_file import parse_options, read_options
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
-from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.messages import Message
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import Row, count_predictions, count_tokens, make_batch

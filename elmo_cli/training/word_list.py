@@ -3,12 +3,8 @@
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.model.vocabulary import (
-    SPECIAL_TOKENS,
-    Vocabulary,
-    read_vocabulary,
-    read_words,
-)
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 
 # words of a vocabulary that may have white space inside, at most
 _MAX_COLUMNS_SHARE = 0.5

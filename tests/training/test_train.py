@@ -26,7 +26,7 @@ from elmo_cli.errors.exceptions import (
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.processes import Processes
 from elmo_cli.training.training_options import TrainingOptions, complete_options

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ModelError, StoppedError
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_text import TrainingText
