@@ -10,6 +10,7 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
+from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, TextInput
 from elmo_cli.text.tables import column_types
 
@@ -53,6 +54,7 @@ def plan_file(
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
+    load_packages(output_format)
     text.settings.check_whole_records()
     if text.settings.keep_columns:
         if output_format.name not in FORMATS_WITH_ROWS:

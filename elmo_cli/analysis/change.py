@@ -21,9 +21,8 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES
 
-MEASURES: Final = ("apd", "prt", "jsd")
-CORRECTIONS: Final = ("bh", "bonferroni")
 """Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
 Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3  # per word and corpus

@@ -23,6 +23,7 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
@@ -178,7 +179,7 @@ def plan_usages(
         raise SettingsError(
             f"{text.source.name}: FASTA has no words. Choose another input."
         )
-    check_choice("match", match, targets.MATCHES)
+    check_choice("match", match, MATCHES)
     if match == "lemma" and text.format.name != CONLLU.name:
         raise SettingsError(
             f"--match lemma requires CoNLL-U, found {text.format.name}."

@@ -19,7 +19,7 @@ from elmo_cli.cli.messages import (
 )
 from elmo_cli.errors.exceptions import SettingsError, option_names
 from elmo_cli.files.outputs import check_not_read
-from elmo_cli.options.fields import settings_from
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]
@@ -268,7 +268,7 @@ def command(name: str | None = None) -> Decorator:
                 key: value for key, value in values.items() if value is not None
             }
             settings = {
-                key: settings_from(kind, set_values) for key, kind in kinds.items()
+                key: options_from(kind, set_values) for key, kind in kinds.items()
             }
             rest = {key: value for key, value in values.items() if key not in taken}
             with report_run():

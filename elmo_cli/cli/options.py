@@ -15,10 +15,10 @@ from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, INITIAL_STATES, PRECISIONS
 from elmo_cli.options.output import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.options.selection import NAMED_LAYERS, POOLINGS
+from elmo_cli.options.text import TOKENIZERS
 from elmo_cli.text.input_formats import FORMATS, PARQUET, find_format, names_in_head
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tables import column_types
-from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""

@@ -17,6 +17,7 @@ from typing import IO, Final, NamedTuple
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.files.file_types import AS_TEXT, PANDOC, binary_error
 from elmo_cli.options.text import ALL_COLUMNS, DEFAULT_SETTINGS, NO_ID, TextSettings
 from elmo_cli.text import parsers, tables
@@ -319,7 +320,9 @@ class Records(NamedTuple):
     """First valid record, or an invented one of an empty input, with its id and columns."""
 
 
-_IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
+_IF_TABLE: Final = Message(
+    ". If it is a table, use {--input-format csv}, or tsv with tabs."
+)
 
 
 @contextmanager

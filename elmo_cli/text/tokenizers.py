@@ -22,11 +22,10 @@ from elmo_cli.errors.checks import Sentence, check_batch, check_sentence, check_
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import TOKENIZERS, TextSettings
 
 logger = logging.getLogger(__name__)
 
-TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 _WITH_LANGUAGE: Final = ("moses", "spacy")
 _WITH_LETTERS: Final = (
     "cjk",

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
+from elmo_cli.analysis.change import Change, adjust_p, measure_change
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
+from elmo_cli.options.analysis import MEASURES
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_table
