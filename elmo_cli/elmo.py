@@ -20,7 +20,9 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.model.vocabulary import character_ids
-from elmo_cli.pretrained.find import choose_model, load_bilm
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
 
 _Path: TypeAlias = str | Path | None
 
@@ -88,7 +90,10 @@ class Elmo(nn.Module):
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
         if module is None:
-            module = load_bilm(choose_model(model, options_file, weight_file))
+            settings = ModelSettings(
+                model=model, options_file=options_file, weight_file=weight_file
+            )
+            module = load_bilm(files_of(settings))
         elif (options_file, weight_file, model) != (None, None, None):
             expected = "options_file and weight_file, or module, or model"
             raise ModelError(f"Give either {expected}.")

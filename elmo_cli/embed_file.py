@@ -3,17 +3,18 @@
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.engine import Engine
-from elmo_cli.errors.checks import Sentence, check_type
+from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import (
     ComputationError,
     ElmoError,
@@ -22,23 +23,24 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     StoppedError,
 )
+from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import counted, first_line, size_text
 from elmo_cli.file_plan import FilePlan
 from elmo_cli.files.outputs import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.inference.selection import pool_record
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT
-from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import WHOLE
 from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.outputs.format_writer import RecordFilter
 from elmo_cli.outputs.output_formats import id_use
+from elmo_cli.outputs.vector_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.text.input_formats import open_records
-from elmo_cli.text.records import Progress, ReadRecord, Record, ShardReader
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.progress import Progress, ShardReader
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +51,6 @@ _MAX_SHOWN_ERRORS: Final = 20
 _RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
 # records of an earlier run between calls of `should_stop`
 _PASSED_RECORDS: Final = 1 << 14
-
-
-class EmbeddedRecord(NamedTuple):
-    """A record, its number in the input from 1, and its activations, see `selected_arrays`.
-
-    They may share memory with the activations of other records of their window.
-    """
-
-    record: Record
-    number: int
-    activations: Array
 
 
 @dataclass
@@ -86,134 +77,104 @@ def embed_file(
     batch_size: int = DEFAULT_BATCH_SIZE,
     on_progress: Callable[[Summary], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    record_filter: RecordFilter | None = None,
 ) -> Summary:
-    """Embed a file, as far as a filter keeps its records: see `ElmoEmbedder.embed_file`."""
-    check_not_read(plan.output, engine.files.paths)
-    on_progress, should_stop = (
-        on_progress or ignore,
-        should_stop or ignore,
+    """Embed a file. A run that was interrupted resumes: see `ElmoEmbedder.embed_file`."""
+
+    def embed(file_run: FileRun) -> None:
+        progress = file_run.embed()
+        if progress is not None:
+            file_run.finish(progress, warns_about_empty=True)
+
+    return run_over_file(
+        engine,
+        plan,
+        embed,
+        batch_size=batch_size,
+        on_progress=on_progress,
+        should_stop=should_stop,
     )
+
+
+def run_over_file(
+    engine: Engine,
+    plan: FilePlan,
+    embed: Callable[["FileRun"], object],
+    *,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    attributes: Mapping[str, str] = MappingProxyType({}),
+    rows_type: type[SentenceRows] | None = None,
+    on_progress: Callable[[Summary], object] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Summary:
+    """Open the output and the input of a plan, and call `embed` with the run.
+
+    Args:
+        engine: Model.
+        plan: Plan of the run.
+        embed: Function that calls `FileRun.embed` and `FileRun.finish`. It is called once more if
+            a run starts over, because the unfinished output is of another input.
+        batch_size: Sentences per batch, of a carried state.
+        attributes: Further attributes of the output. A run resumes only if they are equal.
+        rows_type: Rows of Parquet that replace those of the plan.
+        on_progress: Called after each window.
+        should_stop: Called after each window.
+    """
+    check_not_read(plan.output, engine.files.paths)
+    on_progress = on_progress or ignore
+    should_stop = should_stop or ignore
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
         check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
-    record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
-    if plan.text.splits_records and engine.state == "carry" and batch_size != 1:
-        raise InputError(
-            f"--state carry with --split-sentences of a table requires --batch-size 1, not "
-            f"{batch_size}."
+    splits_records = plan.text.splits_records
+    if splits_records and engine.state == "carry" and batch_size != 1:
+        problem = (
+            "{--state carry} with {--split-sentences} of a table requires "
+            "{--batch-size 1}, not {batch_size}."
         )
-    attributes = {
+        raise InputError(Message(problem, batch_size=batch_size))
+    embedder = RecordEmbedder(
+        engine=engine,
+        selection=selection,
+        unit=plan.unit,
+        batch_size=batch_size,
+        skip_errors=plan.text.settings.skip_errors,
+        splits_records=splits_records,
+    )
+    all_attributes = {
         **engine.attributes(selection, batch_size),
         "format": plan.text.format.name,
         **plan.text.tokenizer.to_attributes(),
-        **record_filter.attributes,
+        **attributes,
     }
     if plan.shard is not None:
-        attributes["shard"] = str(plan.shard)
+        all_attributes["shard"] = str(plan.shard)
+
     with ActivationsWriter(
         plan.output,
         plan.output_format,
-        attributes,
+        all_attributes,
         overwrite=plan.overwrite,
-        writer_type=record_filter.writer_type,
+        rows_type=rows_type,
         should_stop=should_stop,
     ) as writer:
-        arguments = (engine, plan, writer, selection, batch_size, record_filter)
+
+        def embed_input() -> Summary:
+            with _open_input(
+                plan, embedder, writer, on_progress, should_stop
+            ) as file_run:
+                embed(file_run)
+            return file_run.timed_summary()
+
         try:
-            return _Run(*arguments, on_progress, should_stop).embed()
+            return embed_input()
         except OtherInputError:
             if not plan.overwrite:
                 raise
             writer.clear()
-            if (
-                plan.text.source.size is None
-            ):  # The beginning of a stream cannot be reread.
+            # The beginning of a stream cannot be reread.
+            if plan.text.source.size is None:
                 raise
-            return _Run(*arguments, on_progress, should_stop).embed()
-
-
-class _Part(NamedTuple):
-    item: ReadRecord
-    tokens: Sentence
-    is_last: bool = True
-
-
-def _split_records(records: Iterable[ReadRecord]) -> Iterator[_Part]:
-    for item in records:
-        *others, last = item.record.split()
-        yield from (_Part(item, tokens, is_last=False) for tokens in others)
-        yield _Part(item, last)
-
-
-def embed_windows(
-    engine: Engine,
-    records: Iterable[ReadRecord],
-    selection: Selection,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    *,
-    unit: str,
-    skip_errors: bool = False,
-    splits_records: bool = False,
-    is_ready: Callable[[], bool] = lambda: True,
-    finite: FiniteCheck | None = None,
-) -> Iterator[tuple[Iterator[EmbeddedRecord], Progress | None]]:
-    """Yield embedded records in windows, which are held in memory and computed together.
-
-    Each, used before the next one, comes with the progress in the input if a checkpoint follows it.
-    A window ends early there, and where the next record is not ready. With `splits_records`, the
-    sentences of a record are computed by themselves, and pooled together. A record that does not
-    fit into memory is a `ComputationError`, or with `skip_errors` a record with its error.
-    With `finite`, activations may have its data type, and it notes the batches that are finite.
-    """
-    pools_later = splits_records and selection.pooling is not None
-    computed = (
-        replace(selection, pooling=None, normalize=False) if pools_later else selection
-    )
-    embed = partial(engine.embed_arrays, selection=computed)
-    if finite is not None and not pools_later:
-        embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
-    results_of_record: list[Array | ComputationError] = []
-
-    def join(item: ReadRecord) -> EmbeddedRecord:
-        results, results_of_record[:] = results_of_record[:], []
-        error = next(
-            (each for each in results if isinstance(each, ComputationError)),
-            None,
-        )
-        if error is None:
-            arrays = cast(list[Array], results)
-            values = arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-2)
-            values = pool_record(selection, values) if pools_later else values
-            return EmbeddedRecord(item.record, item.number, values)
-        reason = f"{unit} {item.number:,}: {error}"
-        if not skip_errors:
-            raise ComputationError(f"{reason}. Shorten it, or use --skip-errors.")
-        record = item.record._replace(tokens=[], sentences=(), words=(), error=reason)
-        return EmbeddedRecord(record, item.number, engine.empty_activations(selection))
-
-    def join_records(
-        parts: list[_Part], results: Iterable[Array | ComputationError]
-    ) -> Iterator[EmbeddedRecord]:
-        for part, result in zip(parts, results, strict=True):
-            results_of_record.append(result)
-            if part.is_last:
-                yield join(part.item)
-
-    for parts, results in engine.run(
-        _split_records(records),
-        embed,
-        sentence_of=lambda part: part.tokens,
-        batch_size=batch_size,
-        ends_window=lambda part: (
-            part.is_last and (part.item.checkpoint is not None or not is_ready())
-        ),
-    ):
-        last = parts[-1]
-        yield (
-            join_records(parts, results),
-            last.item.checkpoint if last.is_last else None,
-        )
+            return embed_input()
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
@@ -233,133 +194,130 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
 
 
 @dataclass
-class _Run:
-    """One pass over an input, with its progress and the skipped records."""
+class FileRun:
+    """One pass over an open input, and the sink of what it writes to an open output."""
 
-    engine: Engine
     plan: FilePlan
+    embedder: RecordEmbedder
     writer: ActivationsWriter
-    selection: Selection
-    batch_size: int
-    record_filter: RecordFilter
+    read: Records
     on_progress: Callable[[Summary], object]
     should_stop: Callable[[], bool]
 
-    has_ids: bool = False
-    summary: Summary = field(default_factory=Summary)
-    started: float = field(default_factory=time.monotonic)
+    started: float
+    summary: Summary
     n_done: int = 0  # number of the last record of the input that was written
     skipped: dict[str, str] = field(default_factory=dict)
+    """Reason for each skipped record, by its id or number."""
     n_empty: int = 0  # number of records without tokens, apart from skipped ones
     n_values: int = 0
+    has_progress: bool = False  # True after the first window
     finite: FiniteCheck = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.plan
         self.finite = FiniteCheck(plan.output, plan.unit, plan.output_format.dtype)
 
-    def embed(self) -> Summary:
-        """Read the input; embed and write what the output does not contain yet."""
+    def embed(
+        self,
+        keep: Callable[[Record], Record] = lambda record: record,
+        select: Callable[[EmbeddedRecord], EmbeddedRecord] | None = None,
+    ) -> Progress | None:
+        """Read the input; embed and write what the output does not contain yet.
+
+        Args:
+            keep: Function that gives what is embedded of each record.
+            select: Function that gives what is written of each embedded record. By default, all.
+
+        Returns:
+            The progress at the end of the input. None if the output was complete already.
+        """
         plan = self.plan
-        files, output_format = self.engine.files, plan.output_format
-        with open_records(
-            plan.text,
-            expected_input(files.name, self.engine.options.token_limit),
-            ids=id_use(output_format),
-            finds_integers=output_format.name in FORMATS_WITH_ROWS,
-            on_bytes=self._count_bytes,
-            should_stop=self.should_stop,
-        ) as read:
-            self.has_ids = read.has_ids
-            self.record_filter.begin()
-            records = ShardReader(
-                read.records, plan.shard or WHOLE, self.record_filter.prepare
+        records = ShardReader(self.read.records, plan.shard or WHOLE, keep)
+        self._resume(records)
+        if self.summary.was_complete:
+            logger.info("%s is complete already", plan.output)
+            return None
+        try:
+            self._embed_rest(records, select)
+        except StoppedError:
+            stopped = f"Stopped after {self._last_record()}{self._outlook()}"
+            raise StoppedError(stopped) from None
+        except Exception as error:
+            is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
+            is_expected = is_of_cuda or is_out_of_memory(error)
+            if isinstance(error, ElmoError) or not is_expected:
+                raise
+            reason = first_line(error).rstrip(".")
+            raise ComputationError(
+                f"the computation failed after {self._last_record()}: {reason}"
+                f"{self._outlook()}"
+            ) from error
+        return records.progress
+
+    def finish(self, progress: Progress, *, warns_about_empty: bool) -> None:
+        """Complete the output, after the whole input."""
+        plan = self.plan
+        written = plan.output_format
+        n_skipped = len(self.skipped)
+        if n_skipped > _MAX_SHOWN_ERRORS:
+            logger.warning("Skipped %s in all", counted(n_skipped, plan.unit))
+        if warns_about_empty and (written.pooled or written.name in FORMATS_WITH_ROWS):
+            log_empty(self.n_empty, plan.unit, pooled=written.pooled)
+
+        # A file without rows has the columns and types of an example with one token.
+        selection = self.embedder.selection
+        values = self.embedder.engine.empty_activations(selection)
+        if selection.pooling is None:
+            values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
+        self.writer.describe(self.read.example._replace(tokens=[""]), values)
+        self.writer.finish(
+            end_attributes(
+                self.writer.n_records,
+                progress,
+                self.skipped,
+                has_keys=self.read.has_ids and not plan.text.format.has_ids,
             )
-            self._resume(records)
-            if self.summary.was_complete:
-                logger.info("%s is complete already", plan.output)
-                return self._timed_summary()
-            # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
-            is_ready = (
-                read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
-            )
-            try:
-                self._write_windows(records, is_ready)
-            except StoppedError:
-                message = f"Stopped after {self._last_record()}{self._outlook()}"
-                raise StoppedError(message) from None
-            except Exception as error:
-                is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
-                is_expected = is_of_cuda or is_out_of_memory(error)
-                if isinstance(error, ElmoError) or not is_expected:
-                    raise  # Not an expected error: let it propagate.
-                raise ComputationError(
-                    f"the computation failed after {self._last_record()}: "
-                    f"{first_line(error).rstrip('.')}{self._outlook()}"
-                ) from error
-            self._finish(records.progress, read.example)
-        return self._timed_summary()
+        )
 
-    def _write_windows(
-        self, records: ShardReader, is_ready: Callable[[], bool]
-    ) -> None:
-        """Embed and write the rest of the records, up to one that cannot be read."""
-        plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
-        # A checkpoint within a batch would split it where the state is carried over.
-        n_records = self.batch_size if self.engine.state == "carry" else 1
-        is_first = not self.summary.resumed_from
-        # Other filters see float32.
-        sees_all = type(self.record_filter) is RecordFilter
-        for embedded_records, checkpoint in embed_windows(
-            self.engine,
-            records.read(None, n_tokens, n_records),
-            self.selection,
-            self.batch_size,
-            unit=plan.unit,
-            skip_errors=plan.text.settings.skip_errors,
-            splits_records=plan.text.splits_records,
-            is_ready=is_ready,
-            finite=self.finite if sees_all else None,
-        ):
-            for embedded in embedded_records:
-                self._write(embedded)
-                del (
-                    embedded
-                )  # It would keep its batch in memory during the next window.
-            if is_first:
-                self._log_size()
-                is_first = False
-            self.on_progress(self._timed_summary())
-            if checkpoint is not None:
-                states = self.engine.encoder.save()
-                run_state = {
-                    "place": checkpoint,
-                    "states": states,
-                    "skipped": self.skipped,
-                }
-                self.writer.checkpoint({**run_state, "n_empty": self.n_empty})
-            if self.should_stop():
-                raise StoppedError
-        if records.error is not None:
-            raise records.error
-
-    def _outlook(self) -> str:
-        """Return what the same command will do after a stop or an error."""
-        if not self.plan.output_format.can_resume:
-            return ""
-        if not self.writer.run_state:
-            return ". The same command starts over."
-        n_records = Progress(*self.writer.run_state["place"]).n_records
-        return f". The same command resumes after {self.plan.unit} {n_records:,}."
-
-    def _count_bytes(self, n_bytes: int) -> None:
-        self.summary.n_bytes += n_bytes
-
-    def _timed_summary(self) -> Summary:
+    def timed_summary(self) -> Summary:
+        """Return the summary so far."""
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
+    def write(self, embedded: EmbeddedRecord) -> None:
+        """Write a record, or note why it is skipped."""
+        record = embedded.record
+        activations = embedded.activations
+        if record.error is None:
+            self.finite.add(activations, embedded.number)
+            if not record.tokens:
+                self.n_empty += 1
+        else:
+            self._note_skipped(record, embedded.number, record.error)
+        # The packed layout keeps the row of a record without an id; elsewhere it has none.
+        is_packed = self.plan.output_format.layout == "packed"
+        if record.id is not None or not self.read.has_ids or is_packed:
+            self.writer.write(record, activations)
+        self.n_done = embedded.number
+        self.summary.n_sentences += 1
+        self.summary.n_tokens += len(record.tokens)
+        self.n_values += activations.size
+
+    def checkpoint(self, progress: Progress) -> None:
+        """Make a checkpoint, from which the same command resumes."""
+        self.writer.checkpoint(
+            {
+                "place": progress,
+                "states": self.embedder.engine.encoder.save(),
+                "skipped": self.skipped,
+                "n_empty": self.n_empty,
+            }
+        )
+
     def _resume(self, records: ShardReader) -> None:
-        writer, unit = self.writer, self.plan.unit
+        """Read the records that an earlier run has written, if there are any, and its counts."""
+        writer = self.writer
+        unit = self.plan.unit
         if not writer.run_state:
             return
         progress = Progress(*writer.run_state["place"])
@@ -373,93 +331,165 @@ class _Run:
         if records.error is not None:
             raise records.error
         if records.progress != progress:
+            problem = (
+                "{path} was written for a different input: its first {n} {unit}s differ"
+            )
             raise OtherInputError(
-                f"{writer.partial} was written for a different input: its first "
-                f"{progress.n_records:,} {unit}s differ. Use --overwrite to start over."
+                Message(
+                    problem,
+                    remedy="Use {--overwrite} to start over.",
+                    path=writer.partial,
+                    n=f"{progress.n_records:,}",
+                    unit=unit,
+                )
             )
         if writer.is_complete:
-            if next(records.read(), None) is not None or records.progress != progress:
-                first = f"contains only the first {counted(progress.n_records, unit)}"
-                contains = (
-                    f"{first} of this input" if progress.n_records else "has no vectors"
-                )
-                problem = f"{writer.path} already exists, but {contains}"
-                raise OutputError(f"{problem}. Use --overwrite to replace it.")
-            if records.error is not None:
-                raise records.error
+            self._check_complete(records, progress)
             self.summary.was_complete = True
             return
-        self.engine.encoder.restore(writer.run_state["states"])
+        self.embedder.engine.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
         self.n_empty = writer.run_state["n_empty"]
-        self.n_done = self.summary.resumed_from = progress.n_records
+        self.n_done = progress.n_records
+        self.summary.resumed_from = progress.n_records
         logger.info("Resumed after %s", self._last_record())
 
-    def _write(self, embedded: EmbeddedRecord) -> None:
-        record, activations = embedded.record, embedded.activations
-        if record.error is None:
-            activations = self.record_filter.select(record, activations)
-            self.finite.add(activations, embedded.number)
-            self.n_empty += not record.tokens
-        else:
-            self._skip(record, embedded.number, record.error)
-        # The packed layout keeps the row of a record without an id; elsewhere it has none.
-        is_packed = self.plan.output_format.layout == "packed"
-        if record.id is not None or not self.has_ids or is_packed:
-            self.writer.write(record, activations)
-        self.n_done = embedded.number
-        self.summary.n_sentences += 1
-        self.summary.n_tokens += len(record.tokens)
-        self.n_values += activations.size
+    def _check_complete(self, records: ShardReader, progress: Progress) -> None:
+        """Raise an error if the input goes on after the records of a complete output."""
+        following = next(records.read(), None)
+        if following is not None or records.progress != progress:
+            contents = "has no vectors"
+            if progress.n_records:
+                first = counted(progress.n_records, self.plan.unit)
+                contents = f"contains only the first {first} of this input"
+            raise OutputError(
+                Message(
+                    "{path} already exists, but {contents}",
+                    remedy="Use {--overwrite} to replace it.",
+                    path=self.writer.path,
+                    contents=contents,
+                )
+            )
+        if records.error is not None:
+            raise records.error
 
-    def _skip(self, record: Record, number: int, reason: str) -> None:
-        name = f"{self.plan.unit} {number}" if self.has_ids else str(number - 1)
-        self.skipped[record.id or name] = reason
-        if len(self.skipped) <= _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped: %s", reason)
+    def _embed_rest(
+        self,
+        records: ShardReader,
+        select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
+    ) -> None:
+        """Embed and write the rest of the records, up to one that cannot be read."""
+        engine = self.embedder.engine
+        # A checkpoint within a batch would split it where the state is carried over.
+        is_carried = engine.state == "carry"
+        rest = records.read(
+            checkpoint_tokens=checkpoint_tokens(engine.options),
+            checkpoint_records=self.embedder.batch_size if is_carried else 1,
+        )
+        if str(self.plan.output) == STANDARD_OUTPUT:
+            embedded = self.embedder.embed(rest, self.finite, self.read.is_ready)
+        else:
+            # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
+            embedded = self.embedder.embed(rest, self.finite)
+        if select is not None:
+            embedded = map(select, embedded)
+        run(
+            embedded,
+            self,
+            on_window=self._report_progress,
+            should_stop=self.should_stop,
+        )
+        if records.error is not None:
+            raise records.error
+
+    def _report_progress(self) -> None:
+        if not self.has_progress and not self.summary.resumed_from:
+            self._log_size()
+        self.has_progress = True
+        self.on_progress(self.timed_summary())
+
+    def _outlook(self) -> str:
+        """Return what the same command will do after a stop or an error."""
+        if not self.plan.output_format.can_resume:
+            return ""
+        if not self.writer.run_state:
+            return ". The same command starts over."
+        n_records = Progress(*self.writer.run_state["place"]).n_records
+        return f". The same command resumes after {self.plan.unit} {n_records:,}."
 
     def _last_record(self) -> str:
         return f"{self.plan.unit} {self.n_done:,}"
 
-    def _finish(self, progress: Progress, example: Record) -> None:
-        try:
-            self.record_filter.finish()
-        except ElmoError:
-            self.writer.clear()
-            raise
-        n_skipped = len(self.skipped)
-        if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
-        written = self.plan.output_format
-        is_shown = written.pooled or written.name in FORMATS_WITH_ROWS
-        if (
-            is_shown and not self.record_filter.attributes
-        ):  # A filter empties records with a text.
-            log_empty(self.n_empty, self.plan.unit, pooled=written.pooled)
-        has_keys = self.has_ids and not self.plan.text.format.has_ids
-        n_records = self.writer.n_records
-        values = self.engine.empty_activations(self.selection)
-        if self.selection.pooling is None:  # The example has one token.
-            values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
-        self.writer.describe(example._replace(tokens=[""]), values)
-        self.writer.finish(
-            end_attributes(n_records, progress, self.skipped, has_keys=has_keys)
-        )
+    def _note_skipped(self, record: Record, number: int, reason: str | Message) -> None:
+        name = record.id
+        if not name:
+            name = (
+                f"{self.plan.unit} {number}" if self.read.has_ids else str(number - 1)
+            )
+        self.skipped[name] = spelled_as_options(reason)
+        if len(self.skipped) <= _MAX_SHOWN_ERRORS:
+            logger.warning("Skipped: %s", reason)
 
     def _log_size(self) -> None:
-        done, output_format = self.summary, self.plan.output_format
-        n_input = self.plan.text.source.size
-        if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
+        """Log how large the output will be, by what was written so far."""
+        plan = self.plan
+        done = self.summary
+        n_input = plan.text.source.size
+        if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
             return
-        binary_bytes = 4 if output_format.dtype == "float32" else 2
-        value_bytes = 14 if output_format.name == "jsonl" else binary_bytes
+        if plan.output_format.name == "jsonl":
+            value_bytes = 14
+        elif plan.output_format.dtype == "float32":
+            value_bytes = 4
+        else:
+            value_bytes = 2
         n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free
-        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
-        logger.info("Output: %s", text)
+        sizes = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
+        logger.info("Output: %s", sizes)
         if n_bytes - n_written > free:
             remedy = (
-                "Use --layers average, --pooling mean or --dtype float16 to write less."
+                "Use {--layers average}, {--pooling mean} or {--dtype float16} to "
+                "write less."
             )
-            logger.warning("Warning: %s: %s. %s", self.writer.path, text, remedy)
+            warning = Message(
+                "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
+            )
+            logger.warning("Warning: %s", warning)
+
+
+@contextmanager
+def _open_input(
+    plan: FilePlan,
+    embedder: RecordEmbedder,
+    writer: ActivationsWriter,
+    on_progress: Callable[[Summary], object],
+    should_stop: Callable[[], bool],
+) -> Iterator[FileRun]:
+    """Open the input of a plan, for a pass over it."""
+    started = time.monotonic()
+    summary = Summary()
+
+    def count_bytes(n_bytes: int) -> None:
+        summary.n_bytes += n_bytes
+
+    engine = embedder.engine
+    with open_records(
+        plan.text,
+        expected_input(engine.files.name, engine.options.token_limit),
+        ids=id_use(plan.output_format),
+        finds_integers=plan.output_format.name in FORMATS_WITH_ROWS,
+        on_bytes=count_bytes,
+        should_stop=should_stop,
+    ) as read:
+        yield FileRun(
+            plan=plan,
+            embedder=embedder,
+            writer=writer,
+            read=read,
+            on_progress=on_progress,
+            should_stop=should_stop,
+            started=started,
+            summary=summary,
+        )

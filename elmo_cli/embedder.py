@@ -39,8 +39,10 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import find_pretrained, load_bilm
-from elmo_cli.text.input_formats import open_input
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.hub import name_or_hub_name
+from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
@@ -127,7 +129,8 @@ class ElmoEmbedder:
         Raises:
             ElmoError: See the constructor.
         """
-        return cls(model=find_pretrained(name, revision), **options)
+        files = find_model(name_or_hub_name(name, revision))
+        return cls(model=files, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model as a folder for the hub, with config.json and README.md.
@@ -135,7 +138,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: A file already exists, or the model cannot be written in this form.
         """
-        from elmo_cli.pretrained.manage import save_model
+        from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
             problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"

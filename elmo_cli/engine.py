@@ -31,8 +31,10 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
 from elmo_cli.options.selection import Selection
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import files_of, load_bilm
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -1,13 +1,36 @@
-"""Computation of many items as one stream."""
+"""The one loop of a run: records -> sentences -> windows -> activations -> a sink.
+
+`per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds records with it,
+and `run` writes them to a sink.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice, starmap
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.callbacks import ignore
+from elmo_cli.engine import Engine
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import ComputationError, StoppedError
+from elmo_cli.errors.messages import Message
+from elmo_cli.inference.selection import pool_record
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.options.selection import Selection
+from elmo_cli.outputs.finite import FiniteCheck
+from elmo_cli.records.progress import Progress, ReadRecord
+from elmo_cli.records.record import Record
 
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
+
+Array = NDArray[Any]
 
 
 def per_item(
@@ -41,3 +64,171 @@ def per_item(
 
     # A loop would hold the last results while the next ones are computed.
     return map(with_item, results)
+
+
+class EmbeddedRecord(NamedTuple):
+    """A record with its activations.
+
+    These may share memory with the activations of the other records of a batch.
+    """
+
+    record: Record
+    number: int
+    """Number in the input, from 1."""
+    activations: Array
+    """(L, T, W), or without the axes that the selection removes."""
+    ends_window: bool
+    """True if no other record was computed together with its last sentence and comes later."""
+    checkpoint: Progress | None
+    """Progress in the input, if a checkpoint follows the record. It ends a window then."""
+
+
+class _Sentence(NamedTuple):
+    tokens: Sentence
+    ends: ReadRecord | None
+    """The record, if this is its last sentence."""
+
+
+class _Computed(NamedTuple):
+    activations: Array | ComputationError
+    ends_window: bool
+
+
+@dataclass(frozen=True)
+class RecordEmbedder:
+    """Computation of records: by which model, and which activations."""
+
+    engine: Engine
+    selection: Selection
+    """Selection that has been checked for the model."""
+    unit: str
+    """Word for a record in messages."""
+    batch_size: int = DEFAULT_BATCH_SIZE
+    skip_errors: bool = False
+    """Give a record that does not fit into memory an error, instead of raising one."""
+    splits_records: bool = False
+    """Compute each sentence of a record by itself. Pooling is over all of them."""
+
+    @cached_property
+    def _pools_later(self) -> bool:
+        return self.splits_records and self.selection.pooling is not None
+
+    def embed(
+        self,
+        records: Iterable[ReadRecord],
+        finite: FiniteCheck | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> Iterator[EmbeddedRecord]:
+        """Yield embedded records in their order, as soon as they are computed.
+
+        Sentences are computed together in windows. A window ends early at a checkpoint, and where
+        `is_ready` says that the next record is not there yet. With `finite`, activations may have
+        its data type, and it notes the batches that are finite.
+        """
+        compute = partial(self._compute, finite=finite, is_ready=is_ready)
+        return starmap(self._join, per_item(records, _sentences_of, compute))
+
+    def _compute(
+        self,
+        sentences: Iterator[_Sentence],
+        finite: FiniteCheck | None,
+        is_ready: Callable[[], bool],
+    ) -> Iterator[_Computed]:
+        def ends_window(sentence: _Sentence) -> bool:
+            if sentence.ends is None:
+                return False
+            return sentence.ends.checkpoint is not None or not is_ready()
+
+        selection = self.selection
+        if self._pools_later:
+            selection = replace(selection, pooling=None, normalize=False)
+        embed = partial(self.engine.embed_arrays, selection=selection)
+        if finite is not None and not self._pools_later:
+            embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
+        for window, results in self.engine.run(
+            sentences,
+            embed,
+            sentence_of=lambda sentence: sentence.tokens,
+            batch_size=self.batch_size,
+            ends_window=ends_window,
+        ):
+            are_last = [False] * (len(window) - 1) + [True]
+            yield from map(_Computed, results, are_last)
+
+    def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
+        record = read.record
+        arrays: list[Array] = []
+        errors: list[ComputationError] = []
+        for each in computed:
+            if isinstance(each.activations, ComputationError):
+                errors.append(each.activations)
+            else:
+                arrays.append(each.activations)
+        if errors:
+            record = self._skip(read, errors[0])
+            activations = self.engine.empty_activations(self.selection)
+        else:
+            activations = arrays[0]
+            if len(arrays) > 1:
+                activations = np.concatenate(arrays, axis=-2)
+            if self._pools_later:
+                activations = pool_record(self.selection, activations)
+        return EmbeddedRecord(
+            record=record,
+            number=read.number,
+            activations=activations,
+            ends_window=any(each.ends_window for each in computed),
+            checkpoint=read.checkpoint,
+        )
+
+    def _skip(self, read: ReadRecord, error: ComputationError) -> Record:
+        """Return a record without its tokens but with an error, or raise the error."""
+        reason = f"{self.unit} {read.number:,}: {error}"
+        if self.skip_errors:
+            return read.record._replace(tokens=[], sentences=(), words=(), error=reason)
+        remedy = "Shorten it, or use {--skip-errors}."
+        raise ComputationError(Message("{reason}", remedy=remedy, reason=reason))
+
+
+def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:
+    *others, last = read.record.split()
+    for tokens in others:
+        yield _Sentence(tokens, ends=None)
+    yield _Sentence(last, ends=read)
+
+
+class Sink(Protocol):
+    """Output of a run."""
+
+    def write(self, embedded: EmbeddedRecord) -> None:
+        """Write the next record."""
+
+    def checkpoint(self, progress: Progress) -> None:
+        """Make what was written so far survive; `progress` is that in the input."""
+
+
+def run(
+    records: Iterable[EmbeddedRecord],
+    sink: Sink,
+    *,
+    on_window: Callable[[], object] = ignore,
+    should_stop: Callable[[], object] = ignore,
+) -> None:
+    """Write records to a sink, as they are computed.
+
+    `on_window` is called after each window, and so is `should_stop`: a `StoppedError` is raised if
+    it returns True.
+    """
+    for embedded in records:
+        sink.write(embedded)
+        ends_window = embedded.ends_window
+        checkpoint = embedded.checkpoint
+        # It would keep its batch in memory while the next window is computed.
+        del embedded
+        if not ends_window:
+            continue
+        on_window()
+        if checkpoint is not None:
+            sink.checkpoint(checkpoint)
+        if should_stop():
+            raise StoppedError

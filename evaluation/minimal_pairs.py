@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from elmo_cli import LanguageModel
 from elmo_cli.language_model.pairs import PairTable
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import make_tokenizer
 from evaluation.bootstrap import Floats, mean_of_groups
 from evaluation.tables import Cell, Figure, Table, figures

@@ -29,7 +29,7 @@ from elmo_cli.errors.exceptions import option_names
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 from tests.support.fake_device import FakeDevice, fake_device
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.training_runs import write_run_files

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 from tests.conftest import Golden
 from tests.support import reference
 from tests.support.commands import run_python

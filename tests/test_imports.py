@@ -20,8 +20,8 @@ TORCH_FREE = (
     *(
         "errors",
         "text.sources",
-        "text.parsers",
-        "text.input_formats",
+        "records.columns",
+        "records.text_input",
     ),
     *("model.vocabulary", "model.options", "pretrained.find", "options.output"),
 )
@@ -32,7 +32,7 @@ H5PY = {
     "outputs.hdf5",
     "outputs.reader",
     "model.tensor_files",
-    "pretrained.files",
+    "pretrained.tensor_names",
 }
 """Modules that read or write HDF5."""
 ROOMS = (
@@ -45,6 +45,7 @@ ROOMS = (
         "compiled",
         "model",
         "text",
+        "records",
         "outputs",
     ),
     *(

@@ -25,7 +25,8 @@ from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.registry import expected_input
-from elmo_cli.text.input_formats import TextInput, open_input, open_records
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.text_input import TextInput, open_input
 
 
 @dataclass(frozen=True)

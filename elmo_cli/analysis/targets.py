@@ -7,19 +7,17 @@ from typing import Final
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.text.input_formats import (
-    PARQUET,
-    InputFormat,
-    find_format,
-    open_input,
-    open_records,
-)
-from elmo_cli.text.records import Record
+from elmo_cli.records.delimited import column_names
+from elmo_cli.records.formats import PARQUET, InputFormat, find_format
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.parquet import column_types
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import column_names, column_types
 from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"
@@ -48,17 +46,12 @@ def read_targets(
     Returns:
         The word of each form. A word is a form of itself.
     """
-    source = Source(
-        path, "Give the name of a file with one word per line, or - to pipe them."
-    )
+    remedy = "Give the name of a file with one word per line, or - to pipe them."
+    source = Source(path, remedy)
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
-    if (
-        is_table
-        and input_format is None
-        and column is None
-        and file_format.delimiter is not None
-    ):
+    is_chosen = input_format is not None or column is not None
+    if is_table and not is_chosen and file_format.delimiter is not None:
         lines, _ = source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
         settings = TextSettings(text_column=_WORD)
         is_table = _WORD in column_names(lines, settings, file_format.delimiter)
@@ -66,20 +59,18 @@ def read_targets(
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
         raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
-    rows = (
-        _read_rows(source, file_format, column or _WORD)
-        if is_table
-        else _read_lines(source)
-    )
+
+    if is_table:
+        entries = _targets_of_rows(source, file_format, column or _WORD)
+    else:
+        entries = _targets_of_lines(source)
     targets: dict[str, str] = {}
-    for location, forms in rows:
+    for location, forms in entries:
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
-                problem = (
-                    f"{form!r} is a form of {word!r} already. Name each form once."
-                )
-                raise InputError(f"{path}, {location}: {problem}")
+                problem = f"{form!r} is a form of {word!r} already"
+                raise InputError(f"{path}, {location}: {problem}. Name each form once.")
     if not targets:
         raise InputError(
             f"{path}: no words. Write one word per line, or lemma,form,form."
@@ -88,35 +79,36 @@ def read_targets(
     return {normalize(form): word for form, word in targets.items()} | targets
 
 
-def _read_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
+def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
     """Yield the number of each line, as `line 3`, and a word with its forms."""
     with source:
         lines, _ = source.lines()
         for number, line in enumerate(lines, start=1):
             # The target word of the line "," is a comma.
-            forms = (
-                [line] if line == "," else [form.strip() for form in line.split(",")]
-            )
+            forms = [line]
+            if line != ",":
+                forms = [form.strip() for form in line.split(",")]
             yield f"line {number}", forms
 
 
-def _read_rows(
+def _targets_of_rows(
     source: Source, table: InputFormat, column: str
 ) -> Iterator[tuple[str, list[str]]]:
+    """Yield the number of each row, as `row 3`, and a word, perhaps with a form."""
     columns: tuple[str, ...] = ALL_COLUMNS
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
         columns = (_FORM,) if _FORM in column_types(source) else ()
-    settings = TextSettings(table.name, text_column=column, keep_columns=columns)
-    with open_records(open_input(source, settings), ids="none", is_quiet=True) as (
-        records,
-        *_,
-    ):
-        for number, record in enumerate(records, start=1):
+    settings = TextSettings(
+        input_format=table.name, text_column=column, keep_columns=columns
+    )
+    text = open_input(source, settings)
+    with open_records(text, ids="none", is_quiet=True) as read:
+        for number, record in enumerate(read.records, start=1):
+            forms = [record.text]
             form = record.columns.get(_FORM)
-            yield (
-                f"row {number}",
-                [record.text, *([form] if isinstance(form, str) else [])],
-            )
+            if isinstance(form, str):
+                forms.append(form)
+            yield f"row {number}", forms
 
 
 def check_words(words: object) -> None:
@@ -147,8 +139,10 @@ def target_words(
     """Return the target word at each position of a record. A token that is no form is its own."""
     tokens = [record.tokens[position] for position in positions]
     stored = record.attributes.get(WORDS)
+    if not forms and stored is None:
+        return tokens
     if stored is None or not tokens:
-        return [forms.get(token, token) for token in tokens] if forms else tokens
+        return [forms.get(token, token) for token in tokens]
     words = parse_json(str(stored), list[str], WORDS)
     if len(words) != len(tokens):
         number = counted(len(words), "target word")
@@ -164,41 +158,46 @@ class TargetFinder:
     def __init__(self, words: Mapping[str, str], *, ignore_case: bool = False) -> None:
         """Find the words of these forms."""
         self._folded = {form.casefold(): word for form, word in words.items()}
-        self._words, self._ignore_case = (
-            self._folded if ignore_case else words,
-            ignore_case,
-        )
+        self._words = self._folded if ignore_case else words
+        self._ignore_case = ignore_case
         self.other_case: Counter[str] = Counter()
-        for form, word in words.items():
-            other = self._words[form.casefold()] if ignore_case else word
+        for form, word in words.items() if ignore_case else ():
+            other = self._folded[form.casefold()]
             if other != word:
-                words_of = f"{form!r} is a form of {word!r} and of {other!r}"
-                raise InputError(f"--ignore-case: {words_of}. Remove one of them.")
+                raise InputError(
+                    Message(
+                        "{--ignore-case}: {form} is a form of {word} and of {other}. "
+                        "Remove one of them.",
+                        form=repr(form),
+                        word=repr(word),
+                        other=repr(other),
+                    )
+                )
 
     def find(self, texts: Sequence[str]) -> dict[int, str]:
         """Return the target word of each text that has one, by its index."""
         folded = [text.casefold() for text in texts]
         if self._folded.keys().isdisjoint(folded):
             return {}
-        compared = enumerate(folded if self._ignore_case else texts)
-        found = {
-            index: self._words[text] for index, text in compared if text in self._words
-        }
-        others = (index for index, text in enumerate(folded) if text in self._folded)
-        self.other_case.update(texts[index] for index in others if index not in found)
+        found: dict[int, str] = {}
+        for index, text in enumerate(texts):
+            compared = folded[index] if self._ignore_case else text
+            if compared in self._words:
+                found[index] = self._words[compared]
+            elif folded[index] in self._folded:
+                self.other_case[text] += 1
         return found
 
-    def warning(self) -> str:
-        """Return a warning about the texts in another case, or an empty text without any."""
+    def warning(self) -> Message | None:
+        """Return a warning about the texts in another case, if there are any."""
         if not self.other_case:
-            return ""
-        n_found, [(example, _)] = (
-            self.other_case.total(),
-            self.other_case.most_common(1),
-        )
-        found = (
-            f"{counted(n_found, 'occurrence')} in another case, such as {example!r},"
-        )
-        return (
-            f"{found} {'is' if n_found == 1 else 'are'} not counted. Use --ignore-case."
+            return None
+        n_found = self.other_case.total()
+        [(example, _)] = self.other_case.most_common(1)
+        return Message(
+            "{occurrences} in another case, such as {example}, {are} not counted",
+            remedy="Use {--ignore-case}.",
+            occurrences=counted(n_found, "occurrence"),
+            example=repr(example),
+            are="is" if n_found == 1 else "are",
         )

@@ -19,8 +19,10 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax_file import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import choose_model, load_bilm
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
 
 
 def write_token_vectors(
@@ -56,7 +58,7 @@ def write_token_vectors(
     output = Path(output)
     _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
-    files = choose_model(model, with_softmax=softmax)
+    files = files_of(ModelSettings(model=model), with_softmax=softmax)
     _check_output(output, *files.paths, overwrite=overwrite)
     if softmax:
         assert files.vocabulary is not None

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.analysis.vector_sources import (
-    ActivationsSource,
     Vectors,
     VectorSource,
-    usages_type,
+    activations_source,
+    is_table,
+    table_source,
 )
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
@@ -99,7 +100,7 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of `elmo
+        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo usages`, folders of `elmo
             distribute`, or patterns of such names. The shards of an input are read as one file.
         on_progress: Called with the number of records that were read since the last call.
 
@@ -108,11 +109,11 @@ def open_occurrences(
     """
     with ExitStack() as opened:
         files = opened.enter_context(VectorFiles([], on_progress or ignore))
-        for kind, group in groupby(matching_paths(paths), usages_type):
-            found = list(group)
-            files.sources += (
-                _open_activations(*found) if kind is None else map(kind, found)
-            )
+        for are_tables, group in groupby(matching_paths(paths), is_table):
+            if are_tables:
+                files.sources += map(table_source, group)
+            else:
+                files.sources += _open_activations(*group)
         described = [
             (each.path, each.attributes) for each in files.sources if each.attributes
         ]
@@ -129,16 +130,16 @@ def as_files(files: VectorFiles | Activations) -> VectorFiles:
     return (
         files
         if isinstance(files, VectorFiles)
-        else VectorFiles([ActivationsSource(files)])
+        else VectorFiles([activations_source(files)])
     )
 
 
-def _open_activations(*paths: Path | str) -> list[ActivationsSource]:
-    """Open HDF5 files. The shards of an input become one source."""
+def _open_activations(*paths: Path | str) -> list[VectorSource]:
+    """Open HDF5 files and folders of parts. The shards of an input become one source."""
     with ExitStack() as opened:
         files = [opened.enter_context(Activations(path)) for path in paths]
         if len(files) == 1 or not any("shard" in file.attributes for file in files):
-            sources = list(map(ActivationsSource, files))
+            sources = [activations_source(file) for file in files]
             opened.pop_all()
             return sources
-    return [ActivationsSource(Activations(*paths))]
+    return [activations_source(Activations(*paths))]

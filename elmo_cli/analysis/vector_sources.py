@@ -1,19 +1,14 @@
-"""Sources of vectors: open files with the vectors of words in their sentences, of three kinds.
+"""Open files with the vectors of words in their sentences.
 
-    activations    HDF5 or a folder of parts: vectors of all tokens, of target words or pooled
-    tables         JSON lines and Parquet of `elmo usages`: `COLUMNS` and vectors
-    npz            one matrix per target word, without sentences, of `elmo usages` or others
-
-The mean of several layers excludes the token layer, which finds words of similar spelling first,
-unless the file has no other layer.
+They are HDF5 files or folders of parts, with the vectors of all tokens, of target words or of
+sentences; or tables of `elmo usages` in Parquet, with one target word per row.
 """
 
 import json
 import os
-import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.targets import WORDS, target_positions, target_words
+from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
@@ -30,9 +27,8 @@ from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.selection import Layers, layers_text, parse_layers
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.outputs.vector_rows import LAYER_PREFIX, RECORDS, VECTOR
-from elmo_cli.text.records import Record
-from elmo_cli.text.sources import Source
+from elmo_cli.outputs.vector_rows import LAYER_PREFIX, VECTOR
+from elmo_cli.records.record import Record
 
 Array = NDArray[Any]
 
@@ -40,15 +36,12 @@ COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo usages`, without the vectors."""
 _BATCH_ROWS: Final = 1024
 _ADVICE: Final = "`elmo usages` writes such a file"
-_DAMAGE: Final = (
-    OSError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    RuntimeError,
-)
-"""Errors of numpy, zipfile and pyarrow for a damaged file; RuntimeError for an encrypted one."""
+_OTHER_FORMATS: Final = {
+    ".npz": "npz",
+    ".jsonl": "JSON lines",
+    ".jsonl.gz": "JSON lines",
+}
+"""Formats of other programs and earlier versions, by their suffixes."""
 
 
 class Location(NamedTuple):
@@ -56,7 +49,7 @@ class Location(NamedTuple):
 
     path: Path | str
     number: int
-    """Number of the line or record in the text that was embedded, or of the row in npz, from 1."""
+    """Number of the line or record in the text that was embedded, from 1."""
     id: str | None
 
     @property
@@ -86,21 +79,44 @@ class Vectors(NamedTuple):
         return Location(path, number + 1, self.record.id)
 
 
+class StoredRecord(NamedTuple):
+    """Record with its vectors as a file has them."""
+
+    number: int
+    """Number of the record in the source, from 0."""
+    record: Record
+    positions: Sequence[int]
+    words: Sequence[str]
+    values: Array
+    """(n, W), (L, n, W), or without the n if there is one vector."""
+
+
+@dataclass(eq=False)
 class VectorSource:
-    """Base of the three kinds. A file is opened by the constructor of its kind."""
+    """Open file with vectors; see `activations_source` and `table_source`."""
 
     paths: list[Path | str]
     attributes: dict[str, Any]
-    """Attributes that record how the file was made. They are empty in JSON lines and npz."""
-    words: list[str]  # target words that are known before the file is read
+    """Attributes that record how the file was made. A table that another program wrote has none."""
+    has_targets: bool
+    """False for a file with the vectors of all tokens."""
     forms: dict[str, str]
-    """Target word of each form. Tables, and files of lemmas, fill it while they are read."""
-    has_targets = True  # False in a file with the vectors of all tokens
-    has_forms = True  # False if a token is a target word itself, in place of its form
+    """Target word of each form: of the attributes, and of the records that were read so far."""
     stored_layers: str | None
     """Selection of layers that the file was written with, or None if it is not recorded."""
     layer_numbers: list[int]
     """Numbers of the layers on the axis of layers. Empty without such an axis."""
+    stored_records: Callable[[], Iterator[StoredRecord]]
+    """Function that reads the file from its start."""
+    origin: Callable[[int], tuple[Path | str, int]]
+    """Function that gives the file of a record, by its number, and its number in the input from 0.
+    """
+    close: Callable[[], object] = ignore
+    """Function that closes the file."""
+
+    def __post_init__(self) -> None:
+        # target words that are known before the file is read
+        self.words = list(dict.fromkeys(self.forms.values()))
 
     @property
     def path(self) -> Path | str:
@@ -111,33 +127,40 @@ class VectorSource:
         """Yield the records that have tokens, in the order of the file.
 
         In AllenNLP's layout, only the last of equal sentences has its text, so that the others are
-        skipped. `layers` are numbers separated by commas, of which the mean is taken.
+        skipped. `layers` are numbers separated by commas, of which the mean is taken. By default
+        they are all layers except the token layer, which finds words of similar spelling first,
+        unless the file has no other layer.
         """
-        raise NotImplementedError
-
-    def origin(self, record_number: int) -> tuple[Path | str, int]:
-        """Return the file of a record, and the number of the record in its input, from 0."""
-        return self.path, record_number
-
-    def close(self) -> None:
-        """Close the file."""
+        rows = self.layer_rows(layers)
+        for stored in self.stored_records():
+            if self.has_targets:
+                tokens = stored.record.tokens
+                for position, word in zip(stored.positions, stored.words, strict=True):
+                    self.forms[tokens[position]] = word
+            yield Vectors(
+                source=self,
+                record_number=stored.number,
+                record=stored.record,
+                positions=stored.positions,
+                words=stored.words,
+                vectors=np.atleast_2d(mean_of(stored.values, rows)),
+            )
 
     def layer_rows(self, layers: Layers | None = None) -> list[int] | None:
         """Return the indices of the layers whose mean is taken; None without an axis of layers."""
-        stored, name = self.layer_numbers, self.stored_layers
+        stored = self.layer_numbers
+        name = self.stored_layers
         if not stored:
             if layers is not None and layers_text(layers) != name:
                 has = "one vector per occurrence" if name is None else f"only {name}"
-                raise SettingsError(
-                    f"--mean-layers {shown(layers)!r}: {self.path} has {has}."
-                )
+                raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:
             return [index for index, number in enumerate(stored) if number] or [0]
         chosen = parse_layers(layers, stored)
         if chosen is None:
-            has = f"{self.path} has only layers {listed(stored, 'and')}"
-            raise SettingsError(f"--mean-layers {shown(layers)!r}: {has}.")
+            has = f"only layers {listed(stored, 'and')}"
+            raise self._layers_error(layers, f"{self.path} has {has}.")
         return [stored.index(number) for number in chosen]
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
@@ -148,298 +171,251 @@ class VectorSource:
             return False
         if layers is not None and self.layer_numbers:
             return 0 in (parse_layers(layers, self.layer_numbers) or ())
-        names = layers_text(
-            layers if layers is not None else self.stored_layers or ""
-        ).split(",")
+        chosen = layers if layers is not None else self.stored_layers or ""
+        names = layers_text(chosen).split(",")
         return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
+
+    def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
+        return SettingsError(
+            Message(
+                "{--mean-layers} {layers}: {problem}",
+                layers=repr(shown(layers)),
+                problem=problem,
+            )
+        )
 
 
 def mean_of(values: Array, rows: list[int] | None) -> Array:
     """Return the mean of some layers of (L, T, W) or (L, W). With None, return the values."""
     if rows is None:
         return values
-    first: Array = values[rows[0]]
-    return first if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)
+    if len(rows) == 1:
+        first: Array = values[rows[0]]
+        return first
+    mean: Array = values[rows].mean(axis=0, dtype=np.float32)
+    return mean
 
 
-class ActivationsSource(VectorSource):
-    """Activations with one vector per token, per target word or per sentence."""
+def is_table(path: str | Path) -> bool:
+    """Return whether a path has the suffix of a table of target words.
 
-    def __init__(self, activations: Activations) -> None:
-        """Read open activations. HDF5 without attributes counts as AllenNLP's with all layers."""
-        self._activations = activations
-        self.paths, self.attributes = activations.paths, activations.attributes
-        self.has_targets = WORDS in self.attributes
-        self.forms = json.loads(self.attributes.get(WORDS, "{}"))
-        self.words = list(dict.fromkeys(self.forms.values()))
-        name = self.stored_layers = str(self.attributes.get("layers", "all"))
-        first = activations[0] if len(activations) and name == "all" else None
-        if first is not None and first.ndim < 3 and "layers" not in self.attributes:
+    Raises:
+        InputError: The path has a suffix of a format that is not read any more.
+    """
+    name = str(path).lower()
+    for suffix, format_name in _OTHER_FORMATS.items():
+        if name.endswith(suffix):
+            if not os.path.exists(path):
+                raise missing_file(path, InputError)
+            raise InputError(
+                f"{path}: expected Parquet or HDF5 of target words, found {format_name}. "
+                'See "Vectors of other programs" in docs/change.md.'
+            )
+    return name.endswith(".parquet")
+
+
+def activations_source(activations: Activations) -> VectorSource:
+    """Return the source of open activations.
+
+    They have one vector per token, per target word or per sentence. HDF5 without attributes counts
+    as AllenNLP's with all layers.
+    """
+    attributes = activations.attributes
+    path = activations.paths[0]
+    name = str(attributes.get("layers", "all"))
+    layer_numbers: list[int] = []
+    if "," in name:
+        layer_numbers = [int(part) for part in name.split(",")]
+    elif name == "all" and len(activations):
+        first = activations[0]
+        if first.ndim < 3 and "layers" not in attributes:
             problem = "the file does not record which layer it has"
             raise InputError(
-                f"{self.path}: {problem}. Only files with all layers may omit it."
+                f"{path}: {problem}. Only files with all layers may omit it."
             )
-        self.layer_numbers = [] if first is None else list(range(len(first)))
-        if "," in name:
-            self.layer_numbers = [int(part) for part in name.split(",")]
-
-    def origin(self, record_number: int) -> tuple[Path | str, int]:
-        """Return the file of a record, and the number of the record in its input, from 0."""
-        return self._activations.source(record_number)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._activations.close()
-
-    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        """Yield the records that have tokens; see `VectorSource.read`."""
-        rows, n_layers = self.layer_rows(layers), len(self.layer_numbers)
-        is_pooled = "pooling" in self.attributes
-        for index, (record, values) in enumerate(self._activations.records()):
-            line = f"{self.path}, line {index + 1:,}"
-            if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (
-                0,
-                len(values),
-            ):
-                expected = f"{n_layers or 1} layers, as in the attributes"
-                raise InputError(
-                    f"{line}: expected {expected}, found the shape {values.shape}"
-                )
-            vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
-            try:
-                positions = (
-                    [0] if is_pooled and record.tokens else target_positions(record)
-                )
-                words = target_words(record, positions, self.forms)
-            except InputError as error:
-                raise InputError(f"{line}: {error}") from None
-            if len(positions) == len(vectors):
-                if WORDS in record.attributes:
-                    forms = map(record.tokens.__getitem__, positions)
-                    self.forms.update(zip(forms, words, strict=True))
-                yield Vectors(self, index, record, positions, words, vectors)
-            elif record.tokens:
-                numbers = f"{len(positions):,} tokens, but {len(vectors):,} vectors"
-                raise InputError(f"{line}: the sentence has {numbers}")
-            elif len(vectors) and not self._activations.has_sentences:
-                reason = "as for FASTA or after --forget-sentences"
-                raise InputError(
-                    f"{self.path}: the file does not contain the tokens, {reason}"
-                )
+        layer_numbers = list(range(len(first)))
+    forms: dict[str, str] = json.loads(attributes.get(WORDS, "{}"))
+    return VectorSource(
+        paths=activations.paths,
+        attributes=attributes,
+        has_targets=WORDS in attributes,
+        forms=forms,
+        stored_layers=name,
+        layer_numbers=layer_numbers,
+        stored_records=lambda: _stored_activations(
+            activations, n_layers=len(layer_numbers), forms=forms
+        ),
+        origin=activations.source,
+        close=activations.close,
+    )
 
 
-_Row = tuple[int, Record, int, str, Array]
-"""Number of a record from 0, the record, a position, its target word, and its vectors: (L, W) or
-(W,)."""
-
-
-class _UsagesFile(VectorSource):
-    """Base of the files of `elmo usages` other than HDF5. Each pass opens the file again."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.paths = [Path(path)]
-        self.attributes, self.forms = {}, {}
-        self.words, self.layer_numbers = [], []
-        if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: the run is not finished. Run its command again.")
-        with self._reporting_damage():
-            self._read_header()
-        numbers = ",".join(map(str, self.layer_numbers))
-        self.stored_layers = self.attributes.get("layers", numbers or None)
-
-    def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        rows = self.layer_rows(layers)
-        with self._reporting_damage():
-            for number, record, position, word, values in self._read_rows():
-                vectors = mean_of(values, rows)[np.newaxis]
-                yield Vectors(self, number, record, [position], [word], vectors)
-
-    def _read_header(self) -> None:
-        raise NotImplementedError
-
-    def _read_rows(self) -> Iterator[_Row]:
-        raise NotImplementedError
-
-    @contextmanager
-    def _reporting_damage(self) -> Iterator[None]:
+def _stored_activations(
+    activations: Activations, *, n_layers: int, forms: Mapping[str, str]
+) -> Iterator[StoredRecord]:
+    """Yield the records that have tokens, after a check of their shapes."""
+    path = activations.paths[0]
+    is_pooled = "pooling" in activations.attributes
+    axes = ["layers"] if n_layers else []
+    axes += ["width"] if is_pooled else ["tokens", "width"]
+    for number, (record, values) in enumerate(activations.records()):
+        line = f"{path}, line {number + 1:,}"
+        if values.ndim != len(axes) or (n_layers and len(values) != n_layers):
+            expected = f"{n_layers or 1} layers, as in the attributes"
+            raise InputError(
+                f"{line}: expected {expected}, found the shape {values.shape}"
+            )
         try:
-            yield
-        except FileNotFoundError:
-            raise missing_file(self.path, InputError) from None
-        except InputError:
-            raise
-        except _DAMAGE as error:
-            problem = f"not a readable file of target words: {first_line(error).split('. ')[0]}"
-            raise InputError(f"{self.path}: {problem}. {_ADVICE}.") from None
-
-
-class _Table(_UsagesFile):
-    _vector_columns: list[str]
-
-    def _check_columns(self, columns: Iterable[str]) -> None:
-        """Set the layers of a table from its columns. Raise an `InputError` for other columns."""
-        names = list(columns)
-        layers = [name for name in names if name.startswith(LAYER_PREFIX)]
-        numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
-        is_named = all(number.isdecimal() and number.isascii() for number in numbers)
-        if not (
-            {*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)
-        ):
-            expected = (
-                f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
-            )
-            found = shown(", ".join(names)) or "none"
+            is_sentence = is_pooled and record.tokens
+            positions = [0] if is_sentence else target_positions(record)
+            words = target_words(record, positions, forms)
+        except InputError as error:
+            raise InputError(f"{line}: {error}") from None
+        n_vectors = 1 if is_pooled else values.shape[-2]
+        if len(positions) == n_vectors:
+            yield StoredRecord(number, record, positions, words, values)
+        elif record.tokens:
+            numbers = f"{len(positions):,} tokens, but {n_vectors:,} vectors"
+            raise InputError(f"{line}: the sentence has {numbers}")
+        elif n_vectors and not activations.has_sentences:
             raise InputError(
-                f"{self.path}: expected {expected}, found {found}. {_ADVICE}."
+                Message(
+                    "{path}: the file does not contain the tokens, as for FASTA or after "
+                    "{--forget-sentences}",
+                    path=path,
+                )
             )
-        self.layer_numbers = list(map(int, numbers))
-        self._vector_columns = layers or [VECTOR]
 
-    def _row(self, number: int, columns: Mapping[str, Any], vectors: Array) -> _Row:
-        """Return the occurrence in a row with a number from 1 and vectors of shape (L, W)."""
-        tokens, position, form = (
-            columns.get("tokens"),
-            columns["position"],
-            columns["form"],
+
+class _TableHead(NamedTuple):
+    """What the schema of a table says."""
+
+    attributes: dict[str, str]
+    layer_numbers: list[int]
+    vector_columns: list[str]
+
+
+def table_source(path: str | Path) -> VectorSource:
+    """Return the source of a table of target words. Each pass opens the file again."""
+    if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
+        raise InputError(f"{path}: the run is not finished. Run its command again.")
+    with _damage_as_input_error(path), _open_parquet(path) as file:
+        head = _read_head(path, file)
+    text = head.attributes.get(WORDS, "{}")
+    numbers = ",".join(map(str, head.layer_numbers))
+    return VectorSource(
+        paths=[Path(path)],
+        attributes=head.attributes,
+        has_targets=True,
+        forms=parse_json(text, dict[str, str], str(path)),
+        stored_layers=head.attributes.get("layers", numbers or None),
+        layer_numbers=head.layer_numbers,
+        stored_records=lambda: _stored_rows(path, head),
+        origin=lambda number: (Path(path), number),
+    )
+
+
+def _open_parquet(path: str | Path) -> Any:
+    load_extra(f"{path}: Parquet", "pyarrow", "parquet")
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path)
+
+
+@contextmanager
+def _damage_as_input_error(path: str | Path) -> Iterator[None]:
+    """Turn errors of pyarrow for a damaged file, or one that is none, into an `InputError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise missing_file(path, InputError) from None
+    except InputError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = first_line(error).split(". ")[0]
+        problem = f"not a readable file of target words: {reason}"
+        raise InputError(f"{path}: {problem}. {_ADVICE}.") from None
+
+
+def _read_head(path: str | Path, file: Any) -> _TableHead:
+    """Check the columns of an open table, and read its attributes."""
+    from pyarrow.types import is_floating, is_nested
+
+    schema = file.schema_arrow
+    layers = [name for name in schema.names if name.startswith(LAYER_PREFIX)]
+    numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
+    are_numbers = all(number.isdecimal() and number.isascii() for number in numbers)
+    has_vector = VECTOR in schema.names
+    has_columns = set(COLUMNS) <= set(schema.names)
+    if not has_columns or not are_numbers or has_vector == bool(layers):
+        expected = (
+            f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
         )
-        sentence = str(columns["sentence"]).split() if tokens is None else tokens
-        is_valid = isinstance(position, int) and 0 <= position < len(sentence)
-        if not is_valid or sentence[position] != form:
-            problem = f"is not the token at position {position} of its sentence"
-            raise InputError(
-                f"{self.path}, row {number:,}: the form {shown(form)!r} {problem}"
-            )
-        word, line = columns["word"], columns["line"]
-        record_id = None if columns["id"] is None else str(columns["id"])
-        if not isinstance(word, str) or not isinstance(line, int):
-            found = f"{shown(word)!r} and {shown(line)!r}"
-            expected = f"expected a word and the number of a line, found {found}"
-            raise InputError(f"{self.path}, row {number:,}: {expected}")
-        self.forms[str(form)] = word
-        values = vectors if self.layer_numbers else vectors[0]
-        return line - 1, Record("", sentence, record_id), position, word, values
+        found = shown(", ".join(schema.names)) or "none"
+        raise InputError(f"{path}: expected {expected}, found {found}. {_ADVICE}.")
+
+    vector_columns = layers or [VECTOR]
+    for name in vector_columns:
+        kind = schema.field(name).type
+        values = getattr(kind, "value_type", kind)
+        if not is_nested(kind) or not is_floating(values):
+            problem = f"column {name}: expected lists of floats, found {kind}"
+            raise InputError(f"{path}: {problem}. {_ADVICE}.")
+
+    metadata = file.metadata.metadata or {}
+    attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], str(path))
+    check_attributes(attributes, str(path))
+    return _TableHead(
+        attributes=attributes,
+        layer_numbers=[int(number) for number in numbers],
+        vector_columns=vector_columns,
+    )
 
 
-class _JsonlUsages(_Table):
-    def _read_header(self) -> None:
-        _, columns = next(self._objects(), (0, None))
-        if columns is None:
-            raise InputError(f"{self.path}: expected rows, found none. {_ADVICE}.")
-        self._check_columns(columns)
-
-    def _read_rows(self) -> Iterator[_Row]:
-        for number, columns in self._objects():
-            try:
-                vectors = [
-                    np.array(columns[name], np.float32) for name in self._vector_columns
-                ]
-                row = self._row(number, columns, np.stack(vectors))
-            except (KeyError, TypeError, ValueError) as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(
-                    f"{self.path}, line {number:,}: invalid row: {error}"
-                ) from None
-            yield row
-
-    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        with Source(self.path) as source:
-            lines, _ = source.lines()
-            for number, line in enumerate(lines, start=1):
-                content = None
-                with suppress(
-                    ValueError, RecursionError
-                ):  # The latter is of deeply nested JSON.
-                    content = json.loads(line)
-                if not isinstance(content, dict):
-                    problem = (
-                        f"expected a JSON object, found {line[:60] or 'a blank line'}"
-                    )
-                    raise InputError(f"{self.path}, line {number:,}: {problem}")
-                yield number, content
+def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
+    """Yield the occurrences of a table."""
+    names = (*COLUMNS, "tokens")
+    numbers = count(1)
+    with _damage_as_input_error(path), _open_parquet(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            texts = batch.select(
+                [name for name in batch.schema.names if name in names]
+            ).to_pylist()
+            # Lists of any size are accepted, because other programs may have written a file.
+            flat = [batch.column(name).flatten() for name in head.vector_columns]
+            layers = [values.to_numpy().reshape(len(texts), -1) for values in flat]
+            vectors = np.stack(layers, axis=1)  # (n, L, W)
+            for columns, values in zip(texts, vectors, strict=True):
+                location = f"{path}, row {next(numbers):,}"
+                if not head.layer_numbers:
+                    values = values[0]
+                yield _stored_row(location, columns, values)
 
 
-class _ParquetUsages(_Table):
-    def _read_header(self) -> None:
-        with self._open() as file:
-            from pyarrow.types import is_floating, is_nested
-
-            schema = file.schema_arrow
-            self._check_columns(schema.names)
-            for name in self._vector_columns:
-                kind = schema.field(name).type
-                if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(
-                    kind
-                ):
-                    problem = f"column {name}: expected lists of floats, found {kind}"
-                    raise InputError(f"{self.path}: {problem}. {_ADVICE}.")
-            metadata = file.metadata.metadata or {}
-        path = str(self.path)
-        self.attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], path)
-        check_attributes(self.attributes, path)
-        self.forms = parse_json(self.attributes.get(WORDS, "{}"), dict[str, str], path)
-        self.words = list(dict.fromkeys(self.forms.values()))
-
-    def _read_rows(self) -> Iterator[_Row]:
-        numbers = count(1)
-        with self._open() as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
-                names = [
-                    name for name in batch.schema.names if name in (*COLUMNS, "tokens")
-                ]
-                texts = batch.select(names).to_pylist()
-                # Lists of any size are accepted, because other programs may have rewritten a file.
-                flat = [batch.column(name).flatten() for name in self._vector_columns]
-                vectors = [values.to_numpy().reshape(len(texts), -1) for values in flat]
-                for columns, rows in zip(texts, np.stack(vectors, axis=1), strict=True):
-                    yield self._row(next(numbers), columns, rows)
-
-    def _open(self) -> Any:
-        load_extra(f"{self.path}: Parquet", "pyarrow", "parquet")
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(self.path)
-
-
-class _NpzUsages(_UsagesFile):
-    """Reader for npz with one matrix per word, of `elmo usages` or another program."""
-
-    has_forms = False
-
-    def _read_header(self) -> None:
-        with np.load(self.path, allow_pickle=False) as arrays:
-            names = list(arrays)
-        if RECORDS in names or names == [str(number) for number in range(len(names))]:
-            problem = "expected one matrix per word, found one per line"
-            raise InputError(f"{self.path}: {problem}. {_ADVICE}.")
-        self.words = names
-
-    def _read_rows(self) -> Iterator[_Row]:
-        with np.load(self.path, allow_pickle=False) as arrays:
-            for word in self.words:
-                matrix = arrays[word]
-                if matrix.ndim != 2 or matrix.dtype.kind != "f":
-                    expected = "one matrix per word with one row per occurrence"
-                    found = f"{word!r} with {matrix.dtype} values of the shape {matrix.shape}"
-                    remedy = "`elmo usages --layers top` writes matrices."
-                    raise InputError(
-                        f"{self.path}: expected {expected}, found {found}. {remedy}"
-                    )
-                for number, row in enumerate(matrix):
-                    yield number, Record("", [word]), 0, word, row
-
-
-_USAGES: Final[dict[str, type[_UsagesFile]]] = {
-    ".npz": _NpzUsages,
-    ".parquet": _ParquetUsages,
-    ".jsonl": _JsonlUsages,
-    ".jsonl.gz": _JsonlUsages,
-}
-
-
-def usages_type(path: str | Path) -> type[_UsagesFile] | None:
-    """Return the reader for a file of `elmo usages` by its suffix, or None for HDF5."""
-    name = str(path).lower()
-    return next(
-        (kind for suffix, kind in _USAGES.items() if name.endswith(suffix)), None
+def _stored_row(
+    location: str, columns: Mapping[str, Any], values: Array
+) -> StoredRecord:
+    """Return the occurrence in a row, with vectors of shape (L, W) or (W,)."""
+    form = columns["form"]
+    position = columns["position"]
+    sentence = columns.get("tokens")
+    if sentence is None:
+        sentence = str(columns["sentence"]).split()
+    is_position = isinstance(position, int) and 0 <= position < len(sentence)
+    if not is_position or sentence[position] != form:
+        problem = f"is not the token at position {position} of its sentence"
+        raise InputError(f"{location}: the form {shown(form)!r} {problem}")
+    word = columns["word"]
+    line = columns["line"]
+    if not isinstance(word, str) or not isinstance(line, int):
+        found = f"{shown(word)!r} and {shown(line)!r}"
+        expected = f"expected a word and the number of a line, found {found}"
+        raise InputError(f"{location}: {expected}")
+    record_id = None if columns["id"] is None else str(columns["id"])
+    return StoredRecord(
+        number=line - 1,
+        record=Record("", sentence, record_id),
+        positions=[position],
+        words=[word],
+        values=values,
     )

@@ -34,8 +34,8 @@ def find_occurrences(
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
     files.check_pooling(pooled=False)
     for vectors in files.read(layers):
-        source, found = vectors.source, dict(enumerate(vectors.words))
-        if words is not None and source.has_forms and "match" not in source.attributes:
+        found = dict(enumerate(vectors.words))
+        if words is not None and "match" not in vectors.source.attributes:
             found = finder.find(
                 [vectors.record.tokens[each] for each in vectors.positions]
             )

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from elmo_cli.text.input_formats import PARQUET, find_format, names_in_head
+from elmo_cli.options.text import DEFAULT_SETTINGS
+from elmo_cli.records.formats import find_format
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import column_types
 
 _INPUTS: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")
 """Parameters that name a file with columns."""
@@ -59,6 +59,4 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
 def _read_columns(path: str, input_format: str | None) -> list[str]:
     with Source(path) as source:
         found = find_format(source, input_format)
-        if found.name == PARQUET.name:
-            return list(column_types(source))
-        return names_in_head(source, found)
+        return found.column_names(source, DEFAULT_SETTINGS)

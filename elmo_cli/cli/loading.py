@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
-    from elmo_cli.text.input_formats import TextInput
+    from elmo_cli.records.text_input import TextInput
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -64,7 +64,7 @@ def open_text(
 ) -> "TextInput":
     """Open a text, and decide its format and tokenizer; `default` is for lines of text."""
     from elmo_cli.pretrained.find import resolve_model
-    from elmo_cli.text.input_formats import open_input
+    from elmo_cli.records.text_input import open_input
 
     resolved = resolve_model(model)
     trained, language = resolved.tokenizer, resolved.language
@@ -84,7 +84,8 @@ def load_tokenizer(
 ) -> "Tokenizer":
     """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
     from elmo_cli.pretrained.find import resolve_model
-    from elmo_cli.text.input_formats import default_tokenizer, find_format
+    from elmo_cli.records.formats import find_format
+    from elmo_cli.records.text_input import default_tokenizer
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import chosen_tokenizer
 
@@ -106,7 +107,7 @@ def load_tokenizer(
 
 def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     """Return the tokens of a text that a user typed. Warn once if it looks tokenized already."""
-    from elmo_cli.text.report import detached_token
+    from elmo_cli.records.report import detached_token
 
     tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
     is_split, found = detached_token(text, tokens)

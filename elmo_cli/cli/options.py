@@ -28,7 +28,8 @@ from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import NAMED_LAYERS, Selection
-from elmo_cli.options.text import TOKENIZERS, TextSettings
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import TOKENIZERS
 
 BY_FORMAT: Final = "by format"
 """Default of --tokenizer where the format of the input decides."""
@@ -69,11 +70,12 @@ def field_option(
     *,
     help: str | None = None,
     default_text: str | None = None,
+    names: Sequence[str] = (),
     **settings: Any,
 ) -> Decorator:
     """Add the option of a field of a dataclass, such as `TextSettings`.
 
-    `help` and `default_text` replace those of the field.
+    `help` and `default_text` replace those of the field. `names` are further names.
     """
     info = info_of(kind, name)
     [field] = [each for each in fields(kind) if each.name == name]
@@ -83,7 +85,8 @@ def field_option(
     if default_text:
         template = f"{template} [default: {default_text}]"
     settings["help"] = Message(template).as_options()
-    names = [info.name or f"--{name.replace('_', '-')}", *settings.pop("names", ()), name]
+    long_name = info.name or f"--{name.replace('_', '-')}"
+    names = [long_name, *names, name]
     if field.default is False:
         return flag(*names, **settings)
     if field.default not in (None, ()):

@@ -13,7 +13,7 @@ from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -135,13 +135,9 @@ def read_pair_table(
             return columns, error
         return columns, pair
 
-    settings = replace(
-        settings,
-        text_column=names[0],
-        text_option="--text-column NAME1,NAME2",
-        keep_columns=ALL_COLUMNS,
-    )
-    yield from _parsed_rows(path, settings, tokenizer, parse)
+    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
+    option = "--text-column NAME1,NAME2"
+    yield from _parsed_rows(path, settings, tokenizer, parse, column_option=option)
 
 
 def _find_side(
@@ -170,8 +166,12 @@ def _parsed_rows(
     settings: TextSettings,
     tokenizer: Tokenizer,
     parse: Callable[[Record], _Query],
+    *,
+    column_option: str = "--text-column",
 ) -> Iterator[list[_Query]]:
-    from elmo_cli.text.input_formats import open_input, open_records
+    from elmo_cli.records.open_records import open_records
+    from elmo_cli.records.text_input import open_input
+    from elmo_cli.records.warnings.expected import UNKNOWN
 
     text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:
@@ -183,8 +183,11 @@ def _parsed_rows(
                 format=text.format.name,
             )
         )
-    with open_records(text, ids="none") as read:
-        name = f"{text.source.name}, {text.format.unit}"
+    text = replace(text, column_option=column_option)
+    # A row has an occurrence in one sentence, so the command cannot split it.
+    expected = UNKNOWN._replace(may_split_sentences=False)
+    with open_records(text, expected, reads_ids=False) as read:
+        name = f"{text.source.name}, {text.unit}"
         yield from in_chunks(read.records, parse, read.is_ready, name)
 
 

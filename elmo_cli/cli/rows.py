@@ -21,7 +21,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.text.records import renamed_columns
+from elmo_cli.records.columns import renamed_columns
 
 ROW_FORMATS: Final = ("tsv", "csv", "jsonl")
 _DELIMITERS: Final = {"tsv": "\t", "csv": ",", "jsonl": None}

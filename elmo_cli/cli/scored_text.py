@@ -7,26 +7,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import option_group
-from elmo_cli.text.ids import IdUse
-from elmo_cli.text.input_formats import Records, TextInput, open_records
+from elmo_cli.records.ids import IdUse
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.text_input import TextInput
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
 
 
 class OpenText(NamedTuple):
-    """Open text, the names of the columns that name a record, and the function of its bar."""
+    """Open text, whose records are scored."""
 
     read: Records
     columns: Sequence[str]
+    """Names of the columns that name a record."""
     show_rate: Callable[[int], None]
+    """Show the number of tokens so far, and their rate, in the progress bar."""
 
 
 @contextmanager
 def open_text(
     text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
 ) -> Iterator[OpenText]:
-    """Open the records of a text whose sentences a language model scores, with a progress bar."""
+    """Open the records of a text that a language model scores, with a progress bar."""
     from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.pretrained.registry import expected_input
 
@@ -35,8 +38,11 @@ def open_text(
         messages.progress_bar(source=text.source.path) as bar,
         open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
     ):
-        columns = name_columns(read, is_split=text.splits_lines)
-        yield OpenText(read, columns, partial(messages.show_rate, bar))
+        yield OpenText(
+            read=read,
+            columns=name_columns(read, is_split=text.splits_lines),
+            show_rate=partial(messages.show_rate, bar),
+        )
 
 
 def score_options(function: Any) -> Any:

@@ -36,13 +36,13 @@ from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.vector_rows import kept_names
-from elmo_cli.text.ids import checked_records
-from elmo_cli.text.input_formats import InputFormat, find_format
+from elmo_cli.records.columns import TableError
+from elmo_cli.records.formats import InputFormat, find_format
+from elmo_cli.records.ids import checked_records
+from elmo_cli.records.parquet import parquet_entries, parquet_size
+from elmo_cli.records.record import LINE, Entry, Record, id_value
 from elmo_cli.text.line_reader import LineReader
-from elmo_cli.text.parsers import LINE, Entry
-from elmo_cli.text.records import Record, id_value
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tables import TableError, parquet_entries, parquet_size
 from elmo_cli.text.tokenizers import chosen_tokenizer
 
 logger = logging.getLogger(__name__)

@@ -4,9 +4,8 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain
 from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
@@ -16,7 +15,6 @@ from elmo_cli.distributed.plan import (
     open_writer,
     read_column_types,
 )
-from elmo_cli.embed_file import embed_windows
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.exceptions import (
     ComputationError,
@@ -25,6 +23,7 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     WeightsError,
 )
+from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.files.folder import Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
@@ -33,7 +32,8 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.writer import end_attributes
-from elmo_cli.text.records import ShardReader
+from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
+from elmo_cli.records.progress import Progress, ShardReader
 
 # maximum number of skipped records whose reasons are shown
 MAX_SHOWN_SKIPPED: Final = 20
@@ -44,9 +44,8 @@ class PlanKey(NamedTuple):
 
     sha256: str
     n_parts: int
-    attributes: dict[
-        str, str
-    ]  # settings of the plan, which become attributes of the part
+    # settings of the plan, which become attributes of the part
+    attributes: dict[str, str]
 
 
 class PartResult(NamedTuple):
@@ -55,21 +54,26 @@ class PartResult(NamedTuple):
     number: int
     worker: str
     n_tokens: int = 0
-    error: str | None = None  # reason why the part is missing; None if it is complete
+    error: str | Message | None = None
+    """Reason why the part is missing. None if it is complete."""
     n_skipped: int = 0
-    skipped: tuple[str, ...] = ()  # reasons of the first skipped records
-    warning: str | None = None  # warning about its values
-    n_empty: int = 0  # number of records without text, apart from skipped ones
+    skipped: tuple[str | Message, ...] = ()
+    """Reasons of the first skipped records."""
+    warning: str | Message | None = None
+    """Warning about its values."""
+    n_empty: int = 0
+    """Number of records without text, apart from skipped ones."""
 
 
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
-    return PlanKey(plan.sha256, len(plan.parts), plan.settings)
+    return PlanKey(
+        sha256=plan.sha256, n_parts=len(plan.parts), attributes=plan.settings
+    )
 
 
-load_for_worker = lru_cache(maxsize=1)(
-    load_engine
-)  # function that loads a model once per process
+# function that loads a model once per process
+load_for_worker = lru_cache(maxsize=1)(load_engine)
 
 
 def worker_name() -> str:
@@ -88,102 +92,131 @@ def embed_part(
     """Embed a part to its file, unless the file is complete.
 
     An error of the part's own records is in the result; one that all parts would have is raised.
-    `on_tokens` is called after each record with the number of tokens written so far.
+    `on_tokens` is called after each window with the number of tokens written so far.
     """
-    parts, there = Folder(folder), PartResult(part.number, worker_name())
+    parts = Folder(folder)
+    there = PartResult(number=part.number, worker=worker_name())
     if _is_there(parts, key, part):
         return there
     engine = load_for_worker(replace(settings.model, device=str(device)))
     try:
         column_types = read_column_types(parts, key.sha256)
-        expected = key.attributes["model_sha256"]
-        if engine.content_sha256 != expected:
-            raise WeightsError(
-                f"{engine.files.weights} on {there.worker}: not the weights of the plan (SHA-256 "
-                f"{expected[:12]}..., not {engine.content_sha256[:12]}...). Copy them there."
-            )
+        _check_weights(engine, key, there.worker)
         selection = settings.selection.for_model(engine.options.n_layers)
         attributes = {
             **key.attributes,
             **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-            **{
-                PLAN_SHA256: key.sha256,
-                PARTS: str(key.n_parts),
-                PART: str(part.number),
-            },
+            PLAN_SHA256: key.sha256,
+            PARTS: str(key.n_parts),
+            PART: str(part.number),
         }
+        embedder = RecordEmbedder(
+            engine=engine,
+            selection=selection,
+            unit=f"{part.path}, record",
+            skip_errors=settings.text.skip_errors,
+            splits_records=settings.text.split_sentences,
+        )
+        has_ids = "id" in column_types
 
         def write(file: IO[bytes]) -> PartResult:
+            records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
             writer = open_writer(file, settings, part.path, column_types, attributes)
-            has_ids = "id" in column_types
             with closing(writer):
-                return _write(
-                    writer, part, settings, engine, on_tokens, has_ids=has_ids
+                sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
+                run(
+                    embedder.embed(records.read(), sink.finite),
+                    sink,
+                    on_window=lambda: on_tokens(sink.n_tokens),
                 )
+                if records.error is not None:
+                    raise records.error
+                if records.progress.n_records != part.n_records:
+                    raise changed_error(part.path)
+                return sink.finish(records.progress, has_ids=has_ids)
 
         return parts.publish(part_name(part.number), write)
     except OtherInputError:
         raise
     except (InputError, ComputationError) as error:
-        return there._replace(error=f"part {part.number}: {error}")
+        reason = Message("part {number}: {error}", number=part.number, error=error)
+        return there._replace(error=reason)
     except OutputError:
-        if _is_there(
-            parts, key, part
-        ):  # An equal run has completed the folder meanwhile.
+        # An equal run may have completed the folder meanwhile.
+        if _is_there(parts, key, part):
             return there
         raise
 
 
 def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
-    return (read_footer(folder, part.number) or ())[:2] == (key.sha256, part.number)
+    footer = read_footer(folder, part.number)
+    if footer is None:
+        return False
+    return footer.plan_sha256 == key.sha256 and footer.number == part.number
 
 
-def _write(
-    writer: ParquetWriter,
-    part: Part,
-    settings: CorpusSettings,
-    engine: Engine,
-    on_tokens: Callable[[int], object],
-    *,
-    has_ids: bool,
-) -> PartResult:
-    selection, text = (
-        settings.selection.for_model(engine.options.n_layers),
-        settings.text,
-    )
-    records = ShardReader(read_part(part, text, has_ids=has_ids))
-    skipped, warnings, n_tokens, n_empty = dict[str, str](), list[str](), 0, 0
-    finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
-    windows = embed_windows(
-        engine,
-        records.read(),
-        selection,
-        unit=f"{part.path}, record",
-        skip_errors=text.skip_errors,
-        splits_records=text.split_sentences,
-        finite=finite,
-    )
-    for embedded in chain.from_iterable(
-        embedded_records for embedded_records, _ in windows
-    ):
-        record, number = embedded.record, part.first + embedded.number - 1
+def _check_weights(engine: Engine, key: PlanKey, worker: str) -> None:
+    expected = key.attributes["model_sha256"]
+    if engine.content_sha256 != expected:
+        raise WeightsError(
+            f"{engine.files.weights} on {worker}: not the weights of the plan (SHA-256 "
+            f"{expected[:12]}..., not {engine.content_sha256[:12]}...). Copy them there."
+        )
+
+
+@dataclass
+class _PartSink:
+    """Sink of the records of a part."""
+
+    writer: ParquetWriter
+    part: Part
+    dtype: str
+
+    n_tokens: int = 0
+    n_empty: int = 0
+    skipped: dict[str, str | Message] = field(default_factory=dict)
+    """Reason for each skipped record, by its number in all inputs from 0."""
+    warnings: list[str] = field(default_factory=list)
+    finite: FiniteCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.finite = FiniteCheck(
+            output=self.part.path,
+            unit="record",
+            dtype=self.dtype,
+            report=self.warnings.append,
+        )
+
+    def write(self, embedded: EmbeddedRecord) -> None:
+        record = embedded.record
+        number = self.part.first + embedded.number - 1
         if record.error is not None:
-            skipped[str(number)] = record.error
-        n_empty += record.error is None and not record.tokens
-        finite.add(embedded.activations, number + 1)
-        writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
-        n_tokens += len(record.tokens)
-        on_tokens(n_tokens)
-        del embedded  # It would keep its batch in memory during the next window.
-    if records.error or records.progress.n_records != part.n_records:
-        raise records.error or changed_error(part.path)
-    end = end_attributes(part.n_records, records.progress, skipped, has_keys=has_ids)
-    writer.finish({**end, "tokens": str(n_tokens)})
-    shown, warning = (
-        tuple(skipped.values())[:MAX_SHOWN_SKIPPED],
-        next(iter(warnings), None),
-    )
-    there = PartResult(
-        part.number, worker_name(), n_tokens, None, len(skipped), shown, warning
-    )
-    return there._replace(n_empty=n_empty)
+            self.skipped[str(number)] = record.error
+        elif not record.tokens:
+            self.n_empty += 1
+        self.finite.add(embedded.activations, number + 1)
+        self.writer.write(number, record, as_dtype(embedded.activations, self.dtype))
+        self.n_tokens += len(record.tokens)
+
+    def checkpoint(self, progress: Progress) -> None:
+        """Do nothing: a part is written again from its start."""
+
+    def finish(self, progress: Progress, *, has_ids: bool) -> PartResult:
+        """Complete the file."""
+        skipped = {
+            number: spelled_as_options(reason)
+            for number, reason in self.skipped.items()
+        }
+        attributes = end_attributes(
+            self.part.n_records, progress, skipped, has_keys=has_ids
+        )
+        self.writer.finish({**attributes, "tokens": str(self.n_tokens)})
+        return PartResult(
+            number=self.part.number,
+            worker=worker_name(),
+            n_tokens=self.n_tokens,
+            n_skipped=len(self.skipped),
+            skipped=tuple(self.skipped.values())[:MAX_SHOWN_SKIPPED],
+            warning=next(iter(self.warnings), None),
+            n_empty=self.n_empty,
+        )

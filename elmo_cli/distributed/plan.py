@@ -39,12 +39,12 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.files import ModelFiles, content_sha256
-from elmo_cli.pretrained.find import default_model, files_of
-from elmo_cli.pretrained.registry import published_model
-from elmo_cli.text.input_formats import FASTA, TEXT
-from elmo_cli.text.parsers import LINE
-from elmo_cli.text.records import Record
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.registry import default_model, published_model
+from elmo_cli.records.formats import FASTA, TEXT
+from elmo_cli.records.record import LINE, Record
 from elmo_cli.text.tokenizers import chosen_tokenizer
 from elmo_cli.version import __version__
 

@@ -39,7 +39,7 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.text.tables import TableError, choose_columns
+from elmo_cli.records.columns import TableError, choose_columns
 from elmo_cli.text.tokenizers import chosen_tokenizer, tokenize_texts
 
 logger = logging.getLogger(__name__)

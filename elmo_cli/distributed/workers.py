@@ -19,12 +19,13 @@ from elmo_cli.distributed.part import (
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
 from elmo_cli.embed_file import log_empty
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
-from elmo_cli.text.ids import log_repeated
+from elmo_cli.records.ids import log_repeated
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class RunCounts:
     n_tokens: int = 0  # number of tokens of the parts that this run has done
     # number of tokens of the part that this process has begun
     n_tokens_at_work: int = 0
-    failed: dict[int, str] = field(
+    failed: dict[int, str | Message] = field(
         default_factory=dict
     )  # reasons of the parts that failed
     n_skipped: int = 0
@@ -144,7 +145,8 @@ def run_parts(
             counts.add(result)
             if result.error is not None:
                 with suppress(OutputError):  # It is only for the status.
-                    folder.write(_failure_name(result.number), result.error.encode())
+                    reason = spelled_as_options(result.error)
+                    folder.write(_failure_name(result.number), reason.encode())
         on_progress(counts)
         stop_if_told()
     if counts.n_skipped > MAX_SHOWN_SKIPPED:

@@ -1,7 +1,7 @@
 """Messages that name options, which Python and the command line spell differently."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
@@ -33,17 +33,28 @@ class Message:
     `str` of a message spells options as arguments of Python: `quotes='none'`. The command line
     calls `as_options`. Only the author of a message writes braces: they hold an option, or the name
     of a value, which is inserted as it is. A value may be a message or an error itself.
+
+    `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in a
+    shell, such as a pipe. Of several remedies, the first one whose options the running
+    command has is shown.
     """
 
     def __init__(
-        self, problem: str, /, *, remedy: str | None = None, **values: object
+        self,
+        problem: str,
+        /,
+        *,
+        remedy: str | Sequence[str] | None = None,
+        shell_remedy: str | None = None,
+        **values: object,
     ) -> None:
         self._problem = problem
         self._remedy = remedy
+        self._shell_remedy = shell_remedy
         self._values = values
 
     def __str__(self) -> str:
-        return self._spell(_argument, offered=None)
+        return self._spell(_argument, self._remedy, offered=None)
 
     def __repr__(self) -> str:
         return f"Message({str(self)!r})"
@@ -54,22 +65,22 @@ class Message:
         `offered` are the options of the running command; None are all. A remedy with another
         option is left out.
         """
-        return self._spell(_option, offered)
+        return self._spell(_option, self._shell_remedy or self._remedy, offered)
 
     def _spell(
-        self, spell: Callable[[str, str], str], offered: Collection[str] | None
+        self,
+        spell: Callable[[str, str], str],
+        remedy: str | Sequence[str] | None,
+        offered: Collection[str] | None,
     ) -> str:
         problem = self._fill(self._problem, spell, offered)
-        if self._remedy is None:
+        if remedy is None:
             return problem
-        options = [match["option"] for match in _PLACEHOLDER.finditer(self._remedy)]
-        if offered is not None and any(
-            option is not None and option not in offered for option in options
-        ):
-            return problem
-        remedy = self._fill(self._remedy, spell, offered)
-        end = "" if problem.endswith((".", "?", "!")) else "."
-        return f"{problem}{end} {remedy}"
+        for each in [remedy] if isinstance(remedy, str) else remedy:
+            if _is_offered(each, offered):
+                end = "" if problem.endswith((".", "?", "!")) else "."
+                return f"{problem}{end} {self._fill(each, spell, offered)}"
+        return problem
 
     def _fill(
         self,
@@ -88,6 +99,14 @@ class Message:
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
+
+
+def _is_offered(remedy: str, offered: Collection[str] | None) -> bool:
+    """Return whether a command has all options of a remedy."""
+    if offered is None:
+        return True
+    options = [match["option"] for match in _PLACEHOLDER.finditer(remedy)]
+    return all(option is None or option in offered for option in options)
 
 
 def spelled_as_options(value: object, offered: Collection[str] | None = None) -> str:

@@ -1,10 +1,28 @@
 """Errors for files that are missing or cannot be read."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from elmo_cli.errors.exceptions import ElmoError, MissingFileError
+from elmo_cli.errors.exceptions import (
+    ElmoError,
+    InputError,
+    MissingInputError,
+    MissingOptionsError,
+    MissingWeightsError,
+    OptionsError,
+    WeightsError,
+)
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
+
+_MISSING: Final[Mapping[type[ElmoError], type[ElmoError]]] = {
+    InputError: MissingInputError,
+    OptionsError: MissingOptionsError,
+    WeightsError: MissingWeightsError,
+}
+"""Kind of error for a missing file, by the kind for another problem of the file."""
 
 
 def not_read(
@@ -12,23 +30,57 @@ def not_read(
     content: str,
     error: OSError,
     kind: type[ElmoError],
-    remedy: str = "",
+    *,
+    remedy: str | None = None,
+    shell_remedy: str | None = None,
 ) -> ElmoError:
-    """Return the error for a file that cannot be read; see `missing_file` for a missing one."""
+    """Return the error for a file that cannot be opened or read.
+
+    `content` is a word for what it should contain, such as `weights`. The remedies are those
+    of `Message`.
+    """
     if isinstance(error, FileNotFoundError):
-        return missing_file(path, kind, remedy)
-    reason = f"{error.strerror}. {remedy}" if remedy else error.strerror
-    return kind(f"{path}: cannot read the {content}: {reason}")
+        return missing_file(path, kind, remedy=remedy, shell_remedy=shell_remedy)
+    return kind(
+        Message(
+            "{path}: cannot read the {content}: {reason}",
+            remedy=remedy,
+            shell_remedy=shell_remedy,
+            path=path,
+            content=content,
+            reason=error.strerror,
+        )
+    )
 
 
 def missing_file(
-    path: str | Path, kind: type[ElmoError], remedy: str = ""
+    path: str | Path,
+    kind: type[ElmoError],
+    *,
+    remedy: str | None = None,
+    shell_remedy: str | None = None,
 ) -> ElmoError:
-    """Return the error of a kind for a file that is missing, with a similar name beside it."""
+    """Return the error for a missing file, which suggests a file with a similar name.
+
+    `kind` is `InputError`, `OptionsError` or `WeightsError`. The error is of its subclass
+    that is a `FileNotFoundError` too. The remedies are those of `Message`.
+    """
+    return _MISSING[kind](
+        Message(
+            "{path}: no such file.{question}",
+            remedy=remedy,
+            shell_remedy=shell_remedy,
+            path=path,
+            question=_similar_file(path),
+        )
+    )
+
+
+def _similar_file(path: str | Path) -> str:
+    """Return the question whether a file beside the path was meant, after a space."""
     folder, name = os.path.split(path)
-    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-    question = did_you_mean(name, names, key=lambda each: os.path.splitext(each)[0])
-    [missing] = [
-        each for each in kind.__subclasses__() if issubclass(each, MissingFileError)
-    ]
-    return missing(f"{path}: no such file.{question} {remedy}".rstrip())
+    try:
+        others = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    return did_you_mean(name, others, key=lambda other: os.path.splitext(other)[0])

@@ -15,7 +15,8 @@ from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.weights_version import uncompiled
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.pretrained.find import find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
 
 _Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
 

@@ -1,7 +1,6 @@
 """Options for how an input is read: format, columns, tokenizer and shard."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from elmo_cli.errors.checks import check_choice
@@ -10,7 +9,6 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import option
 from elmo_cli.options.shard import Shard, parse_shard
 
-TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 INPUT_FORMATS: Final = (
     "text",
     "fasta",
@@ -28,7 +26,7 @@ ALL_COLUMNS: Final = ("all",)
 DEFAULT_ID: Final = "id"  # usual name of the column with the ids
 NO_ID: Final = ""  # value of `TextSettings.id_column` if no ids are read
 TOKENS_COLUMN: Final = "tokens"
-_TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
+TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""
 
 
@@ -72,7 +70,6 @@ class TextSettings:
         default_text="text or tokens",
         value="NAME",
     )
-    text_option: str = "--text-column"  # option that names the column
     id_column: str | None = option(
         None,
         "Column or field with the id of each record.",
@@ -117,30 +114,6 @@ class TextSettings:
                 Message("choose one of {--text-column} and {--word-column}")
             )
 
-    @cached_property
-    def text_columns(self) -> tuple[str, ...]:
-        """Columns with a text or a list of tokens. The first one that a row has is read."""
-        if self.text_column is not None:
-            return (self.text_column,)
-        if self.word_column is not None:
-            return (self.word_column,)
-        return _TEXT_COLUMNS
-
-    @cached_property
-    def paths(self) -> tuple[str, ...]:
-        """Named columns that may be paths of nested fields, such as `data.text`."""
-        names = (self.text_column, self.id_column, *self.keep_columns)
-        return tuple(name for name in names if name and "." in name)
-
-    @cached_property
-    def id_name(self) -> str | None:
-        """Column with the ids, if there is one; None if no ids are read."""
-        if self.id_column is None:
-            return DEFAULT_ID
-        if self.id_column == NO_ID:
-            return None
-        return self.id_column
-
     @property
     def chooses_tokenizer(self) -> bool:
         """True if the options name a tokenizer or its language."""
@@ -155,46 +128,6 @@ class TextSettings:
         if self.quotes is not None:
             attributes["quotes"] = self.quotes
         return attributes
-
-    def check_format(
-        self, name: str, *, has_columns: bool, advice: object = ""
-    ) -> None:
-        """Raise a `SettingsError` if an option has no effect with a format."""
-        if not has_columns:
-            self._check_no_columns(name, advice)
-        for option_name in self.cell_attributes:
-            if name not in ("csv", "tsv"):
-                raise SettingsError(
-                    Message(
-                        "{option} requires {--input-format csv} or tsv, found {name}",
-                        option=Message(f"{{--{option_name}}}"),
-                        name=name,
-                    )
-                )
-        if self.paragraphs and name != "text":
-            raise SettingsError(
-                Message("{--paragraphs} requires text, found {name}", name=name)
-            )
-
-    def _check_no_columns(self, name: str, advice: object) -> None:
-        if self.text_column is not None:
-            without_effect = "{--text-column}"
-        elif self.word_column is not None:
-            without_effect = "{--word-column}"
-        elif self.id_column:
-            without_effect = "{--id-column}"
-        elif self.keep_columns:
-            without_effect = "{--keep-columns}"
-        else:
-            return
-        raise SettingsError(
-            Message(
-                "{option} has no effect with {name}: it has no columns{advice}",
-                option=Message(without_effect),
-                name=name,
-                advice=advice,
-            )
-        )
 
     def check_whole_records(self) -> None:
         """Raise a `SettingsError` for kept columns of words, if a row is a whole text."""

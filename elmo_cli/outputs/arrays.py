@@ -15,7 +15,7 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 _NPY_HEADER_BYTES: Final = 128
 
@@ -86,14 +86,14 @@ class NpyWriter(FormatWriter):
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)
 
-    def publish(self, rename: Callable[[], object]) -> None:
+    def publish(self, path: Path, rename: Callable[[], object]) -> None:
         """Rename the array, then the ids. Even a kill never leaves ids next to other vectors."""
-        path = ids_path(self._file.final)
-        with renamed(path) if self._ids else nullcontext() as partial:
+        ids = ids_path(path)
+        with renamed(ids) if self._ids else nullcontext() as partial:
             if partial is not None:
                 partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
                 sync(partial)
-            path.unlink(missing_ok=True)
+            ids.unlink(missing_ok=True)
             rename()
 
 

@@ -1,38 +1,15 @@
 """Base of the writers, one per format, which add records to an open file."""
 
 from collections.abc import Callable
-from types import MappingProxyType
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-class RecordFilter:
-    """Rule for what a run embeds and writes of each record. The base class keeps everything."""
-
-    attributes: Attributes = MappingProxyType({})
-    """Further attributes of the output. A run resumes only where they are equal."""
-    writer_type: "type[FormatWriter] | None" = None
-    """Writer that replaces the output format's writer. It cannot resume."""
-
-    def begin(self) -> None:
-        """Prepare to see all records. The method is called again if a run starts over."""
-
-    def prepare(self, record: Record) -> Record:
-        """Return the record to embed. The original record has been hashed already."""
-        return record
-
-    def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
-        """Return the activations of a prepared record that are written."""
-        return activations
-
-    def finish(self) -> None:
-        """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
 
 
 class FormatWriter:
@@ -62,8 +39,8 @@ class FormatWriter:
     def finish(self, attributes: Attributes) -> None:
         """Complete the file, with attributes that are known only at the end."""
 
-    def publish(self, rename: Callable[[], object]) -> None:
-        """Give the finished file its name by calling `rename`."""
+    def publish(self, path: Path, rename: Callable[[], object]) -> None:
+        """Give the finished file its name `path` by calling `rename`."""
         rename()
 
     def close(self) -> None:

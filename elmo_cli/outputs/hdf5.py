@@ -14,7 +14,7 @@ from h5py import h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors.wording import first_line
-from elmo_cli.files.resumable.resumable_file import ResumableFile
+from elmo_cli.files.resumable.paged_file import PagedFile
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
@@ -48,7 +48,7 @@ class Hdf5Writer(FormatWriter):
 
     def __init__(
         self,
-        file: ResumableFile,
+        file: PagedFile,
         settings: OutputSettings,
         attributes: Attributes,
         n_records: int,
@@ -62,7 +62,7 @@ class Hdf5Writer(FormatWriter):
         filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
         # arguments of `create_dataset`
         self._filters: dict[str, Any] = filters if kind else {}
-        if file.state is None:
+        if file.size == 0:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
         with self._open("r") as begun:

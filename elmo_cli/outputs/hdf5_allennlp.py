@@ -33,7 +33,7 @@ from elmo_cli.outputs.hdf5 import (
     make_space,
     make_type,
 )
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 

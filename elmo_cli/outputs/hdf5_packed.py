@@ -20,7 +20,7 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
 )
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 PREFIXES: Final = {
     "activations": "",

@@ -6,7 +6,7 @@ import numpy as np
 
 from elmo_cli.files.json_form import json_text
 from elmo_cli.outputs.vector_rows import DIGITS, Array, RowWriter
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 
 class JsonlWriter(RowWriter):

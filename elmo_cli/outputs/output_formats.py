@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors.optional_imports import load_extra, load_pyarrow
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes, has_own_tokens
-from elmo_cli.text.ids import IdUse
+from elmo_cli.records.ids import IdUse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

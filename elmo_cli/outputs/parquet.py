@@ -13,10 +13,11 @@ from elmo_cli.outputs.vector_rows import (
     Array,
     Columns,
     RowWriter,
+    SentenceRows,
     TokenRows,
     as_text,
 )
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 # bytes of rows that are buffered and written together to Parquet
 ROW_GROUP_BYTES: Final = 1 << 25
@@ -26,9 +27,13 @@ class ParquetWriter(RowWriter):
     """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
 
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self,
+        file: Any,
+        output_format: OutputSettings,
+        attributes: Attributes,
+        rows_type: type[SentenceRows] | None = None,
     ) -> None:
-        super().__init__(file, output_format, attributes)
+        super().__init__(file, output_format, attributes, rows_type)
         self._parquet: Any = None
         # A column may have been renamed by `renamed_columns`, and always is if it is called id.
         types = output_format.column_types

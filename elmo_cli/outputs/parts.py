@@ -32,7 +32,7 @@ from elmo_cli.errors.wording import first_line, shown
 from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 
 PLAN: Final = "_elmo/plan.parquet"
 SUCCESS: Final = "_SUCCESS"

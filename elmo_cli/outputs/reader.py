@@ -23,7 +23,7 @@ from elmo_cli.outputs.attributes import check_attributes, option_name, with_type
 from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]

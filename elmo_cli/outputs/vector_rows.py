@@ -17,8 +17,8 @@ from elmo_cli.outputs.arrow_arrays import CHUNK_RECORDS, nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.output_formats import keeps_tokens
-from elmo_cli.text.parsers import LINE, ORIGINAL_ID
-from elmo_cli.text.records import Record, id_value, renamed_columns
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import LINE, ORIGINAL_ID, Record, id_value
 
 Array = NDArray[Any]
 Columns = dict[str, list[Any]]
@@ -170,15 +170,18 @@ class TokenRows(SentenceRows):
 class RowWriter(FormatWriter):
     """Writer of rows: one per record, or one per token."""
 
-    # rows that replace the ones that the format names
-    rows_type: type[SentenceRows] | None = None
-
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self,
+        file: Any,
+        output_format: OutputSettings,
+        attributes: Attributes,
+        rows_type: type[SentenceRows] | None = None,
     ) -> None:
+        """Write to an open file. `rows_type` replaces the rows that the format names."""
         super().__init__(file, output_format, attributes)
-        named_type = TokenRows if output_format.rows == "tokens" else SentenceRows
-        self.rows = (self.rows_type or named_type)(output_format, attributes)
+        if rows_type is None:
+            rows_type = TokenRows if output_format.rows == "tokens" else SentenceRows
+        self.rows = rows_type(output_format, attributes)
 
 
 def kept_names(names: Collection[str]) -> dict[str, str]:

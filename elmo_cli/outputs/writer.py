@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.outputs import check_output, output_error
-from elmo_cli.files.resumable.resumable_file import ResumableFile, remove_log
+from elmo_cli.files.resumable import resumable_file
+from elmo_cli.files.resumable.checkpoint_log import remove_log
+from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path
@@ -30,7 +32,9 @@ from elmo_cli.outputs.json_lines import JsonlWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations, with_tokenizer
-from elmo_cli.text.records import Progress, Record
+from elmo_cli.outputs.vector_rows import SentenceRows
+from elmo_cli.records.progress import Progress
+from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +44,6 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
     "npy": NpyWriter,
-    "parquet": ParquetWriter,
 }
 
 
@@ -59,15 +62,15 @@ class ActivationsWriter:
         attributes: Attributes,
         *,
         overwrite: bool = False,
-        writer_type: type[FormatWriter] | None = None,
+        rows_type: type[SentenceRows] | None = None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Open the output; `writer_type` replaces the format's writer, and cannot resume.
+        """Open the output; `rows_type` replaces the rows of Parquet.
 
         `overwrite` replaces an existing file, and an unfinished run that is damaged or has other
         attributes. Resuming reads the unfinished file, until `should_stop` returns True.
         """
-        self._writer_type = writer_type
+        self._rows_type = rows_type
         self.output_format = output_format
         # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
@@ -108,7 +111,7 @@ class ActivationsWriter:
             self._writer.close()
         if self._file is not None:
             with self._errors_named():
-                self._file.clear()
+                self._file.start_over()
         self._writer = None
         self.n_records, self.run_state = 0, {}
 
@@ -137,7 +140,7 @@ class ActivationsWriter:
             with self._errors_named():
                 self._opened().flush()
                 self._opened().close()  # The next record reopens it.
-                self._file.checkpoint(
+                self._file.commit(
                     {
                         "settings": self.settings,
                         "n_records": self.n_records,
@@ -151,39 +154,35 @@ class ActivationsWriter:
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
-                self._opened().publish(self._file.finish)
+                self._opened().publish(self.path, self._file.finish)
 
     def __enter__(self) -> "ActivationsWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the file, at its last checkpoint if it is not finished."""
-        if self._file is not None and not self._file.closed:
+        if self._file is not None and not self._file.file.closed:
             if self._writer is not None:
                 with suppress(Exception):  # The first error is raised already.
                     self._writer.close()
-            self._file.discard()
+            self._file.roll_back()
 
     def _open(
         self, should_stop: Callable[[], bool], *, overwrite: bool
     ) -> ResumableFile | None:
         """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
-            file = ResumableFile(
+            file = resumable_file.begin(
                 self.path, overwrite=overwrite, should_stop=should_stop
             )
-            if file.closed and overwrite:
-                file = ResumableFile(self.path)
-            if file.closed:
-                return None
-            if file.state is not None:
+            if file is not None and file.state is not None:
                 try:
                     self._resume(file.state, f"{file.path} is an unfinished run with")
                 except OutputError:
                     if not overwrite:
                         file.close()
                         raise
-                    file.clear()
+                    file.start_over()
         except BlockingIOError:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
@@ -194,15 +193,22 @@ class ActivationsWriter:
     def _opened(self) -> FormatWriter:
         """Return the writer of the format, which is created for the first record."""
         if self._writer is None:
-            chosen, attributes = self.output_format, self.settings
+            chosen = self.output_format
+            attributes = self.settings
             if chosen.name == "hdf5":
                 assert self._file is not None
                 hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
-                self._writer = hdf5_type(self._file, chosen, attributes, self.n_records)
+                self._writer = hdf5_type(
+                    self._file.file, chosen, attributes, self.n_records
+                )
+                return self._writer
+            stream = sys.stdout.buffer if self._file is None else self._file.file
+            if chosen.name == "parquet":
+                self._writer = ParquetWriter(
+                    stream, chosen, attributes, self._rows_type
+                )
             else:
-                stream = sys.stdout.buffer if self._file is None else self._file
-                writer_type = self._writer_type or _WRITERS[chosen.name]
-                self._writer = writer_type(stream, chosen, attributes)
+                self._writer = _WRITERS[chosen.name](stream, chosen, attributes)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
@@ -226,7 +232,7 @@ class ActivationsWriter:
         except Exception as exception:
             error = exception
         if self._file is not None and not isinstance(error, ElmoError):
-            error = self._file.error or error  # HDF5 does not see this error.
+            error = self._file.file.error or error  # HDF5 does not see this error.
             if isinstance(error, OSError):
                 raise output_error(self.path, error) from None
         if error is not None:

@@ -1,19 +1,20 @@
 """Registry of the published models, which models.json lists with the addresses of their files.
 
-A file has several URLs, because hosts disappear. They are tried in order. The publishers give no
-checksums. The two checksums in the list were recorded by git-lfs for copies in public
-repositories.
+A file has several URLs, because hosts disappear. They are tried in order. The publishers
+give no checksums. The two checksums in the list were recorded by git-lfs for copies in
+public repositories.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.model.token_limit import TokenLimit
-from elmo_cli.pretrained.files import role_of
-from elmo_cli.text.report import Expected
+from elmo_cli.pretrained.roles import role_of
+from elmo_cli.records.report import Expected
 
 BUNDLED: Final = "mini"
 MANY_LANGS_PREFIX: Final = "many-langs-"
@@ -26,22 +27,26 @@ class PublishedModel:
 
     name: str
     language: str = "English"
-    language_code: str | None = None  # language code (ISO 639); None for proteins
-    aliases: Sequence[str] = ()  # names of the model in other tools
-    text: str | None = None  # text of its training
+    language_code: str | None = None
+    """Language code (ISO 639); None for proteins."""
+    aliases: Sequence[str] = ()
+    """Names of the model in other tools."""
+    text: str | None = None
+    """Text that it was trained on."""
     parameters: int | None = None
     download_bytes: int | None = None
-    """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
-    # SHA-256 of the HDF5 file of weights, if it is known
+    """Approximate size of the download. None if unknown or if there is no download."""
     weights_sha256: str | None = None
+    """SHA-256 of the HDF5 file of weights, if it is known."""
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """URLs of the files, by their roles as in `FILE_NAMES`, in the order in which they are tried.
-    `archive` is a zip file with the options and the weights, which is tried first."""
+    """URLs of the files, by their roles as in `FILE_NAMES`, in the order in which they are
+    tried. `archive` is a zip file with the options and the weights, which is tried first.
+    """
 
     def known_sha256(self, name: str) -> str | None:
-        """Return the SHA-256 that a file with a name must have, also in another format, or None."""
+        """Return the SHA-256 that a file of this name must have, or None if unknown."""
         return self.weights_sha256 if role_of(name) == "weights" else None
 
 
@@ -54,23 +59,32 @@ MODELS: Final = tuple(
 """All published models, the bundled one first."""
 
 
+def default_model() -> str:
+    """Return the name or path of the default model: ELMO_MODEL, else the bundled one."""
+    return os.environ.get("ELMO_MODEL") or BUNDLED
+
+
 def published_model(name: str) -> PublishedModel | None:
     """Return the model with a name or an alias, ignoring case, or None."""
-    return next(
-        (model for model in MODELS if name.lower() in (model.name, *model.aliases)),
-        None,
-    )
+    for model in MODELS:
+        if name.lower() in (model.name, *model.aliases):
+            return model
+    return None
 
 
 def model_of_url(url: str) -> PublishedModel | None:
     """Return the model that has a file at a URL, or None."""
-    models = (
-        model for model in MODELS if any(url in urls for urls in model.urls.values())
-    )
-    return next(models, None)
+    for model in MODELS:
+        if any(url in urls for urls in model.urls.values()):
+            return model
+    return None
 
 
 def expected_input(model: str, token_limit: TokenLimit | None) -> Expected:
-    """Return the input that a model expects. Its language is known of published models only."""
+    """Return the input that a model expects.
+
+    Only the languages of published models are known.
+    """
     published = published_model(model)
-    return Expected(token_limit, model, published.language if published else None)
+    language = published.language if published else None
+    return Expected(token_limit, model, language)

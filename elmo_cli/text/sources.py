@@ -39,8 +39,11 @@ class Source:
     The first use of its content opens it. Who reads its records, or its last reference, closes it.
     """
 
-    def __init__(self, given: object, advice: str = PIPE) -> None:
-        """Take an input. `advice` is for a name that seems to be no name of a file."""
+    def __init__(self, given: object, advice: str | None = None) -> None:
+        """Take an input. `advice` is for a name that seems to be no name of a file.
+
+        Without it, the command line advises to pipe a text.
+        """
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
         if not is_path and (is_binary or not hasattr(given, "read")):
@@ -121,15 +124,23 @@ class Source:
             flag = os.O_NONBLOCK if sys.platform == "linux" else 0
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
+            remedy = shell_remedy = None
             is_missing = isinstance(error, FileNotFoundError)
-            remedy = (
-                self._advice
-                if is_missing and not re.fullmatch(r"\S*\.\S*", path)
-                else ""
-            )
+            if is_missing and not re.fullmatch(r"\S*\.\S*", path):
+                remedy = self._advice
+                shell_remedy = self._advice or PIPE
             if isinstance(error, IsADirectoryError):
-                remedy = "To read the files in it, use `cat FOLDER/* | elmo ... -`."
-            raise not_read(path, "input", error, InputError, remedy) from None
+                shell_remedy = (
+                    "To read the files in it, use `cat FOLDER/* | elmo ... -`."
+                )
+            raise not_read(
+                path,
+                "input",
+                error,
+                InputError,
+                remedy=remedy,
+                shell_remedy=shell_remedy,
+            ) from None
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""

@@ -38,7 +38,7 @@ from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.locks import locked_folder
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.pretrained.files import content_sha256
+from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_options import LENGTH_OPTIONS, TrainingOptions

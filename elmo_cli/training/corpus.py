@@ -36,13 +36,9 @@ from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
-from elmo_cli.text.input_formats import (
-    TEXT,
-    InputFormat,
-    Records,
-    open_input,
-    open_records,
-)
+from elmo_cli.records.formats import TEXT, InputFormat
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -235,7 +231,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
             raise missing_file(
-                pattern, InputError, "Name a file or a pattern of files."
+                pattern, InputError, remedy="Name a file or a pattern of files."
             )
         for path in paths:
             Source(path).check()

@@ -33,7 +33,7 @@ from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.model.options import read_json
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights
-from elmo_cli.pretrained.files import candidates
+from elmo_cli.pretrained.roles import candidates
 from elmo_cli.training.checkpoint import (
     CHECKPOINT_FILE,
     Description,

@@ -33,8 +33,11 @@ from elmo_cli.model.vocabulary import (
     read_vocabulary,
     read_words,
 )
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import choose_model, load_bilm, with_own_softmax
+from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.softmax import with_own_softmax
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOptions
@@ -146,7 +149,13 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         )
         raise SettingsError(f"--init-from {model}: {problem} --options-file.")
     return with_own_softmax(
-        choose_model(None if weights else model, options_file, weights)
+        files_of(
+            ModelSettings(
+                model=None if weights else model,
+                options_file=options_file,
+                weight_file=weights,
+            )
+        )
     )
 
 

@@ -20,7 +20,7 @@ from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from tests.support.commands import TINY
 from tests.support.layouts import Corpus, layouts, line_record, write
 

@@ -28,7 +28,7 @@ from elmo_cli.analysis.occurrence_picture import MAX_LABELS, Picture, plot_occur
 from elmo_cli.analysis.surprisal_picture import Measured, plot_surprisals
 from elmo_cli.cli import main
 from elmo_cli.language_model.surprisal_table import UnitSurprisal
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from tests.support.commands import TINY, Terminal, assert_fails, elmo
 from tests.support.layouts import Corpus, line_record, write
 

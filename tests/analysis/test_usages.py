@@ -26,7 +26,7 @@ from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import open_input
+from elmo_cli.records.text_input import open_input
 from tests.support.commands import LOADED, TINY, elmo, without_size
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors.wording import size_text
-from elmo_cli.pretrained import cache as downloads
-from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.registry import MODELS
 from tests.support.commands import assert_fails, elmo
 from tests.support.strategies import make_language_model, small_architecture
@@ -19,7 +18,8 @@ def model_in(folder: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
+    bundled = "elmo_cli.pretrained.cache.BUNDLED_FOLDER"
+    monkeypatch.setattr(bundled, model_in(tmp_path / "mini"))
     (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
 
 

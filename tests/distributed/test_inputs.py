@@ -20,8 +20,9 @@ from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inpu
 from elmo_cli.errors.exceptions import InputError, OtherInputError
 from elmo_cli.files.folder import Folder
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import Record
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import open_input
 from tests.support.commands import TINY, elmo
 from tests.support.table_files import write_table
 

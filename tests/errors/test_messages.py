@@ -46,6 +46,15 @@ def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
     assert "--quotes" in QUOTES.as_options({"--layers", "--quotes"})
 
 
+def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
+    both = Message("a: no such file.", remedy="Name a file.", shell_remedy="Pipe it.")
+    assert str(both) == "a: no such file. Name a file."
+    assert both.as_options() == "a: no such file. Pipe it."
+    alone = Message("{path}: no such file.", shell_remedy="Pipe it.", path="{a}")
+    assert str(alone) == "{a}: no such file."
+    assert alone.as_options() == "{a}: no such file. Pipe it."
+
+
 def test_a_message_may_contain_another_message_or_error() -> None:
     for inner in (QUOTES, InputError(QUOTES)):
         outer = Message("{number}: {problem}", number=3, problem=inner)

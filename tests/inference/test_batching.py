@@ -23,7 +23,7 @@ from elmo_cli.inference.batching import compute_window, group_by_length, split_b
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.inference.trie import build_trie
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 from tests.support.commands import TINY
 from tests.support.fake_device import FakeDevice
 from tests.support.runs import limit_memory

@@ -30,9 +30,9 @@ from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.pretrained.find import describe_model
-from elmo_cli.pretrained.manage import convert_weights
-from elmo_cli.text.records import Record
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support import reference
 from tests.support.strategies import (
@@ -352,7 +352,7 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 def test_wrong_numbers_are_reported(model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
-    with pytest.raises(InputError, match=r"^--temperature 0: must be above 0\.$"):
+    with pytest.raises(InputError, match=r"^temperature 0: must be above 0\.$"):
         sample_sentences(model, ["a"], temperature=0)
 
 

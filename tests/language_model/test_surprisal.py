@@ -20,7 +20,7 @@ from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.surprisal_table import SurprisalTable
 from elmo_cli.language_model.units import Unit, UnitKind, find_units
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.records import Record
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import normalize
 from tests.support import reference
 from tests.support.strategies import (

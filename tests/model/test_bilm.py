@@ -21,7 +21,7 @@ from elmo_cli.model.options import LstmOptions, parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
-from elmo_cli.pretrained.find import load_bilm
+from elmo_cli.pretrained.load import load_bilm
 from tests.conftest import Golden
 from tests.support import reference
 from tests.support.cell_formulas import WAYS, processor

@@ -20,7 +20,8 @@ from elmo_cli.model.options import (
     parameters_by_part,
     read_options,
 )
-from elmo_cli.pretrained.find import find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
 from tests.conftest import GOLDEN
 from tests.support.commands import elmo
 

@@ -21,8 +21,10 @@ from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, Weig
 from elmo_cli.model import tensor_files
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import describe_model, find_model, load_bilm
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.load import load_bilm
 from tests.conftest import GOLDEN
 from tests.support import reference
 from tests.support.strategies import RandomModel, make_model, models, small_architecture

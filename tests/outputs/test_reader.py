@@ -18,7 +18,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
-from elmo_cli.text.records import Record, ShardReader
+from elmo_cli.records.progress import ShardReader
+from elmo_cli.records.record import Record
 from tests.conftest import GOLDEN, Golden
 from tests.support import runs
 from tests.support.layouts import (

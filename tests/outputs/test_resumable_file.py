@@ -3,19 +3,20 @@
 import itertools
 import random
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import OutputError, StoppedError
-from elmo_cli.files.resumable.resumable_file import (
-    PAGE_BYTES,
-    ResumableFile,
-    remove_log,
-)
+from elmo_cli.errors.messages import spelled_as_options
+from elmo_cli.files.resumable.checkpoint_log import remove_log
+from elmo_cli.files.resumable.pages import PAGE_BYTES
+from elmo_cli.files.resumable.resumable_file import ResumableFile, begin
 from tests.support.failing_disk import restore, state_of
 from tests.support.layouts import lines, open_writer, write
 
@@ -27,7 +28,8 @@ STEPS = st.one_of(
 )
 
 
-def _content(file: ResumableFile) -> bytes:
+def content_of(resumable: ResumableFile) -> bytes:
+    file = resumable.file
     buffer = bytearray(file.seek(0, 2))
     file.seek(0)
     assert file.readinto(buffer) == len(buffer)
@@ -40,8 +42,11 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
     steps: Any, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("file")
-    file = ResumableFile(folder / "a")
-    plain, saved, n_checkpoints = bytearray(), b"", 0
+    resumable = ResumableFile(folder / "a")
+    file = resumable.file
+    plain = bytearray()
+    saved = b""
+    n_checkpoints = 0
     for step, (name, number, data) in enumerate(steps):
         if name == "write":
             file.seek(number)
@@ -54,42 +59,51 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
             plain.extend(b"\0" * (number - len(plain)))
         else:
             n_checkpoints += 1
-            file.checkpoint({"n": n_checkpoints})
+            resumable.commit({"n": n_checkpoints})
             saved = bytes(plain)
-        assert _content(file) == plain
+        assert content_of(resumable) == plain
         killed = folder.with_name(f"{folder.name}-killed-{step}")
         restore(state_of(folder), killed)
-        with ResumableFile(killed / "a") as resumed:
-            assert _content(resumed) == saved
+        with closing(ResumableFile(killed / "a")) as resumed:
+            assert content_of(resumed) == saved
             assert resumed.state == ({"n": n_checkpoints} if n_checkpoints else None)
-    file.close()
+    resumable.close()
 
 
 @pytest.fixture
 def saved(folder: Path) -> Path:
     """Make a checkpoint of a file in the current folder, and return the file's final name."""
-    with ResumableFile(Path("a")) as file:
-        file.write(b"content" * 20 * PAGE_BYTES)
-        file.checkpoint({"n": 1})
+    with closing(ResumableFile(Path("a"))) as resumable:
+        resumable.file.write(b"content" * 20 * PAGE_BYTES)
+        resumable.commit({"n": 1})
     return Path("a")
 
 
 def test_a_long_check_can_be_stopped(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "elmo_cli.files.resumable.resumable_file.CHECKED_BYTES", PAGE_BYTES
-    )
+    monkeypatch.setattr("elmo_cli.files.resumable.paged_file.CHECKED_BYTES", PAGE_BYTES)
     with pytest.raises(StoppedError, match=r"a\.partial was checked"):
         ResumableFile(saved, should_stop=lambda: True)
-    with ResumableFile(saved) as again:
+    with closing(ResumableFile(saved)) as again:
         assert again.state == {"n": 1}
+
+
+def test_a_file_killed_before_its_name_changes_is_only_renamed(saved: Path) -> None:
+    resumable = ResumableFile(saved)
+    before = content_of(resumable)
+    with patch.object(resumable, "publish"):
+        resumable.finish()
+    resumable.close()
+    assert begin(saved) is None
+    assert saved.read_bytes() == before
+    assert [path.name for path in Path().iterdir()] == ["a"]
 
 
 def test_a_log_without_its_file_starts_over(saved: Path) -> None:
     Path("a.partial").rename(saved)  # as at the end of a run
-    with ResumableFile(saved) as again:
-        assert (again.state, _content(again)) == (None, b"")
+    with closing(ResumableFile(saved)) as again:
+        assert (again.state, content_of(again)) == (None, b"")
 
 
 @pytest.mark.parametrize("kind", ["cut log", "symlink_to", "hardlink_to"])
@@ -154,7 +168,7 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
             # The log has repaired the page, or the page was zero before.
             assert all(each.read_bytes() == content for each, content in files.items())
         except OutputError as error:
-            messages.append(str(error))
+            messages.append(spelled_as_options(error))
     assert len(messages) > 25
     assert all(
         re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages

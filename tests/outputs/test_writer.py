@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.files.resumable.resumable_file import ResumableFile
+from elmo_cli.files.resumable.paged_file import PagedFile
 from tests.support.layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 
@@ -109,14 +109,14 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
 def test_a_write_that_fails_leaves_no_file(
     fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    write_at, writes = ResumableFile.write_at, iter(range(n_good))
+    write_at, writes = PagedFile.write_at, iter(range(n_good))
 
     def fail(*arguments: Any) -> int:
         if next(writes, None) is None:
             raise fault
         return write_at(*arguments)
 
-    monkeypatch.setattr(ResumableFile, "write_at", fail)
+    monkeypatch.setattr(PagedFile, "write_at", fail)
     with pytest.raises((OutputError, KeyboardInterrupt)) as caught:
         write(lines(*map(str, range(100))), tmp_path / "out")
     assert str(caught.value).endswith(message)
@@ -126,9 +126,9 @@ def test_a_write_that_fails_leaves_no_file(
 def test_writes_of_a_part_are_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = ResumableFile.write_at
+    real = PagedFile.write_at
     monkeypatch.setattr(
-        ResumableFile, "write_at", lambda file, at, data: real(file, at, data[:7])
+        PagedFile, "write_at", lambda file, at, data: real(file, at, data[:7])
     )
     write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:

@@ -16,9 +16,9 @@ from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights
-from elmo_cli.pretrained.files import sha256
+from elmo_cli.pretrained.checksums import sha256
+from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.manage import convert_weights
 from tests.support import reference
 from tests.support.commands import TINY, assert_fails, elmo
 from tests.support.runs import content

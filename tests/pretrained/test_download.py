@@ -16,7 +16,8 @@ import pytest
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.cache import download_file, local_file
+from elmo_cli.pretrained.download import download_file
+from elmo_cli.pretrained.url_files import local_file
 from tests.support.commands import Forked, Terminal
 from tests.support.website import (
     WEIGHTS,
@@ -184,7 +185,7 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     answer: Answer,
     problem: str,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.cache.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("elmo_cli.pretrained.download.TIMEOUT_SECONDS", 0.3)
     bad, good = site.put("/bad", WEIGHTS, answer, answer), site.put("/good", WEIGHTS)
     with pytest.raises(
         ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"
@@ -228,7 +229,9 @@ def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
         open("/dev/full", "wb", buffering=0) as full,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("elmo_cli.pretrained.cache.open", lambda *_: full, raising=False)
+        patch.setattr(
+            "elmo_cli.pretrained.download.open", lambda *_: full, raising=False
+        )
         with pytest.raises(ModelError, match=rf"^{destination}: {message}"):
             download_file([url], destination, no_check)
 
@@ -251,7 +254,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     url = site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n", waits)
     program = (
         "import logging, os, sys; os.environ['ELMO_CACHE'] = sys.argv[2]; "
-        "from elmo_cli.pretrained.cache import local_file; "
+        "from elmo_cli.pretrained.url_files import local_file; "
         "logging.basicConfig(level=logging.INFO); local_file(sys.argv[1], 'vocabulary')"
     )
     command = ["-c", program, url, str(tmp_path / "cache")]

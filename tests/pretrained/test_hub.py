@@ -11,8 +11,9 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.pretrained.find import choose_model, find_model
-from elmo_cli.pretrained.manage import save_model
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.save import save_model
 from tests.conftest import GOLDEN
 from tests.support.commands import TINY, assert_fails, elmo, start_elmo
 from tests.support.strategies import make_language_model, small_architecture
@@ -87,7 +88,7 @@ def test_the_softmax_is_downloaded_only_to_predict_words(
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
     assert find_model(NAME).softmax is None
-    files = choose_model(NAME, with_softmax=True)
+    files = files_of(ModelSettings(NAME), with_softmax=True)
     names = [path and path.name for path in (files.softmax, files.vocabulary)]
     assert names == ["softmax.safetensors", "vocab.txt"]
 

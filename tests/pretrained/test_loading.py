@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.pretrained import cache as downloads
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained import registry
 from elmo_cli.pretrained.cache import cache_folder
-from elmo_cli.pretrained.files import FILE_NAMES, sha256
-from elmo_cli.pretrained.find import choose_model, describe_model, find_model
-from elmo_cli.pretrained.manage import convert_weights, import_model
+from elmo_cli.pretrained.checksums import sha256
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
+from elmo_cli.pretrained.roles import FILE_NAMES
 from tests.conftest import GOLDEN
 from tests.support.commands import TINY, elmo
 from tests.support.website import (
@@ -87,7 +90,7 @@ def test_the_default_is_the_bundled_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
+    monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     for name in (None, "mini", "MINI"):
         files = find_model(name)
         assert (files.name, files.weights.parent) == ("mini", folder)
@@ -192,29 +195,40 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
-    files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
+    files = files_of(
+        ModelSettings(
+            options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
+        )
+    )
     assert (files.name, files.options) == (str(folder / "w.hdf5"), folder / "o.json")
     assert files.vocabulary == folder / "vocab.txt"
-    assert choose_model(None, "o", "w").vocabulary is None
+    assert files_of(ModelSettings(options_file="o", weight_file="w")).vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
     weights = site.put("/b/..%2Fw%20.hdf5?x=/y", WEIGHTS)
-    urls = [None, site.put("/a/o.json", OPTIONS), weights, site.put("/v", VOCABULARY)]
-    files = choose_model(*urls)
+    settings = ModelSettings(
+        options_file=site.put("/a/o.json", OPTIONS),
+        weight_file=weights,
+        vocabulary_file=site.put("/v", VOCABULARY),
+    )
+    files = files_of(settings)
     assert (files.name, files.options.name) == (weights, "o.json")
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert choose_model(*urls) == files
+    assert files_of(settings) == files
     assert site.requests == []
 
 
 def test_known_urls_lead_to_the_model(
     published: PublishedModel, site: Site, cache: Path
 ) -> None:
-    files = choose_model(
-        None, published.urls["options"][0], published.urls["weights"][0]
+    files = files_of(
+        ModelSettings(
+            options_file=published.urls["options"][0],
+            weight_file=published.urls["weights"][0],
+        )
     )
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"

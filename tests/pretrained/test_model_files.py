@@ -9,6 +9,7 @@ import stat
 import struct
 import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -20,10 +21,11 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.model.options import read_options_and_training
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained import cache as downloads
-from elmo_cli.pretrained.cache import unpack
-from elmo_cli.pretrained.files import check_kind, content_sha256
-from elmo_cli.pretrained.find import choose_model, describe_model, files_of, find_model
+from elmo_cli.pretrained.archive import unpack
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.pretrained.describe import describe_model
+from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
 from tests.conftest import GOLDEN
 from tests.support.commands import TINY
@@ -94,8 +96,11 @@ def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
 
 def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
-    for model in ([folder], [None, folder / "options.json", folder / "weights.hdf5"]):
-        files = choose_model(*model, with_softmax=True)
+    two_files = ModelSettings(
+        options_file=folder / "options.json", weight_file=folder / "weights.hdf5"
+    )
+    for settings in (ModelSettings(folder), two_files):
+        files = files_of(settings, with_softmax=True)
         assert (files.softmax, files.vocabulary) == (
             folder / "softmax.hdf5",
             folder / "vocab.txt",
@@ -106,13 +111,15 @@ def test_the_bundled_model_may_have_a_softmax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "mini", *LANGUAGE_MODEL)
-    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
-    assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
+    monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
+    assert (
+        files_of(ModelSettings(), with_softmax=True).softmax == folder / "softmax.hdf5"
+    )
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(
         ModelError, match=r"Choose one of mini, original, original-5.5b, or"
     ):
-        choose_model("small", with_softmax=True)
+        files_of(ModelSettings("small"), with_softmax=True)
 
 
 def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,13 +134,14 @@ def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_single_files_take_precedence(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *LANGUAGE_MODEL)
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
-    files = choose_model(
-        folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True
+    settings = ModelSettings(
+        folder, vocabulary_file=other / "v.txt", softmax_file=other / "s.hdf5"
     )
+    files = files_of(settings, with_softmax=True)
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
-    files = choose_model(folder, softmax_file=other / "s.hdf5", with_softmax=True)
+    files = files_of(replace(settings, vocabulary_file=None), with_softmax=True)
     assert files.vocabulary == other / "vocab.txt"
 
 
@@ -253,7 +261,7 @@ def test_other_archives_are_refused_and_leave_no_folder(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(downloads, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("elmo_cli.pretrained.limits.MAX_BYTES", 1 << 20)
     path = tmp_path / "other.zip"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=f"^{path}: {message}"):
@@ -312,10 +320,10 @@ def test_what_is_no_model_is_one_line(
 
 
 def test_other_files_are_no_other_kind() -> None:
-    check_kind(Path("model.ckpt-11"))  # a missing file
+    refuse_other_program(Path("model.ckpt-11"))  # a missing file
     for path in (TINY, *TINY.iterdir(), *MANY_LANGS.iterdir()):
         if path.suffix != ".pkl":
-            check_kind(path)
+            refuse_other_program(path)
 
 
 def test_remedies_lead_to_a_model(folder: Path) -> None:

@@ -1,19 +1,19 @@
 """The list of published models, and warnings for a text of another domain than a model's."""
 
 import pytest
+from elmo_cli.records.report import InputReport, Sample
 
 from elmo_cli.model.options import parameters_by_part, parse_options, read_options
-from elmo_cli.pretrained.files import FILE_NAMES, role_of
-from elmo_cli.pretrained.find import choose_model, find_model
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.registry import (
     MODELS,
     expected_input,
     model_of_url,
     published_model,
 )
-from elmo_cli.text.parsers import Entry
-from elmo_cli.text.records import Record
-from elmo_cli.text.report import InputReport, Sample
+from elmo_cli.pretrained.roles import FILE_NAMES, role_of
+from elmo_cli.records.record import Entry, Record
 
 
 def test_the_published_numbers_of_parameters() -> None:
@@ -85,7 +85,12 @@ def test_every_model_of_a_language_has_its_code_and_number() -> None:
 def test_the_files_of_a_published_model_know_its_language() -> None:
     files = find_model("mini")
     assert files.language == "en"
-    assert choose_model(None, files.options, files.weights).language is None
+    assert (
+        files_of(
+            ModelSettings(options_file=files.options, weight_file=files.weights)
+        ).language
+        is None
+    )
     assert find_model(files.weights.parent).language is None
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from elmo_cli.files.resumable.resumable_file import ResumableFile
+from elmo_cli.files.resumable.paged_file import PagedFile
 
 CALLS = [
     *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),
     (builtins, "open"),
-    (ResumableFile, "write_at"),
-    (ResumableFile, "checksum_of"),
+    (PagedFile, "write_at"),
+    (PagedFile, "checksum_of"),
     (Path, "touch"),
     (shutil, "rmtree"),
 ]

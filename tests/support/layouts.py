@@ -15,7 +15,8 @@ from elmo_cli import open_activations
 from elmo_cli.options.output import LAYOUTS, OutputSettings
 from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.records import Progress, Record
+from elmo_cli.records.progress import Progress
+from elmo_cli.records.record import Record
 
 Array = NDArray[Any]
 

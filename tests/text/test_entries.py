@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from elmo_cli.records.report import UNKNOWN, Expected
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import Record
-from elmo_cli.text.report import UNKNOWN, Expected
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.record import Record
+from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
 from tests.support.commands import TINY
 from tests.support.table_files import write_table

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
-from elmo_cli.text.ids import IdUse
-from elmo_cli.text.input_formats import open_input, open_records
-from elmo_cli.text.records import NumericId, Record, id_value, renamed_columns
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.ids import IdUse
+from elmo_cli.records.open_records import open_records
+from elmo_cli.records.record import NumericId, Record, id_value
+from elmo_cli.records.text_input import open_input
 from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -30,7 +30,7 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
     """
-    from elmo_cli.pretrained.manage import convert_weights
+    from elmo_cli.pretrained.convert import convert_weights
 
     n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
     n_bytes = os.stat(target).st_size

@@ -34,7 +34,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     $ elmo download original --from ~/Downloads/elmo
     """
     if sources:
-        from elmo_cli.pretrained.manage import import_model
+        from elmo_cli.pretrained.import_files import import_model
 
         click.echo(import_model(name, sources))
         return

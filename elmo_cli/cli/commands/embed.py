@@ -21,7 +21,7 @@ from elmo_cli.options.output import (
 )
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.input_formats import TEXT
+from elmo_cli.records.formats import TEXT
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 

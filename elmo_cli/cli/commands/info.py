@@ -26,7 +26,7 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
     """
-    from elmo_cli.pretrained.find import describe_model
+    from elmo_cli.pretrained.describe import describe_model
 
     installation = None if model else describe_installation()
     description = describe_model(model)

@@ -40,13 +40,13 @@ def models(
     $ elmo models --language fr
     """
     if remove is not None:
-        from elmo_cli.pretrained.find import remove_model
+        from elmo_cli.pretrained.remove import remove_model
 
         folder, n_bytes = remove_model(remove)
         messages.say(f"Removed {folder}: {size_text(n_bytes)}")
         return
 
-    from elmo_cli.pretrained.find import describe_models
+    from elmo_cli.pretrained.describe import describe_models
 
     descriptions = describe_models(language, downloaded=downloaded)
     shown = descriptions if show_all or language else _grouped(descriptions)

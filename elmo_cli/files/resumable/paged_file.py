@@ -1,0 +1,196 @@
+"""File whose bytes of the last checkpoint stay on the disk while HDF5 changes them."""
+
+import os
+from collections.abc import Callable
+from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
+from pathlib import Path
+from typing import Any, Final
+
+from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.files.resumable.pages import (
+    PAGE_BYTES,
+    Pages,
+    checksum_of_pages,
+    page_spans,
+    rounded_up,
+)
+
+CHECKED_BYTES: Final = 256 * PAGE_BYTES
+"""Number of bytes that are read at a time for a checksum."""
+_READS_PER_STOP: Final = 64
+"""Number of such reads between two calls of `should_stop`."""
+
+Stop = Callable[[], bool]
+
+
+def never_stop() -> bool:
+    """Return False."""
+    return False
+
+
+class PagedFile(FileIO):
+    """File object for `h5py.File`, which holds changes of older bytes in memory.
+
+    Bytes behind the end of the last checkpoint are written at once. Changes before it are
+    kept as pages, until `begin_checkpoint` has made them part of a new one.
+
+    HDF5 would crash if one of its operations raised an error. Instead, the first error is
+    stored as `error`, and nothing is written after it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open an existing file for reading and writing."""
+        super().__init__(path, "r+b")
+        self.path = path
+        self.error: BaseException | None = None
+        self.size = 0
+        """Size of the file as HDF5 sees it."""
+        self.changed: Pages = {}
+        """Pages of the last checkpoint that have changed since."""
+        self._position = 0
+        self._kept_size = 0
+        """Size below which nothing is cut: the end of every checkpoint that may count."""
+        self._checkpoint_end = 0
+        """Size at the last checkpoint, rounded up to a page."""
+
+    # Methods that HDF5 calls.
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        """Move to a position."""
+        origins = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self.size}
+        self._position = origins[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into a buffer, up to the end of the file."""
+        start = self._position
+        view = memoryview(buffer).cast("B")
+        view = view[: max(0, self.size - start)]
+        view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
+        for span in page_spans(start, min(start + len(view), self._checkpoint_end)):
+            if span.number in self.changed:
+                view[span.in_range] = self.changed[span.number][span.in_page]
+        self._position += len(view)
+        return len(view)
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes to the file, or to memory where the last checkpoint has bytes."""
+        view = memoryview(data).cast("B")
+        self._attempt(lambda: self._write(view))
+        self._position += len(view)
+        self.size = max(self.size, self._position)
+        return len(view)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Change the size. Bytes of the last checkpoint are kept until the next one."""
+        self.size = self._position if size is None else size
+        # The bytes behind the new size are zero if the file grows again.
+        for span in page_spans(self.size, self._checkpoint_end):
+            page = self._page(span.number)
+            page[span.in_page] = bytes(len(page[span.in_page]))
+            self.changed[span.number] = page
+        size_on_disk = max(self.size, self._kept_size)
+        self._attempt(lambda: os.ftruncate(self.fileno(), size_on_disk))
+        return self.size
+
+    def flush(self) -> None:
+        """Do nothing: only a checkpoint makes data safe."""
+
+    # Methods that the owner of the file calls.
+
+    def sync_appended(self) -> None:
+        """Sync the bytes that the next checkpoint appends, and keep them from now on.
+
+        Until that checkpoint is applied, either of the two may count: writing its log can
+        fail before or after the log has its name.
+        """
+        self._kept_size = max(self.size, self._kept_size)
+        self.cut(self._kept_size)
+
+    def checksum_after(self, checksum: int) -> int:
+        """Return the checksum of the file as HDF5 sees it.
+
+        `checksum` is the one of the last checkpoint. Only new and changed pages are read.
+        """
+        checksum += self.checksum_of(self._checkpoint_end, self.size)
+        for number, page in self.changed.items():
+            before = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
+            checksum += checksum_of_pages(page) - checksum_of_pages(before)
+        return checksum % 2**64
+
+    def apply(self, pages: Pages, size: int) -> None:
+        """Write the pages of a checkpoint to the disk, and cut the file to its size."""
+        for number, page in pages.items():
+            self.write_at(number * PAGE_BYTES, page)
+        self.cut(size)
+        self.changed = {}
+        self.size = size
+        self._kept_size = size
+        self._checkpoint_end = rounded_up(size)
+
+    def cut_to_checkpoint(self) -> None:
+        """Remove the bytes behind every checkpoint that may count."""
+        os.ftruncate(self.fileno(), self._kept_size)
+
+    def cut(self, size: int) -> None:
+        """Cut the file on the disk, and sync it."""
+        os.ftruncate(self.fileno(), size)
+        os.fsync(self.fileno())
+
+    def checksum_of(self, start: int, end: int, should_stop: Stop = never_stop) -> int:
+        """Return the checksum of bytes on the disk, from the start of a page on.
+
+        `should_stop` may end it with a `StoppedError`.
+        """
+        checksum = 0
+        for position in range(start, end, CHECKED_BYTES):
+            is_turn = position % (_READS_PER_STOP * CHECKED_BYTES) == 0
+            if is_turn and position > start and should_stop():
+                raise StoppedError(f"Stopped while {self.path} was checked.")
+            content = self._read_at(position, min(CHECKED_BYTES, end - position))
+            checksum += checksum_of_pages(content)
+        return checksum % 2**64
+
+    def write_at(self, position: int, data: memoryview | bytearray) -> int:
+        """Write to the disk, and return the number of bytes written."""
+        super().seek(position)
+        return super().write(data)
+
+    def _write(self, view: memoryview) -> None:
+        start = self._position
+        n_below = max(0, min(len(view), self._checkpoint_end - start))
+        for span in page_spans(start, start + n_below):
+            # HDF5 writes all names of a group for each new name: most pages do not change.
+            page = self._page(span.number)
+            if page[span.in_page] != view[span.in_range]:
+                page[span.in_page] = view[span.in_range]
+                self.changed[span.number] = page
+        position = start + n_below
+        rest = view[n_below:]
+        while rest:
+            n_written = self.write_at(position, rest)
+            position += n_written
+            rest = rest[n_written:]
+
+    def _read_at(self, position: int, n_bytes: int) -> bytes:
+        super().seek(position)
+        return super().read(n_bytes)
+
+    def _page(self, number: int) -> bytearray:
+        """Return the current content of a page of the last checkpoint, (PAGE_BYTES,)."""
+        if number in self.changed:
+            return self.changed[number]
+        content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
+        return bytearray(content.ljust(PAGE_BYTES, b"\0"))
+
+    def _attempt(self, act: Callable[[], object]) -> None:
+        """Call a function unless there was an error, and store its error."""
+        if self.error is None:
+            try:
+                act()
+            except BaseException as error:  # It may be Ctrl-C.
+                self.error = error

@@ -1,0 +1,109 @@
+"""Zip files of models, unpacked into the cache folder."""
+
+import shutil
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.wording import first_line, size_text
+from elmo_cli.pretrained.cache import get_once, hashed_folder
+from elmo_cli.pretrained.checksums import check_sha256
+from elmo_cli.pretrained.limits import size_limit
+from elmo_cli.pretrained.registry import PublishedModel
+from elmo_cli.pretrained.roles import candidates
+
+_PIECE_BYTES: Final = 1 << 18
+_UNPACKED: Final = (
+    ".dic",
+    ".gz",
+    ".hdf5",
+    ".json",
+    ".md",
+    ".pkl",
+    ".safetensors",
+    ".txt",
+)
+"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large
+files."""
+_MAX_MEMBERS: Final = 100  # files that are unpacked; a model has up to six
+
+
+def unpacked(archive: Path) -> Path:
+    """Return the folder with the content of a zip file. Unpack each file once."""
+    status = archive.stat()
+    identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
+    folder = hashed_folder("archives", identity)
+    get_once(
+        folder,
+        find=lambda: candidates(folder, "weights"),
+        get=lambda: unpack(archive, folder),
+    )
+    return folder
+
+
+def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
+    """Unpack the files of a model into a folder that is locked.
+
+    If one file fails, none appears. Folders in the archive are ignored, so that no file is
+    written outside of `folder`. Links become files. A published model limits the size.
+    """
+    try:
+        with TemporaryDirectory(dir=folder) as temporary:
+            _unpack_members(archive, Path(temporary), model)
+            weights = candidates(Path(temporary), "weights")
+            # The weights come last: a model counts as downloaded when they exist.
+            paths = sorted(Path(temporary).iterdir(), key=lambda path: path in weights)
+            for path in paths:
+                path.replace(folder / path.name)
+    except FileExistsError as error:
+        name = Path(error.filename).name
+        problem = f"expected one {name}, found several"
+        remedy = "Unpack it, and give the folder of one model."
+        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+    # NotImplementedError means a rare compression, RuntimeError an encrypted file.
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        problem = f"cannot unpack the zip file: {first_line(error).removesuffix('.')}"
+        remedy = "Download it again, or unpack it yourself, and give the folder."
+        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+
+
+def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -> None:
+    """Unpack the files of a model into an empty folder, and check that they are one."""
+    with zipfile.ZipFile(archive) as file:
+        members = []
+        for member in file.infolist():
+            name = PurePosixPath(member.filename).name
+            if name.endswith(_UNPACKED) and not name.startswith("."):
+                members.append((name, member))
+        if len(members) > _MAX_MEMBERS:
+            problem = f"expected the files of one model, found {len(members):,} files"
+            remedy = "Unpack it, and give the folder of one model."
+            raise ModelError(f"{archive}: {problem}. {remedy}")
+        # A member never has more bytes than it says.
+        n_bytes = sum(member.file_size for _, member in members)
+        _check_size(archive, n_bytes, size_limit("archive", model))
+        for name, member in members:
+            with file.open(member) as source, open(folder / name, "xb") as target:
+                shutil.copyfileobj(source, target, _PIECE_BYTES)
+        weights = candidates(folder, "weights")
+        if not weights or not candidates(folder, "options"):
+            names = ", ".join(file.namelist()[:5]) or "no files"
+            problem = f"expected options.json and a .hdf5 file, found {names}"
+            remedy = (
+                "Give the zip file or folder of an ELMo model, or a name of "
+                "`elmo models`."
+            )
+            raise ModelError(f"{archive}: {problem}. {remedy}")
+    if model is not None:
+        check_sha256(weights[0], model.known_sha256(weights[0].name))
+
+
+def _check_size(archive: Path, n_bytes: int, limit: int) -> None:
+    if n_bytes > limit:
+        expected = f"at most {size_text(limit)} when it is unpacked"
+        problem = f"expected {expected}, found {size_text(n_bytes)}"
+        remedy = "If you trust it, unpack it, and give the folder."
+        raise ModelError(f"{archive}: {problem}. {remedy}")

@@ -1,0 +1,168 @@
+"""Descriptions of models, for `elmo models` and `elmo info`."""
+
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.files.text_files import read_text
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
+from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
+from elmo_cli.pretrained.cache import n_bytes_downloaded
+from elmo_cli.pretrained.checksums import sha256
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.registry import (
+    BUNDLED,
+    MODELS,
+    PublishedModel,
+    default_model,
+    published_model,
+)
+from elmo_cli.pretrained.roles import FILE_NAMES
+from elmo_cli.pretrained.softmax import with_own_softmax
+from elmo_cli.pretrained.tensor_names import has_tensor
+
+_CARD_LINES = 12
+
+
+def describe_models(
+    language: str | None = None, *, downloaded: bool = False
+) -> list[dict[str, Any]]:
+    """Describe the published models, English ones first.
+
+    The language is a code (ISO 639), by default any. With `downloaded`, only the models on
+    this disk are described.
+    """
+    models = sorted(MODELS, key=lambda model: model.language_code != "en")
+    if language is not None:
+        language = language.lower()
+        codes = {model.language_code for model in models if model.language_code}
+        if language not in codes:
+            raise SettingsError(
+                Message(
+                    "{--language} {language}: expected a code of {codes}",
+                    language=language,
+                    codes=", ".join(sorted(codes)),
+                )
+            )
+        models = [model for model in models if model.language_code == language]
+    described = [_describe_published(model) for model in models]
+    if downloaded:
+        described = [model for model in described if model["state"] != "available"]
+    return described
+
+
+def describe_model(name: str | None = None) -> dict[str, Any]:
+    """Describe a model by its name or path, by default the default model.
+
+    Only a model of the hub is downloaded.
+    """
+    shown_name = name or default_model()
+    published = published_model(shown_name)
+    if published is None:
+        return {"name": shown_name, **_describe_files(find_model(name or None))}
+    description = _describe_published(published)
+    if description["state"] == "available":
+        return description
+    return {**description, **_describe_files(find_model(name or None))}
+
+
+def _describe_published(model: PublishedModel) -> dict[str, Any]:
+    """Describe a model by its entry in the registry, and say whether it is on this disk."""
+    n_bytes = n_bytes_downloaded(model)
+    if model.name == BUNDLED:
+        state = "bundled"
+    elif n_bytes is None:
+        state = "available"
+    else:
+        state = "downloaded"
+    return {
+        "name": model.name,
+        "parameters": model.parameters,
+        "language": model.language,
+        "language_code": model.language_code,
+        "bytes": n_bytes or model.download_bytes,
+        "state": state,
+        "trained_on": model.text,
+    }
+
+
+def _describe_files(files: ModelFiles) -> dict[str, Any]:
+    """Describe a model by its files: its size, its options, its card and their paths."""
+    files = with_own_softmax(files)
+    options = files.parsed_options
+    n_characters = N_CHARACTERS
+    if isinstance(options, ManyLangsOptions):
+        n_words, n_characters = _count_lexicons(files, options)
+    else:
+        n_words = _count_words(files)
+    parts = parameters_by_part(
+        options, n_words, n_characters, projects=_has_projection(files)
+    )
+    return {
+        "layers": options.n_layers,
+        "width": options.width,
+        "words": n_words,
+        "parameters": sum(parts.values()),
+        "parts": parts,
+        "options": asdict(options),
+        "files": _describe_paths(files),
+        "card": _read_card(files),
+    }
+
+
+def _count_lexicons(
+    files: ModelFiles, options: ManyLangsOptions
+) -> tuple[int | None, int]:
+    """Return the numbers of words and of characters that have a vector."""
+    from elmo_cli.model.many_langs import read_lexicons
+
+    lexicons = read_lexicons(files.options.parent, options)
+    n_words = lexicons.words.n_rows if lexicons.words else None
+    n_characters = lexicons.characters.n_rows if lexicons.characters else 0
+    return n_words, n_characters
+
+
+def _count_words(files: ModelFiles) -> int | None:
+    """Return the number of words that a model reads or predicts, or None."""
+    uses_words = files.parsed_options.char_cnn is None or files.softmax is not None
+    if uses_words and files.vocabulary is not None:
+        return len(read_vocabulary(files.vocabulary))
+    return None
+
+
+def _has_projection(files: ModelFiles) -> bool:
+    """Return whether the character CNN ends with a projection.
+
+    bilm-tf may omit it if the filters are as many as the projection is wide.
+    """
+    options = files.parsed_options
+    if isinstance(options, ManyLangsOptions) or options.char_cnn is None:
+        return True
+    if options.char_cnn.n_filters != options.lstm.projection_dim:
+        return True
+    return has_tensor(files.weights, "CNN_proj/W_proj")
+
+
+def _describe_paths(files: ModelFiles) -> dict[str, dict[str, Any]]:
+    described = {}
+    for role in FILE_NAMES:
+        path = getattr(files, role)
+        if path is not None:
+            described[role] = {
+                "path": str(path.absolute()),
+                "bytes": path.stat().st_size,
+                "sha256": sha256(path),
+            }
+    return described
+
+
+def _read_card(files: ModelFiles) -> list[str]:
+    """Return the first lines of the card next to the options, or no lines."""
+    path = files.options.with_name("card.md")
+    with suppress(OSError, UnicodeDecodeError):
+        if path.is_file():
+            return read_text(path).splitlines()[:_CARD_LINES]
+    return []

@@ -1,0 +1,162 @@
+"""Download of a file from the first URL that works.
+
+A file is checked before it gets its name. Downloads have a maximum size and a minimum
+speed. Each step of a redirect is checked before it is followed.
+"""
+
+import errno
+import http.client
+import logging
+import os
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.errors.wording import first_line, shown, size_text
+from elmo_cli.files.atomic import renamed
+from elmo_cli.pretrained.cache import not_written
+from elmo_cli.pretrained.limits import MAX_BYTES
+from elmo_cli.version import __version__
+
+# Users set the level of this logger. It decides whether bars are shown, too.
+logger = logging.getLogger(__name__)
+
+_PIECE_BYTES: Final = 1 << 18
+# One of the hosts rejects the name of urllib with status 406.
+_USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
+TIMEOUT_SECONDS: Final = 30.0
+"""Time without a byte after which a download fails."""
+_MIN_BYTES: Final = 30_000
+"""Bytes that must arrive in each `TIMEOUT_SECONDS`."""
+
+
+def download_file(
+    urls: Sequence[str],
+    destination: Path,
+    check: Callable[[Path], object],
+    *,
+    max_bytes: int = MAX_BYTES,
+    advice: str = "If you can get the file elsewhere, give its path in place of the URL.",
+    allow_file: bool = False,
+) -> None:
+    """Download a file from the first URL that works, into a folder that is locked.
+
+    `check` reads the complete file before it gets its name, and raises an `ElmoError` if
+    the file is damaged. `advice` is the last sentence of the error if all URLs fail.
+    """
+    # The name is hidden. Its suffix tells `check` the format.
+    unfinished = destination.with_name(f".partial.{destination.name}")
+    problem = f"cannot download {destination.name}: it has no URL"
+    for number, url in enumerate(urls):
+        if number > 0:
+            logger.info("%s", problem)
+        host = urlsplit(url).netloc or url
+        logger.info("Downloading %s from %s", destination.name, host)
+        try:
+            with renamed(destination, unfinished):
+                _receive(
+                    url,
+                    unfinished,
+                    name=destination.name,
+                    max_bytes=max_bytes,
+                    allow_file=allow_file,
+                )
+                check(unfinished)
+            return
+        except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
+            if _is_full_disk(error):
+                raise not_written(destination, error) from None
+            reason = failure_reason(error).removeprefix(f"{unfinished}: ")
+            reason = reason.removesuffix(".").removeprefix(f"{destination.name}: ")
+            problem = f"cannot download {destination.name} from {host}: {reason}"
+    raise ModelError(f"{problem}. {advice}")
+
+
+def _is_full_disk(error: Exception) -> TypeGuard[OSError]:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def failure_reason(error: BaseException) -> str:
+    """Return why a download failed, in the words of the system or of the error."""
+    cause: Any = error.reason if type(error) is URLError else error
+    return getattr(cause, "strerror", None) or first_line(cause)
+
+
+def hides_bars() -> bool | None:
+    """Return the argument `disable` of tqdm.
+
+    Terminals (None) show bars together with INFO messages.
+    """
+    return None if logger.isEnabledFor(logging.INFO) else True
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follower of redirects, which checks each address before it is opened."""
+
+    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
+        new_url = arguments[-1]
+        _check_scheme(new_url, allow_file=False)
+        return super().redirect_request(*arguments)
+
+
+def _receive(
+    url: str, path: Path, *, name: str, max_bytes: int, allow_file: bool
+) -> None:
+    """Write the content of a URL to a file, through the proxies of the environment."""
+    from tqdm import tqdm
+
+    _check_scheme(url, allow_file=allow_file)
+    request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
+    opener = urllib.request.build_opener(_Redirects)
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+        length = response.headers.get("Content-Length") or ""
+        total = int(length) if length.isdecimal() else None
+        if total is not None and total > max_bytes:
+            raise _too_large(max_bytes)
+        n_bytes = 0
+        n_bytes_due = _MIN_BYTES
+        due = time.monotonic() + TIMEOUT_SECONDS
+        with (
+            open(path, "wb") as file,
+            tqdm.wrapattr(
+                file, "write", desc=name, total=total or None, disable=hides_bars()
+            ) as body,
+        ):
+            while piece := response.read1(_PIECE_BYTES):
+                n_bytes += body.write(piece)
+                if n_bytes > max_bytes:
+                    raise _too_large(max_bytes)
+                if time.monotonic() > due:
+                    if n_bytes < n_bytes_due:
+                        raise ModelError("the server sends less than 1 kB per second")
+                    n_bytes_due = n_bytes + _MIN_BYTES
+                    due = time.monotonic() + TIMEOUT_SECONDS
+    if total and n_bytes != total:
+        raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
+
+
+def _too_large(max_bytes: int) -> ModelError:
+    limit = size_text(max_bytes)
+    return ModelError(f"it is larger than {limit}, the limit for this file")
+
+
+def _check_scheme(url: str, *, allow_file: bool) -> None:
+    """Raise a `ModelError` unless a URL has https, or http that the user allows.
+
+    With `allow_file`, it may also be the URL of a file.
+    """
+    scheme = url.lower().partition(":")[0]
+    if scheme == "https" or (scheme == "file" and allow_file):
+        return
+    if scheme == "http":
+        if os.environ.get("ELMO_ALLOW_HTTP") == "1":
+            return
+        remedy = "Set ELMO_ALLOW_HTTP=1 for http."
+    else:
+        remedy = "Use https or a path."
+    raise ModelError(f"{shown(url)}: not an https URL. {remedy}")

@@ -1,0 +1,67 @@
+"""A folder to the files of the model in it."""
+
+from pathlib import Path
+
+from elmo_cli.errors.exceptions import MissingModelError, ModelError
+from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.other_programs import refuse_other_program
+from elmo_cli.pretrained.roles import (
+    FILE_NAMES,
+    MANY_LANGS_FILES,
+    candidates,
+    only_file,
+)
+
+
+def read_folder(folder: Path, name: str) -> ModelFiles:
+    """Return the files of the model in a folder.
+
+    `name` is the name of the model as the user gave it.
+    """
+    options = candidates(folder, "options")
+    weights = candidates(folder, "weights")
+    if len(options) != 1 or len(weights) != 1:
+        raise _no_single_model(folder, options, weights)
+    files = ModelFiles(
+        name=name,
+        options=options[0],
+        weights=weights[0],
+        vocabulary=only_file(folder, "vocabulary"),
+        softmax=only_file(folder, "softmax"),
+    )
+    _check_regular(folder, files)
+    return files
+
+
+def _no_single_model(
+    folder: Path, options: list[Path], weights: list[Path]
+) -> ModelError | MissingModelError:
+    """Return the error for a folder that lacks a file of a model, or has several."""
+    found = []
+    for role, paths in (("options", options), ("weights", weights)):
+        if not paths:
+            found.append(f"no {FILE_NAMES[role]}")
+        elif len(paths) > 1:
+            names = ", ".join(path.name for path in paths)
+            found.append(f"several files that may be {FILE_NAMES[role]}: {names}")
+    expected = "expected a model (options.json and weights.hdf5)"
+    problem = f"{folder}: {expected}, found {' and '.join(found)}"
+    for path in sorted(folder.glob("*")):
+        refuse_other_program(path, f"{problem}. {path.name} is")
+    if options and weights:
+        return ModelError(f"{problem}. Give the two files instead of the folder.")
+    return MissingModelError(problem)
+
+
+def _check_regular(folder: Path, files: ModelFiles) -> None:
+    """Raise an error for a file that is not a regular one, or of another program."""
+    paths = [path for path in files.paths if path is not None]
+    if files.weights.suffix == ".pkl":
+        others = [folder / name for name in MANY_LANGS_FILES]
+        paths += [path for path in others if path.exists()]
+    for path in paths:
+        # Reading a named pipe or a device would never end.
+        if not path.is_file():
+            raise ModelError(f"{path}: expected a regular file, found another kind.")
+        if path.suffix != ".pkl":
+            refuse_other_program(path)

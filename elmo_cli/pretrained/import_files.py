@@ -1,0 +1,121 @@
+"""Import of files that a user downloaded as a published model."""
+
+import os
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from elmo_cli.errors.exceptions import MissingModelError, ModelError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import system_reason
+from elmo_cli.pretrained.archive import unpack
+from elmo_cli.pretrained.cache import locked, published_folder
+from elmo_cli.pretrained.file_checks import check_file
+from elmo_cli.pretrained.folder import read_folder
+from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
+from elmo_cli.pretrained.roles import FILE_NAMES, candidates, role_of
+from elmo_cli.pretrained.unknown_names import known_model
+
+_EXPECTED: Final = "a folder, a zip file, or files named options.json and weights.hdf5"
+
+
+def import_model(name: str, sources: Sequence[str | Path]) -> Path:
+    """Copy folders, zip files and files of a published model into the cache.
+
+    The files are checked before. Return their folder.
+    """
+    model = known_model(name)
+    if model.name == BUNDLED:
+        problem = f"{BUNDLED}: the model is bundled with elmo-cli"
+        raise ModelError(f"{problem}. Import is unnecessary.")
+    folder = published_folder(model)
+    with locked(folder), TemporaryDirectory(dir=folder) as temporary:
+        staged = Path(temporary)
+        for source in sources:
+            _stage(os.path.expanduser(source), staged, model)
+        # A model counts as complete when it has its weights, so they come last.
+        new = sorted(staged.iterdir(), key=lambda path: role_of(path.name) == "weights")
+        _complete(folder, staged, model)
+        read_folder(staged, model.name)
+        for path in new:
+            sha256 = model.known_sha256(path.name)
+            check_file(path, role=role_of(path.name), expected_sha256=sha256)
+        _remove_replaced(folder, new)
+        for path in new:
+            path.replace(folder / path.name)
+    return folder
+
+
+def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
+    """Copy the files of a source into a temporary folder, with their names in the cache."""
+    source = Path(path)
+    try:
+        if source.is_dir():
+            paths = _paths_in(source)
+        elif source.suffix == ".zip" and zipfile.is_zipfile(source):
+            unpack(source, staged, model)
+            return
+        elif role_of(source.name) and source.is_file():
+            paths = [source]
+        elif source.exists():
+            raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
+        else:
+            problem = f"{path}: no such file or folder"
+            raise MissingModelError(f"{problem}. Give {_EXPECTED}.")
+        for each in paths:
+            shutil.copyfile(each, staged / _cache_name(each))
+    except ModelError:
+        raise
+    except OSError as error:
+        reason = system_reason(error)
+        raise ModelError(f"{source}: cannot be copied: {reason}.") from None
+
+
+def _paths_in(folder: Path) -> list[Path]:
+    """Return the files of the model in a folder."""
+    files = read_folder(folder, str(folder))
+    if files.weights.suffix != ".pkl":
+        return [path for path in files.paths if path is not None]
+    # A model of ELMoForManyLangs has more files.
+    suffixes = (".dic", ".json", ".pkl")
+    return [path for path in folder.iterdir() if path.suffix in suffixes]
+
+
+def _cache_name(source: Path) -> str:
+    """Return the name that a file gets in the cache folder. It keeps its suffixes."""
+    role = role_of(source.name)
+    if role is None or source.suffix == ".pkl" or source.name == "config.json":
+        return source.name
+    suffix = ".txt.gz" if source.name.endswith(".gz") else source.suffix
+    return Path(FILE_NAMES[role]).stem + suffix
+
+
+def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
+    """Copy options or weights that are not among the new files from the cache folder."""
+    for role in ("options", "weights"):
+        if candidates(staged, role):
+            continue
+        old = candidates(folder, role)
+        if not old:
+            raise ModelError(
+                Message(
+                    "{name}: expected {file} too, found none",
+                    remedy="Give it with another {--from}.",
+                    name=model.name,
+                    file=FILE_NAMES[role],
+                )
+            )
+        for path in old:
+            shutil.copyfile(path, staged / path.name)
+
+
+def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
+    """Remove the files of the cache folder whose roles the new files have."""
+    roles = {role_of(path.name) for path in new}
+    for role in roles:
+        if role is not None:
+            for old in candidates(folder, role):
+                old.unlink()

@@ -1,0 +1,66 @@
+"""A model written as a folder for the Hugging Face hub."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files.atomic import write_lines
+from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.text_files import read_text
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.pretrained.files import ModelFiles
+
+_README: Final = "README.md"
+
+
+def save_model(files: ModelFiles, folder: str | Path) -> None:
+    """Write a model as a folder for the hub, with its vocabulary and softmax, if any."""
+    folder = Path(folder)
+    if files.weights.suffix == ".pkl":
+        problem = "models of ELMoForManyLangs cannot be saved as safetensors"
+        remedy = f"Copy the folder {files.weights.parent} instead."
+        raise ModelError(f"{files.name}: {problem}. {remedy}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("config.json", _README):
+            check_output(folder / name, overwrite=False)
+        convert_weights(files.weights, folder / "model.safetensors")
+        if files.softmax is not None:
+            convert_weights(files.softmax, folder / "softmax.safetensors")
+        if files.vocabulary is not None:
+            shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+        _write_readme(files, folder)
+        shutil.copyfile(files.options, folder / "config.json")
+    except OSError as error:
+        raise output_error(folder, error) from None
+
+
+def _write_readme(files: ModelFiles, folder: Path) -> None:
+    """Write the README.md of a model: metadata in YAML, its use, and the model's card."""
+    options = files.parsed_options
+    language = "" if files.language is None else f"language: {files.language}\n"
+    reads_characters = options.char_cnn is not None
+    template = Path(__file__).with_name("hub_readme.md").read_text(encoding="utf-8")
+    page = template.format(
+        language=language,
+        name=folder.resolve().name,
+        layers=options.n_layers,
+        width=options.width,
+        shape=f"{options.n_layers}, 4, {options.width}",
+        units="characters" if reads_characters else "the words of its vocabulary",
+        card=_card_section(files),
+    )
+    write_lines(folder / _README, page.splitlines())
+
+
+def _card_section(files: ModelFiles) -> str:
+    """Return the card of a model as a section of the page, or nothing without a card."""
+    lines = ["", ""]
+    with suppress(OSError, UnicodeDecodeError):
+        card = read_text(files.options.with_name("card.md"))
+        for line in card.splitlines():
+            lines.append(f"#{line}" if line.startswith("#") else line)
+        return "\n".join(lines)
+    return ""

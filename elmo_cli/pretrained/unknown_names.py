@@ -1,0 +1,68 @@
+"""Errors for names that are no model's, with what the user may have meant."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from elmo_cli.errors.exceptions import MissingModelError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.pretrained.hub import HUB_NAME
+from elmo_cli.pretrained.registry import (
+    MANY_LANGS_PREFIX,
+    MODELS,
+    PublishedModel,
+    published_model,
+)
+
+_PATH: Final = re.compile(
+    r"[~.]|.*[/\\]|[A-Za-z]:|.*\.(zip|hdf5|safetensors|json)$", re.DOTALL
+)
+"""Names that look like a path."""
+
+
+def known_model(name: str) -> PublishedModel:
+    """Return the published model with a name; raise an error for an unknown name."""
+    model = published_model(name)
+    if model is None:
+        raise _no_such_name(name, or_a_path="")
+    return model
+
+
+def no_such_model(name: str | Path, start: str = "") -> MissingModelError:
+    """Return the error for a name or path that leads to no model.
+
+    Its message begins with `start`.
+    """
+    text = str(name)
+    if "://" in text:
+        return MissingModelError(
+            Message(
+                "{start}{url}: a URL is not a model",
+                remedy="Use {--options-file} and {--weight-file} with the URLs of the "
+                "two files.",
+                start=start,
+                url=text,
+            )
+        )
+    if isinstance(name, Path) or _PATH.match(text):
+        problem = f"{start}{text}: no such model folder or zip file"
+        if HUB_NAME.match(text):
+            problem += f". If it is in the hub, use hf:{text}."
+        return MissingModelError(problem)
+    return _no_such_name(text, start=start, or_a_path=", or give the path of a folder")
+
+
+def _no_such_name(name: str, *, start: str = "", or_a_path: str) -> MissingModelError:
+    """Return the error for a name that no published model has, with similar names."""
+    names = [model.name for model in MODELS]
+    question = did_you_mean(name, names)
+    if name.startswith(MANY_LANGS_PREFIX):
+        advice = " `elmo models --all` lists the codes."
+    elif question:
+        advice = f"{question} `elmo models` lists all names."
+    else:
+        single = [each for each in names if not each.startswith(MANY_LANGS_PREFIX)]
+        many = f"{MANY_LANGS_PREFIX}CODE (see `elmo models`)"
+        advice = f" Choose one of {', '.join(single)}, {many}{or_a_path}."
+    return MissingModelError(f"{start}{name}: no such model.{advice}")

@@ -1,0 +1,160 @@
+"""Columns of tables: which ones are read, and the names of those that are kept."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.text import (
+    ALL_COLUMNS,
+    DEFAULT_ID,
+    TEXT_COLUMNS,
+    TextSettings,
+)
+
+_MAX_NAMES: Final = 20
+"""Number of columns that a message lists."""
+_WORD_NAMES: Final = ("word", "words", "token")
+"""Names of columns that probably have one word per row."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table that are read."""
+
+    texts: tuple[str, ...]
+    """Columns with a text or a list of tokens. The first one that a row has is read."""
+    id: str | None
+    """Column with the ids. None if no ids are read."""
+    requires_id: bool
+    """True if a row without an id is an error."""
+    kept: tuple[str, ...]
+    """Columns that the output repeats, or `ALL_COLUMNS`."""
+    text_option: str
+    """Option that names the column of the text, for messages."""
+    is_usual: bool
+    """True if the columns of the text are the usual ones, and none was named."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Named columns that may be paths of nested fields, such as `data.text`."""
+        names = (*self.texts, self.id, *self.kept)
+        return tuple(name for name in names if name is not None and "." in name)
+
+
+def named_columns(
+    settings: TextSettings, text_option: str = "--text-column"
+) -> Columns:
+    """Return the columns that the options name, or the usual ones."""
+    texts = TEXT_COLUMNS
+    if settings.word_column is not None:
+        texts = (settings.word_column,)
+        text_option = "--word-column"
+    elif settings.text_column is not None:
+        texts = (settings.text_column,)
+    id_column = DEFAULT_ID if settings.id_column is None else settings.id_column
+    return Columns(
+        texts=texts,
+        # An empty name says that no ids are read.
+        id=id_column or None,
+        requires_id=bool(settings.id_column),
+        kept=settings.keep_columns,
+        text_option=text_option,
+        is_usual=settings.word_column is None and settings.text_column is None,
+    )
+
+
+def choose_columns(
+    columns: Columns, names: Sequence[str], *, table: str, has_lists: bool = True
+) -> Columns:
+    """Return the columns that are read of a table with these columns.
+
+    Raise an `InputError` with the name of the table if it lacks one of them, or has it
+    several times. With `has_lists`, a column of tokens may have lists.
+    """
+    # A column of tokens comes before the text only if its cells are lists.
+    candidates = columns.texts if has_lists else columns.texts[::-1]
+    found = [name for name in candidates if name in names]
+    listing = f"The columns are {_listed(names)}."
+    if not found:
+        expected = " or ".join(map(repr, columns.texts))
+        problem = f"{table}: no column {expected}. {listing}"
+        raise InputError(missing_text(problem, columns, names))
+    text = found[0]
+    identifier = columns.id
+    if identifier is not None and identifier not in names:
+        if columns.requires_id:
+            raise _missing(identifier, names, listing, "--id-column", table)
+        identifier = None
+    kept = columns.kept
+    if kept == ALL_COLUMNS:
+        kept = tuple(name for name in names if name not in (text, identifier))
+    read = [text, *kept]
+    if identifier is not None:
+        read.insert(1, identifier)
+    for name in read:
+        if name not in names:
+            raise _missing(name, names, listing, "--keep-columns", table)
+        if names.count(name) > 1:
+            remedy = "Rename all but one of them."
+            raise InputError(f"{table}: several columns {name!r}. {listing} {remedy}")
+    return replace(columns, texts=(text,), id=identifier, kept=kept)
+
+
+def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Message:
+    """Return the error for a table or a row that lacks the column of the text."""
+    choose = f"Choose one with {{{columns.text_option}}}"
+    remedies = [f"{choose}."]
+    words = [name for name in names if name.lower() in _WORD_NAMES]
+    if columns.is_usual and words:
+        or_words = (
+            "or if each row is a word, use {--word-column} {word} and {--id-column} "
+            "for its text."
+        )
+        remedies.insert(0, f"{choose}, {or_words}")
+    return Message(
+        "{problem}",
+        remedy=remedies,
+        problem=problem,
+        word=words[0] if words else None,
+    )
+
+
+def _missing(
+    name: str, names: Sequence[str], listing: str, option: str, table: str
+) -> InputError:
+    question = did_you_mean(name, names)
+    return InputError(
+        Message(
+            f"{{table}}: no column {{name}}. {{listing}}{{question}} "
+            f"Choose one with {{{option}}}.",
+            table=table,
+            name=repr(name),
+            listing=listing,
+            question=question,
+        )
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names of columns for a message."""
+    if not names:
+        return "missing"
+    listed = ", ".join(map(repr, names[:_MAX_NAMES]))
+    return f"{listed}, ..." if len(names) > _MAX_NAMES else listed
+
+
+def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the names of kept columns in the output.
+
+    A name that the output has already becomes `input_NAME`.
+    """
+    new_names: dict[str, str] = {}
+    for name in names:
+        new = name
+        while new in taken or (new != name and new in names):
+            new = f"input_{new}"
+        new_names[name] = new
+    return new_names

@@ -1,0 +1,97 @@
+"""FASTA: one sequence per record, one token per residue.
+
+As in SeqVec, whitespace is removed, letters become upper case, and every other
+character (`*`, `-`, `X`) is a token.
+
+    >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id
+    MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
+    kvgahageygaealer*
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.tokenizers import split_residues
+
+HEADER: Final = re.compile(r">[^\s>]")
+_SEQUENCE: Final = re.compile(r"[A-Za-z*-]+")
+
+
+class Fasta(InputFormat):
+    """Sequences of proteins with headers."""
+
+    name = "fasta"
+    unit = "sequence"
+    suffixes = (".fasta", ".fa", ".faa", ".fas")
+    has_ids = True
+    has_tokens = True
+    has_sequences = True
+    splits_at_cr = True
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether a header comes first, and a sequence second."""
+        if len(lines) < 2 or not HEADER.match(lines[0]):
+            return False
+        return _SEQUENCE.fullmatch(lines[1]) is not None
+
+    def parse(
+        self, lines: Iterable[str], text: TextInput, first: int = 1
+    ) -> Iterator[Record]:
+        """Yield the sequences."""
+        start = first
+        sequence: list[str] = []
+        for number, line in enumerate(chain(lines, [">"]), start=first):
+            if sequence and line.startswith(">"):
+                yield _record_of(sequence, start, text)
+                sequence = []
+            if line:
+                if not sequence:
+                    start = number
+                sequence.append(line)
+
+
+def _record_of(lines: list[str], start: int, text: TextInput) -> Record:
+    """Return the record of a header and the lines of its sequence."""
+    header = ""
+    has_header = lines[0].startswith(">")
+    if has_header:
+        header = lines[0][1:].strip()
+        lines_of_sequence = lines[1:]
+    else:
+        lines_of_sequence = lines
+    identifier = header.split(maxsplit=1)[0] if header else ""
+    residues = split_residues("".join(lines_of_sequence))
+    sequence = "".join(residues)
+    content = f"{header}\n{sequence}"
+    problem: Message | str | None = None
+    if not has_header:
+        problem = Message(
+            "expected a header, `>` and an id, found {found}",
+            remedy="Use {--input-format text} to read one sentence per line.",
+            found=repr(sequence[:60]),
+        )
+    elif not header:
+        problem = "expected an id after `>`, found none"
+    elif "\0" in header:
+        problem = f"the header of {identifier[:60]!r} has a zero byte"
+    if problem is not None:
+        return Record(
+            content, residues, error=text.error_at(start, problem), start=start
+        )
+    for line in lines:
+        if isinstance(line, InvalidLine):
+            return Record(
+                content,
+                [],
+                identifier,
+                error=line.error,
+                start=start,
+                original_id=header,
+            )
+    return Record(content, residues, identifier, start=start, original_id=header)

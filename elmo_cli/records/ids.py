@@ -1,0 +1,191 @@
+"""Ids of records: the rules of an output for them, and a first pass over a file's ids."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.words import group_words
+from elmo_cli.text.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+_SHOWN: Final = 60
+"""Characters of an id that a message shows."""
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of its name with `.npy`."""
+_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
+"""Integer as Python writes it, or as pandas does if an id is missing."""
+_OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
+_NUMBERED: Final = 'To number the records instead, use {--id-column} "".'
+
+
+class IdChecker:
+    """Check of the ids of an output. The output makes it, and each record passes it once.
+
+    All records have an id, or none has one. If ids name datasets, as in HDF5 and npz, they
+    are also valid names, and do not repeat.
+    """
+
+    def __init__(self, *, name_datasets: bool = False) -> None:
+        self._name_datasets = name_datasets
+        self._starts: dict[str, int] = {}  # start of the first record with an id
+        self._n_with_id = 0
+        self._has_record_without_id = False
+
+    def check(self, record: Record, number_unit: str = "line") -> Message | None:
+        """Return the error of the id of the next record, if there is one.
+
+        `number_unit` is what `Record.start` counts.
+        """
+        identifier = record.id
+        # The ids of FASTA cannot be left out.
+        can_be_numbered = record.original_id is None
+        if identifier is None:
+            if self._starts:
+                return _with_remedy(
+                    Message("no id, but earlier records have one"), can_be_numbered
+                )
+            self._has_record_without_id = True
+            return None
+        shown = repr(identifier[:_SHOWN])
+        if self._name_datasets:
+            error = _invalid_name(identifier, shown)
+            if error is not None:
+                return error
+        if self._has_record_without_id:
+            return Message("the id {id}, but earlier records have none", id=shown)
+        if identifier == "":
+            return _with_remedy(Message("the id is empty"), can_be_numbered)
+        first = self._starts.setdefault(identifier, record.start)
+        if self._name_datasets and first != record.start:
+            repeated = Message(
+                "the id {id} is also in {unit} {first}, but ids name the datasets of "
+                "HDF5 and npz",
+                remedy="Make them unique, or use {--layout packed}, Parquet or JSON "
+                "lines.",
+                id=shown,
+                unit=number_unit,
+                first=first,
+            )
+            return _with_remedy(repeated, can_be_numbered)
+        self._n_with_id += 1
+        return None
+
+    def log_repeated(self, place: str) -> None:
+        """Log the number of records with the id of an earlier record, if any."""
+        log_repeated(self._n_with_id - len(self._starts), place)
+
+
+def log_repeated(n_repeated: int, place: str = "") -> None:
+    """Log the number of records with the id of an earlier record, if there are any."""
+    if n_repeated > 0:
+        have = "1 record has" if n_repeated == 1 else f"{n_repeated:,} records have"
+        remedy = "the id of an earlier record. See their line or index."
+        logger.warning("Warning: %s%s %s", place, have, remedy)
+
+
+def _with_remedy(error: Message, can_be_numbered: bool) -> Message:
+    remedy = _NUMBERED if can_be_numbered else None
+    return Message("{error}", remedy=remedy, error=error)
+
+
+def _invalid_name(identifier: str, shown: str) -> Message | None:
+    """Return the error of an id that names a dataset, if there is one."""
+    if "\0" in identifier:
+        return Message("the id {id} has a zero byte. Remove it.", id=shown)
+    n_bytes = len(identifier.encode("utf-8", "surrogatepass"))
+    if n_bytes > _MAX_NAME_BYTES:
+        return Message(
+            "the id {id} has {n_bytes} bytes, and a name has at most {most}",
+            remedy=_OTHER_FORMATS,
+            id=shown,
+            n_bytes=f"{n_bytes:,}",
+            most=f"{_MAX_NAME_BYTES:,}",
+        )
+    if identifier == "." or "/" in identifier:
+        return Message(
+            "the id {id} cannot name a dataset of HDF5 or npz",
+            remedy=_OTHER_FORMATS,
+            id=shown,
+        )
+    return None
+
+
+class IdSurvey(NamedTuple):
+    """What a first pass over the ids of an input found."""
+
+    may_repeat: bool
+    """True if ids repeat, or may repeat in a stream."""
+    are_integers: bool
+    """True if all ids of CSV or TSV look like integers of 64 bits."""
+
+
+def survey_ids(
+    text: TextInput,
+    should_stop: Callable[[], bool],
+    *,
+    finds_repeats: bool,
+    finds_integers: bool,
+) -> IdSurvey:
+    """Read the ids of a file, as far as the answers need it, and go back to its start.
+
+    It is the only reason to read a file twice. A stream has no first pass: its ids may
+    repeat, and are texts.
+    """
+    # Other formats say themselves which ids are integers.
+    are_integers = finds_integers and text.format.has_cells
+    if text.format.has_ids is False:
+        return IdSurvey(may_repeat=False, are_integers=False)
+    if not text.source.is_file:
+        return IdSurvey(may_repeat=finds_repeats, are_integers=False)
+    if not finds_repeats and not are_integers:
+        return IdSurvey(may_repeat=False, are_integers=False)
+    seen: set[str] = set()
+    may_repeat = False
+    # Errors are reported when the records are read.
+    with suppress(InputError):
+        for identifier in _read_ids(text, should_stop):
+            if not identifier:
+                are_integers = False
+                break
+            may_repeat = may_repeat or identifier in seen
+            seen.add(identifier)
+            are_integers = are_integers and _is_integer(identifier)
+            waits_for_repeat = finds_repeats and not may_repeat
+            if not are_integers and not waits_for_repeat:
+                break
+    text.source.rewind()
+    return IdSurvey(may_repeat, are_integers=are_integers and bool(seen))
+
+
+def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[str | None]:
+    """Yield the ids of the valid records of a file. Texts are not tokenized."""
+    settings = replace(text.settings, skip_errors=True, keep_columns=())
+    without_tokens = Tokenizer(tokenize=lambda _: [])
+    text = replace(text, settings=settings, tokenizer=without_tokens)
+    records = text.format.read_ids(text, should_stop)
+    if text.settings.word_column is not None:
+        records = group_words(records, text)
+    for record in records:
+        if record.error is None:
+            yield record.id
+
+
+def _is_integer(cell: str) -> bool:
+    """Return whether a cell is the text of an integer of 64 bits."""
+    match = _INTEGER.fullmatch(cell)
+    return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
+
+
+def with_integer_id(record: Record) -> Record:
+    """Return a record of CSV or TSV whose id is an integer, written as 7 or 7.0."""
+    if record.id is None:
+        return record
+    return record._replace(id=record.id.removesuffix(".0"), id_is_integer=True)

@@ -1,0 +1,195 @@
+"""Records of an open input, with the checks of their ids and the warnings about them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from elmo_cli.callbacks import ignore
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.options.text import ALL_COLUMNS, NO_ID
+from elmo_cli.records.formats import refuse_other_formats
+from elmo_cli.records.ids import IdChecker, survey_ids, with_integer_id
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.expected import UNKNOWN, Expected
+from elmo_cli.records.warnings.report import InputReport, report_for
+from elmo_cli.records.words import group_words
+
+
+class Records(NamedTuple):
+    """Records of an open input."""
+
+    records: Iterator[Record]
+    is_ready: Callable[[], bool]
+    """Function that returns whether the next record can be read without a long wait."""
+    has_ids: bool
+    is_numbered: bool
+    """True if records have their number as `line`, because their ids may repeat."""
+    example: Record
+    """First valid record, or an invented one of an empty input."""
+
+
+@contextmanager
+def open_records(
+    text: TextInput,
+    expected: Expected = UNKNOWN,
+    *,
+    id_checker: IdChecker | None = None,
+    reads_ids: bool = True,
+    numbers_repeated: bool = False,
+    finds_integers: bool = False,
+    is_quiet: bool = False,
+    on_bytes: Callable[[int], object] = ignore,
+    should_stop: Callable[[], bool] = ignore,
+) -> Iterator[Records]:
+    """Open the records of an input, and close it at the end.
+
+    Args:
+        text: The input.
+        expected: What the model and the command expect. Warnings compare it with the input.
+        id_checker: Check of the ids by the rules of the output. By default all records have
+            an id, or none has one.
+        reads_ids: Read the ids. If not, the records have none.
+        numbers_repeated: Give records their number as `line` if their ids may repeat.
+        finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
+        is_quiet: Log no warnings.
+        on_bytes, should_stop: As in `Source.lines`.
+    """
+    input_format = text.format
+    settings = text.settings
+    input_format.check_settings(settings, suggests_table=True)
+    reads_ids = reads_ids and _may_have_ids(text)
+    # The ids of words show which of them are one text.
+    if not reads_ids and settings.word_column is None:
+        text = replace(text, settings=replace(settings, id_column=NO_ID))
+    with text.source:
+        survey = survey_ids(
+            text,
+            should_stop,
+            finds_repeats=numbers_repeated and reads_ids,
+            finds_integers=finds_integers,
+        )
+        records, is_ready = input_format.read(text, on_bytes, should_stop)
+        if text.format_is_guess:
+            records = refuse_other_formats(records, text.source.name)
+        if survey.are_integers:
+            records = map(with_integer_id, records)
+        if settings.word_column is not None:
+            records = group_words(records, text)
+        if not reads_ids and input_format.has_ids is not False:
+            records = map(_without_id, records)
+        if reads_ids and id_checker is None:
+            id_checker = IdChecker()
+        records = check_records(
+            records,
+            text,
+            id_checker=id_checker if reads_ids else None,
+            report=None if is_quiet else report_for(text, expected),
+        )
+        if input_format.has_ids is None:
+            records, example = _find_example(records, text)
+            has_ids = example.id is not None
+        else:
+            has_ids = reads_ids
+            example = _invented_record(text, has_id=has_ids)
+        is_numbered = survey.may_repeat and has_ids
+        if is_numbered:
+            records = _number(records)
+        yield Records(records, is_ready, has_ids, is_numbered, example)
+
+
+def _may_have_ids(text: TextInput) -> bool:
+    if text.format.has_ids is None:
+        return text.settings.id_column != NO_ID
+    return text.format.has_ids
+
+
+def check_records(
+    records: Iterable[Record],
+    text: TextInput,
+    *,
+    id_checker: IdChecker | None = None,
+    report: InputReport | None = None,
+) -> Iterator[Record]:
+    """Yield records after checking their ids. The report sees all of them.
+
+    An invalid record is an `InputError`, or with `skip_errors` a record without tokens.
+    """
+    number_unit = text.format.number_unit
+    is_complete = False
+    try:
+        for record in records:
+            error = record.error
+            # A line that is not UTF-8 may follow an id.
+            if id_checker is not None and (error is None or record.id is not None):
+                problem = id_checker.check(record, number_unit)
+                if problem is not None:
+                    error = text.error_at(record.start, problem)
+            if error is not None and not text.settings.skip_errors:
+                raise InputError(error)
+            if report is not None:
+                report.see(record)
+            if error is not None:
+                record = _skipped(record, error)
+            yield record
+        is_complete = True
+    finally:
+        # Only the beginning of a text may be read.
+        if report is not None:
+            report.end(is_complete=is_complete)
+            if id_checker is not None:
+                id_checker.log_repeated(f"{text.source.name}: ")
+
+
+def _skipped(record: Record, error: str | Message) -> Record:
+    """Return what is left of an invalid record: its text and, if that is valid, its id."""
+    skipped = Record(record.text, [], error=error, start=record.start)
+    if error is not record.error:
+        # The id is the problem.
+        return skipped
+    return skipped._replace(
+        id=record.id, line=record.line, original_id=record.original_id
+    )
+
+
+def _without_id(record: Record) -> Record:
+    return record if record.id is None else record._replace(id=None)
+
+
+def _number(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield records with their number, from 1, as their line."""
+    for number, record in enumerate(records, start=1):
+        yield record._replace(line=number)
+
+
+def _find_example(
+    records: Iterator[Record], text: TextInput
+) -> tuple[Iterator[Record], Record]:
+    """Return all records again, and the first valid one, or an invented one."""
+    begin: list[Record] = []
+    for record in records:
+        begin.append(record)
+        if record.error is None:
+            return chain(begin, records), record
+    has_id = bool(text.settings.id_column)
+    # The id of a record that is not UTF-8 may be read.
+    has_id = has_id or any(record.id is not None for record in begin)
+    return iter(begin), _invented_record(text, has_id=has_id)
+
+
+def _invented_record(text: TextInput, *, has_id: bool) -> Record:
+    """Return a record for an input without valid ones."""
+    kept = text.settings.keep_columns
+    columns: dict[str, object] = {}
+    if kept != ALL_COLUMNS:
+        columns = dict.fromkeys(kept)
+    return Record(
+        "",
+        [""],
+        id="" if has_id else None,
+        columns=columns,
+        line=1 if text.splits_lines else None,
+    )

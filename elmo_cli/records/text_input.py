@@ -1,0 +1,75 @@
+"""Opening of an input: its format and its tokenizer are decided here, once."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.records.formats import find_format
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
+from elmo_cli.text.sources import Source
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+
+def open_input(
+    source: Source | IO[str] | str | Path,
+    settings: TextSettings = DEFAULT_SETTINGS,
+    tokenizer: Tokenizer | None = None,
+    *,
+    trained: str | None = None,
+    language: str | None = None,
+    lines_are_raw: bool = False,
+) -> TextInput:
+    """Open an input and decide its format and its tokenizer.
+
+    Args:
+        source: Path, `-`, an open text file, or a source.
+        settings: Options of the text.
+        tokenizer: Tokenizer of the texts. None chooses it by `choose_tokenizer`.
+        trained: Name of the tokenizer of the model's training, if it is known.
+        language: Code of the model's language, if it is known.
+        lines_are_raw: Tokenize lines like raw text, because words are asked for.
+    """
+    if not isinstance(source, Source):
+        source = Source(source)
+    input_format = find_format(source, settings.input_format)
+    if input_format.has_tokens:
+        trained = None
+    if tokenizer is None:
+        tokenizer = choose_tokenizer(
+            settings,
+            content_of(input_format, lines_are_raw=lines_are_raw),
+            trained=trained,
+            model_language=language,
+        )
+    else:
+        settings = replace(settings, tokenizer=tokenizer.name)
+    if input_format.has_tokens:
+        if tokenizer.splits_by is not None:
+            problem = "{--split-sentences} requires text or a table, found {name}"
+            raise SettingsError(Message(problem, name=input_format.name))
+        if tokenizer.name != WHITESPACE.name:
+            problem = "{--tokenizer} has no effect with {name}, which has tokens"
+            raise SettingsError(Message(problem, name=input_format.name))
+    # Only a regular file has a head, and an empty file has any format.
+    format_is_guess = settings.input_format is None and not source.head
+    return TextInput(
+        source=source,
+        settings=settings,
+        format=input_format,
+        tokenizer=tokenizer,
+        trained=trained,
+        format_is_guess=format_is_guess and input_format.is_plain,
+    )
+
+
+def content_of(input_format: InputFormat, *, lines_are_raw: bool = False) -> Content:
+    """Return what is tokenized in a format, for `choose_tokenizer`."""
+    if input_format.has_tokens:
+        return "tokens"
+    if input_format.has_columns or lines_are_raw:
+        return "raw"
+    return "lines"
