@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.outputs import check_output
@@ -11,6 +10,7 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
+from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.records.formats import FASTA, PARQUET, TEXT
 from elmo_cli.records.parquet import column_types
 from elmo_cli.records.text_input import TextInput

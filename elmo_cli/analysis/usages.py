@@ -14,7 +14,6 @@ from typing import IO, Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
-from elmo_cli.options.analysis import MATCHES
 from elmo_cli.analysis import targets
 from elmo_cli.embed_file import FileRun, Summary, run_over_file
 from elmo_cli.embedder import ElmoEmbedder
@@ -23,6 +22,7 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text

@@ -1,6 +1,5 @@
 """Option of a command: its heading in the help, its variable, and what it requires."""
 
-import os
 from collections.abc import Sequence
 from copy import copy
 from typing import Any

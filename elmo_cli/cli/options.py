@@ -128,15 +128,13 @@ file_options = option_group(
         shell_complete=complete_models,
         excludes=["--options-file"],
     ),
-    field_option(
-        ModelSettings, "options_file", type=PATH, requires=["--weight-file"]
-    ),
-    field_option(
-        ModelSettings, "weight_file", type=PATH, requires=["--options-file"]
-    ),
+    field_option(ModelSettings, "options_file", type=PATH, requires=["--weight-file"]),
+    field_option(ModelSettings, "weight_file", type=PATH, requires=["--options-file"]),
     field_option(ModelSettings, "vocabulary_file", type=PATH),
 )
-model_options = option_group("Model", file_options, field_option(ModelSettings, "state"))
+model_options = option_group(
+    "Model", file_options, field_option(ModelSettings, "state")
+)
 speed_options = option_group("Speed", device_option(), precision_option)
 
 
@@ -260,9 +258,7 @@ def layer_options(default: str) -> Decorator:
             aliases=("--layer",),
             shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
         ),
-        field_option(
-            Selection, "mix", type=numbers_with_commas, excludes=["--layers"]
-        ),
+        field_option(Selection, "mix", type=numbers_with_commas, excludes=["--layers"]),
         field_option(Selection, "gamma", type=float, requires=["--mix"]),
     )
 

@@ -38,7 +38,9 @@ class Number(click.FloatRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
-                f"expected a number {_range_in_words(self)}, found {value!r}", param, ctx
+                f"expected a number {_range_in_words(self)}, found {value!r}",
+                param,
+                ctx,
             )
 
 
@@ -59,7 +61,7 @@ class FormatChoice(click.Choice):  # type: ignore[type-arg]  # not generic befor
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name of the format."""
-        if value == "json":
+        if value == "json" and "jsonl" in self.choices:
             value = "jsonl"
         return str(super().convert(value, param, ctx))
 

@@ -47,7 +47,7 @@ def open_text(
 
 def score_options(function: Any) -> Any:
     """Add the options of a text and of a language model."""
-    batch_size = options.batch_size_option(requires="--state carry")
+    batch_size = options.batch_size_option(requires=[("--state", "carry")])
     speed = option_group("Speed", options.batch_tokens_option, batch_size)
     function = options.language_model_options(speed(function))
-    return options.text_options(options.BY_INPUT)(function)
+    return options.text_options(options.BY_FORMAT)(function)

@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name, open_location
-from elmo_cli.options.text import DEFAULT_ID, TextSettings
+from elmo_cli.options.text import DEFAULT_ID, DISTRIBUTED_FORMATS, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.vector_rows import kept_names
@@ -47,7 +47,6 @@ from elmo_cli.text.tokenizers import chosen_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 # text per token, with the space, about; a residue of FASTA is 1
 _TOKEN_BYTES: Final = 6
 _BUFFER_BYTES: Final = 1 << 20
@@ -210,9 +209,9 @@ class HashingReader:
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
-    if input_format.name not in _FORMATS:
+    if input_format.name not in DISTRIBUTED_FORMATS:
         problem = f"{path}: {input_format.name} cannot be distributed"
-        raise InputError(f"{problem}. Convert it to {', '.join(_FORMATS)}.")
+        raise InputError(f"{problem}. Convert it to {', '.join(DISTRIBUTED_FORMATS)}.")
     return input_format
 
 

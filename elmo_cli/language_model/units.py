@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.records.record import Record
 from elmo_cli.errors.messages import Message
+from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]

@@ -11,6 +11,8 @@ from elmo_cli.options.fields import check_choices, option
 
 STANDARD_OUTPUT: Final = "-"
 OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
+USAGES_FORMATS: Final = ("hdf5", "parquet")
+"""Formats of target words."""
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")

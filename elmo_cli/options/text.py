@@ -19,6 +19,8 @@ INPUT_FORMATS: Final = (
     "tsv",
     "parquet",
 )
+DISTRIBUTED_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
+"""Formats that are read in parts, which `elmo distribute` needs."""
 QUOTES: Final = ("csv", "none")
 """Meaning of quotes in CSV and TSV: they enclose cells, or they are text."""
 ALL_COLUMNS: Final = ("all",)
