@@ -11,9 +11,7 @@ from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSe
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
 from elmo_cli.outputs.output_formats import load_packages
-from elmo_cli.records.formats import FASTA, PARQUET, TEXT
-from elmo_cli.records.parquet import column_types
-from elmo_cli.records.text_input import TextInput
+from elmo_cli.records.input_format import TextInput
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class FilePlan:
     @property
     def unit(self) -> str:
         """Word for a record in messages."""
-        return self.text.format.unit
+        return self.text.unit
 
 
 def plan_file(
@@ -46,12 +44,12 @@ def plan_file(
     if text.settings.shard is not None and state == "carry":
         problem = "carried states need all lines in their order. Remove --shard."
         raise SettingsError(f"--shard requires --state zero or warm: {problem}")
-    input_name = text.format.name
-    if written.use_sentence_keys and input_name != TEXT.name:
+    if written.use_sentence_keys and not text.format.is_plain:
         raise SettingsError(
-            f"--use-sentence-keys has no effect with {input_name}, which has ids"
+            f"--use-sentence-keys has no effect with {text.format.name}, which has ids"
         )
-    forget_sentences = written.forget_sentences or input_name == FASTA.name
+    # Sequences are much longer than sentences.
+    forget_sentences = written.forget_sentences or text.format.has_sequences
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
@@ -63,10 +61,9 @@ def plan_file(
             raise SettingsError(
                 f"--keep-columns requires Parquet or JSON lines, found {name}"
             )
-        if input_name == output_format.name == PARQUET.name:
-            output_format = replace(
-                output_format, column_types=column_types(text.source)
-            )
+        if output_format.name == "parquet":
+            column_types = text.format.column_types(text.source)
+            output_format = replace(output_format, column_types=column_types)
     if str(output) != STANDARD_OUTPUT:
         check_output(output, text.source.path, overwrite=True)
     shard = text.settings.parse_shard()

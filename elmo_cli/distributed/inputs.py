@@ -32,18 +32,19 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name, open_location
-from elmo_cli.options.text import DEFAULT_ID, DISTRIBUTED_FORMATS, TextSettings
+from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.vector_rows import kept_names
-from elmo_cli.records.columns import TableError
-from elmo_cli.records.formats import InputFormat, find_format
-from elmo_cli.records.ids import checked_records
-from elmo_cli.records.parquet import parquet_entries, parquet_size
-from elmo_cli.records.record import LINE, Entry, Record, id_value
+from elmo_cli.records.formats import FORMATS, find_format
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.open_records import check_records
+from elmo_cli.records.parquet import Parquet
+from elmo_cli.records.record import Record
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.text.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -83,14 +84,14 @@ class ColumnTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
-        self._batch: list[tuple[str | None, Mapping[str, object]]] = []
+        self._batch: list[tuple[str | int | None, Mapping[str, object]]] = []
         self.has_ids: dict[
             bool, str
         ] = {}  # first input with ids, and first one without
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
-        self._batch.append((record.id, record.columns or {}))
+        self._batch.append((record.id_value, record.columns))
         if len(self._batch) == BATCH_ROWS:
             self._merge_batch()
 
@@ -113,7 +114,7 @@ class ColumnTypes:
         }
 
     def _merge_batch(self) -> None:
-        if ids := [id_value(each) for each, _ in self._batch if each is not None]:
+        if ids := [each for each, _ in self._batch if each is not None]:
             self._merge({"id": type_of(ids)})
         rows = [row for _, row in self._batch]
         names = kept_names(dict.fromkeys(chain.from_iterable(rows)))
@@ -169,7 +170,7 @@ class HashingReader:
         )
         self.lines.seek(start)
         self.position = start  # offset of the next line
-        self._format = input_format.name
+        self._format = input_format
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 
@@ -200,18 +201,16 @@ class HashingReader:
         return sha256
 
     def _starts_record(self, line: bytes) -> bool:
-        text = line.decode("utf-8", "replace").strip()
-        if self._format == "fasta":
-            return text.startswith(">")
-        return self._format == "text" or text != ""
+        return self._format.starts_record(line.decode("utf-8", "replace").strip())
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
-    if input_format.name not in DISTRIBUTED_FORMATS:
+    if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
-        raise InputError(f"{problem}. Convert it to {', '.join(DISTRIBUTED_FORMATS)}.")
+        others = ", ".join(each.name for each in FORMATS.values() if each.has_parts)
+        raise InputError(f"{problem}. Convert it to {others}.")
     return input_format
 
 
@@ -274,12 +273,21 @@ def split_inputs(
         if len(split_texts) > 1:
             problem = "--split-sentences requires text alone, or tables alone"
             raise SettingsError(f"{path}: {problem}. Embed them to two folders.")
-        text.check_format(input_format.name, has_columns=input_format.has_columns)
-        n_bytes = max(
-            1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES))
+        input_format.check_settings(text)
+        # A residue of FASTA is a token of one byte.
+        token_bytes = 1 if input_format.has_sequences else _TOKEN_BYTES
+        n_bytes = max(1, int(n_tokens * token_bytes))
+        source = TextInput(
+            source=Source(path),
+            settings=text,
+            format=input_format,
+            tokenizer=choose_tokenizer(text, "lines"),
         )
-        split = _split_rows if input_format.name == "parquet" else _split_lines
-        for part in split(path, input_format, text, n_bytes, types):
+        if isinstance(input_format, Parquet):
+            parts_of_input = _split_rows(source, input_format, n_bytes, types)
+        else:
+            parts_of_input = _split_lines(source, n_bytes, types)
+        for part in parts_of_input:
             parts.append(part._replace(number=len(parts), first=n_records))
             n_records += part.n_records
     if len(types.has_ids) > 1:
@@ -290,88 +298,103 @@ def split_inputs(
     return parts, types.merged()
 
 
-def _split_lines(
-    path: str,
-    input_format: InputFormat,
-    text: TextSettings,
-    n_bytes: int,
-    types: ColumnTypes,
-) -> Iterator[Part]:
-    """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
+def _split_lines(text: TextInput, n_bytes: int, types: ColumnTypes) -> Iterator[Part]:
+    """Yield parts of a file of lines, numbered 0.
+
+    Its ids and columns are added to `types`.
+    """
+    path = text.source.name
+    input_format = text.format
+    splits_by = None if input_format.has_columns else text.tokenizer.splits_by
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
-    tokenizer = replace(chosen_tokenizer(text), tokenize=lambda _: [])
-    if input_format.has_columns:
-        tokenizer = replace(tokenizer, splits_by=None)
-    is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
+    without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
+    text = replace(text, tokenizer=without_tokens)
+    is_record_per_line = input_format.is_plain and splits_by is None
     has_ids = input_format.has_ids
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes
         while reader.peek():
-            start, number, n_records = reader.position, reader.number, 0
+            start = reader.position
+            number = reader.number
+            n_records = 0
             taken = reader.take(limit)
             if is_record_per_line:
                 n_records = sum(1 for _ in taken)
             else:
                 lines = map(partial(reader.lines.decode, skip_errors=True), taken)
-                for entry in input_format.entries(lines, tokenizer, text):
+                for record in input_format.parse(lines, text):
                     n_records += 1
-                    if entry.error is None and entry.record.error is None:
-                        has_ids = has_ids or entry.record.id is not None
-                        types.add(entry.record)
-            n_lines, sha256 = reader.number - number, reader.take_sha256()
-            yield Part(0, 0, path, start, number, n_lines, n_records, sha256)
+                    if record.error is None:
+                        has_ids = has_ids or record.id is not None
+                        types.add(record)
+            yield Part(
+                number=0,
+                first=0,
+                path=path,
+                start=start,
+                line=number,
+                n_lines=reader.number - number,
+                n_records=n_records,
+                sha256=reader.take_sha256(),
+            )
     if has_ids is not None:
         types.has_ids.setdefault(has_ids, path)
 
 
 def _split_rows(
-    path: str,
-    input_format: InputFormat,
-    text: TextSettings,
-    n_bytes: int,
-    types: ColumnTypes,
+    text: TextInput, input_format: Parquet, n_bytes: int, types: ColumnTypes
 ) -> Iterator[Part]:
     """Yield parts of a file of rows; see `_split_lines`."""
+    path = text.source.name
     with _open(path) as file:
-        n_rows, n_text_bytes, id_type, kept_types = parquet_size(file.raw, text)
-    types.add_schema(id_type, kept_types)
-    types.has_ids.setdefault(id_type is not None, path)
-    step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
-    for start in range(0, n_rows, step):
-        n_here = min(step, n_rows - start)
-        yield Part(0, 0, path, start, start + 1, n_here, n_here)
-
-
-def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
-    """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
-
-    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is raised
-    after the last record if the bytes differ from the plan's.
-    """
-    input_format = find_input_format(text, part.path)
-    if has_ids:
-        text = replace(text, id_column=text.id_column or DEFAULT_ID)
-    tokenizer, skip_errors = chosen_tokenizer(text), text.skip_errors
-    with _open(part.path) as file:
-        if input_format.name == "parquet":
-            rows = range(part.start, part.start + part.n_records)
-            entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
-        else:
-            reader = HashingReader(part.path, file, input_format, part.start, part.line)
-            n_lines = min(
-                max(part.n_lines, 0), sys.maxsize
-            )  # A damaged plan has any number.
-            taken = islice(reader.take(), n_lines)
-            lines = map(partial(reader.lines.decode, skip_errors=skip_errors), taken)
-            entries = _numbered_from(
-                part.line, input_format.entries(lines, tokenizer, text)
-            )
-        unit = input_format.number_unit
-        yield from checked_records(
-            entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
+        size = input_format.size_of(file.raw, text)
+    types.add_schema(size.id_type, size.kept_types)
+    types.has_ids.setdefault(size.id_type is not None, path)
+    step = max(1, size.n_rows * n_bytes // max(1, size.n_text_bytes))
+    for start in range(0, size.n_rows, step):
+        n_here = min(step, size.n_rows - start)
+        yield Part(
+            number=0,
+            first=0,
+            path=path,
+            start=start,
+            line=start + 1,
+            n_lines=n_here,
+            n_records=n_here,
         )
-        if input_format.name != "parquet" and reader.take_sha256() != part.sha256:
+
+
+def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[Record]:
+    """Yield the records of a part. With `skip_errors`, invalid ones have an `error`.
+
+    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is
+    raised after the last record if the bytes differ from the plan's.
+    """
+    input_format = find_input_format(settings, part.path)
+    if has_ids:
+        settings = replace(settings, id_column=settings.id_column or DEFAULT_ID)
+    text = TextInput(
+        source=Source(part.path),
+        settings=settings,
+        format=input_format,
+        tokenizer=choose_tokenizer(settings, "lines"),
+    )
+    with _open(part.path) as file:
+        if isinstance(input_format, Parquet):
+            rows = range(part.start, part.start + part.n_records)
+            yield from check_records(
+                input_format.parse_file(file.raw, text, rows=rows), text
+            )
+            return
+        reader = HashingReader(part.path, file, input_format, part.start, part.line)
+        # A damaged plan has any number.
+        n_lines = min(max(part.n_lines, 0), sys.maxsize)
+        taken = islice(reader.take(), n_lines)
+        decode = partial(reader.lines.decode, skip_errors=settings.skip_errors)
+        records = input_format.parse(map(decode, taken), text, first=part.line)
+        yield from check_records(records, text)
+        if reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 
 
@@ -380,16 +403,6 @@ def changed_error(path: str) -> OtherInputError:
     return OtherInputError(
         f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}"
     )
-
-
-def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries of lines, numbered from `first`, the line number of the first one."""
-    for entry in entries:
-        record = entry.record
-        if LINE in record.attributes:
-            line = int(str(record.attributes[LINE])) + first - 1
-            record = record._replace(attributes={**record.attributes, LINE: line})
-        yield entry._replace(line=entry.line + first - 1, record=record)
 
 
 @contextmanager
@@ -411,5 +424,3 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
         raise InputError(
             f"{path}: cannot read the input: {first_line(error)}"
         ) from None
-    except TableError as error:
-        raise InputError(f"{path}: {error}") from None

@@ -17,7 +17,7 @@ from elmo_cli.errors.wording import shown
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
-from elmo_cli.text.tokenizers import recorded_tokenizer
+from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
 MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
 

@@ -33,6 +33,7 @@ from elmo_cli.outputs.hdf5 import (
     make_space,
     make_type,
 )
+from elmo_cli.outputs.record_attributes import stored_attributes
 from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
@@ -87,8 +88,9 @@ class AllenNlpWriter(Hdf5Writer):
             raise InputError(
                 f"line {number + 1}: {problem}. Remove --use-sentence-keys."
             ) from None
-        if record.attributes:
-            self._hdf5[name].attrs.update(as_text(record.attributes))
+        attributes = stored_attributes(record)
+        if attributes:
+            self._hdf5[name].attrs.update(as_text(attributes))
         if self._keeps_tokens:
             self._hdf5[name].attrs[TOKENS] = json.dumps(
                 record.tokens, ensure_ascii=False

@@ -20,6 +20,7 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
 )
+from elmo_cli.outputs.record_attributes import stored_attributes
 from elmo_cli.records.record import Record
 
 PREFIXES: Final = {
@@ -55,7 +56,8 @@ class PackedWriter(Hdf5Writer):
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
         self._add("activations", rows.copy())  # (T, ..., W)
-        attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
+        stored = stored_attributes(record)
+        attributes = json.dumps(as_text(stored)) if stored else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {
             "sentences": sentence,

@@ -18,13 +18,13 @@ from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, shown, system_reason
 from elmo_cli.files.hdf5 import open_hdf5
 from elmo_cli.options.shard import Shard, shard_of
+from elmo_cli.options.tokenizer_names import recorded_tokenizer
 from elmo_cli.outputs import hdf5
 from elmo_cli.outputs.attributes import check_attributes, option_name, with_types
 from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.records.record import Record
-from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
 

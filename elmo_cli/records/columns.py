@@ -48,7 +48,7 @@ def named_columns(
     settings: TextSettings, text_option: str = "--text-column"
 ) -> Columns:
     """Return the columns that the options name, or the usual ones."""
-    texts = TEXT_COLUMNS
+    texts: tuple[str, ...] = TEXT_COLUMNS
     if settings.word_column is not None:
         texts = (settings.word_column,)
         text_option = "--word-column"

@@ -59,7 +59,7 @@ class Delimited(InputFormat):
             has_lists=False,
         )
         for cell_row in rows:
-            problem_of_row = cell_row.problem
+            problem_of_row: Message | str | None = cell_row.problem
             if problem_of_row is None and len(cell_row.cells) != len(names):
                 problem_of_row = (
                     f"expected {len(names)} fields, as in the header, "

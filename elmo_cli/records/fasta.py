@@ -33,6 +33,11 @@ class Fasta(InputFormat):
     has_tokens = True
     has_sequences = True
     splits_at_cr = True
+    has_parts = True
+
+    def starts_record(self, line: str) -> bool:
+        """Return whether a line is a header."""
+        return line.startswith(">")
 
     def is_like(self, lines: Sequence[str]) -> bool:
         """Return whether a header comes first, and a sequence second."""

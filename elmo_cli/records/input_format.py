@@ -49,6 +49,9 @@ class InputFormat:
     splits_at_cr: ClassVar[bool] = False
     """True if a lone CR ends a line, also in files with LF."""
 
+    has_parts: ClassVar[bool] = False
+    """True if records can be read from the middle of a file on."""
+
     def __repr__(self) -> str:
         return f"<InputFormat {self.name}>"
 
@@ -59,6 +62,10 @@ class InputFormat:
         count.
         """
         return False
+
+    def starts_record(self, line: str) -> bool:
+        """Return whether a stripped line may be the first one of a record."""
+        return line != ""
 
     def parse(
         self, lines: Iterable[str], text: "TextInput", first: int = 1

@@ -26,6 +26,7 @@ class JsonLines(RowFormat):
     name = "jsonl"
     unit = "record"
     suffixes = (".jsonl", ".ndjson")
+    has_parts = True
 
     def is_like(self, lines: Sequence[str]) -> bool:
         """Return whether the first line is an object with a text."""

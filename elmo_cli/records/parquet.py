@@ -44,6 +44,7 @@ class Parquet(InputFormat):
     has_columns = True
     lists_columns = True
     is_binary = True
+    has_parts = True
 
     def is_like(self, lines: Sequence[str]) -> bool:
         """Return whether the file begins like Parquet."""

@@ -19,6 +19,11 @@ class PlainText(InputFormat):
     unit = "line"
     has_ids = False
     is_plain = True
+    has_parts = True
+
+    def starts_record(self, line: str) -> bool:
+        """Return True, also for a blank line, which is an empty sentence."""
+        return True
 
     def parse(
         self, lines: Iterable[str], text: TextInput, first: int = 1

@@ -56,6 +56,7 @@ def record_of_row(row: Row, columns: Columns, text: TextInput) -> Record:
     if row.problem is not None:
         return _invalid(row, row.problem, text)
     fields = _normalized(row.fields, columns)
+    problem: str | Message | None
     identifier, is_integer, problem = _find_id(fields, columns)
     name = _find_text_column(fields, columns)
     if problem is None and name is None:

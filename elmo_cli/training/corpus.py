@@ -36,7 +36,7 @@ from elmo_cli.errors.missing_files import missing_file
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
-from elmo_cli.records.formats import TEXT, InputFormat
+from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
@@ -142,7 +142,7 @@ class TrainingText:
     @property
     def is_plain(self) -> bool:
         """True if all files are text."""
-        return all(each.name == TEXT.name for each in self._formats.values())
+        return all(each.is_plain for each in self._formats.values())
 
     @property
     def validation_name(self) -> str:
@@ -153,7 +153,7 @@ class TrainingText:
         """Raise an `InputError` if a named column has no effect in any file."""
         formats = list(self._formats.values())
         if not any(each.has_columns for each in formats):
-            self.settings.check_format(formats[0].name, has_columns=False)
+            formats[0].check_settings(self.settings)
 
     def sentences(self, path: str | Path) -> Iterator[Sentence]:
         """Yield the sentences of a file, such as one of validation, that have tokens."""
@@ -177,13 +177,13 @@ class TrainingText:
                 self.settings, text_column=None, delimiter=None, quotes=None
             )
             text = replace(text, settings=settings)
-        return open_records(text, ids="none")
+        return open_records(text, reads_ids=False)
 
     def read_file(
         self, path: Path, offset: int = 0, n_records: int = 0
     ) -> Iterator[TextEntry]:
         """Return the lines of a text from an offset, or other records after the first ones."""
-        if self._formats[path].name != TEXT.name:
+        if not self._formats[path].is_plain:
             return self._read_records(path, n_records)
         return self._read_lines(path, offset, n_records)
 

@@ -20,9 +20,9 @@ import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
-from elmo_cli.cli.option import Option
 from elmo_cli.cli.loading import find_files
 from elmo_cli.cli.messages import stop_on_signal
+from elmo_cli.cli.option import Option
 from elmo_cli.cli.options import option
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
@@ -119,9 +119,9 @@ def test_options_are_under_their_heading_and_reach_the_command() -> None:
 def test_conditions_name_options_of_the_command(name: str) -> None:
     parameters = find_command(name).params
     names = {name for parameter in parameters for name in parameter.opts}
-    for option in parameters:
-        if isinstance(option, Option):
-            for condition in (*option.requires, *option.excludes):
+    for each in parameters:
+        if isinstance(each, Option):
+            for condition in (*each.requires, *each.excludes):
                 required = condition if isinstance(condition, str) else condition[0]
                 assert required in names
 

@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elmo_cli.records.report import UNKNOWN, Expected
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
+from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
 from tests.support.commands import TINY
 from tests.support.table_files import write_table
@@ -34,7 +35,10 @@ from tests.support.transcripts import Transcript, each_transcript, read_rows
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
-    with open_records(opened, ids="datasets") as (records, *_):
+    with open_records(opened, id_checker=IdChecker(name_datasets=True)) as (
+        records,
+        *_,
+    ):
         return list(records)
 
 
@@ -97,7 +101,7 @@ def test_fasta_that_is_written_is_read(
     ]
     records = read("fasta", "\n".join(lines))
     assert [record.id for record in records] == list(proteins)
-    assert [record.attributes["original_id"] for record in records] == headers
+    assert [record.original_id for record in records] == headers
     sequences = ["".join(parts) for _, parts in proteins.values()]
     assert ["".join(record.tokens) for record in records] == sequences
     assert len({record.text for record in records}) == len(records)
@@ -122,7 +126,7 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         ("jsonl", "[" * 100_000, f"expected a JSON object, found {'[' * 60}"),
         (
             *("fasta", f">{'é' * 32_766}\nM\n"),
-            f"the id {'é' * 60!r} {n_bytes}. Use --layout packed, Parquet or JSON lines.",
+            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON lines.",
         ),
     ):
         with pytest.raises(InputError) as caught:
@@ -231,8 +235,8 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     ):
         list(records)
     assert str(caught.value) == (
-        f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
-        "--input-format text to read one sentence per line."
+        f"the input, line 1: it seems to be {name}, not text. Use input_format={name!r}, "
+        "or input_format='text' to read one sentence per line."
     )
     assert [record.text for record in read("text", content)] == content.splitlines()
 

@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from elmo_cli.model.token_limit import TokenLimit
+from elmo_cli.pretrained.registry import published_model
 
 PROTEINS: Final = "proteins"
 """Language of a model that was trained on proteins."""
@@ -24,3 +25,13 @@ class Expected(NamedTuple):
 
 
 UNKNOWN: Final = Expected()
+
+
+def expected_input(model: str, token_limit: TokenLimit | None) -> Expected:
+    """Return the input that a model expects.
+
+    Its language is known of published models only.
+    """
+    published = published_model(model)
+    language = None if published is None else published.language
+    return Expected(token_limit, model, language)
