@@ -149,9 +149,10 @@ def language_model_options(function: Any) -> Any:
 
 def text_column_option(**settings: Any) -> Decorator:
     """Add --text-column."""
-    return field_option(
+    text_column = field_option(
         TextSettings, "text_column", shell_complete=complete_columns, **settings
     )
+    return option_group("Text", text_column)
 
 
 keep_columns_option = field_option(
@@ -167,7 +168,8 @@ id_column_option = partial(
 
 def input_format_option(**settings: Any) -> Decorator:
     """Add --input-format."""
-    return field_option(TextSettings, "input_format", **settings)
+    input_format = field_option(TextSettings, "input_format", **settings)
+    return option_group("Text", input_format)
 
 
 def cell_options(**settings: Any) -> Decorator:
