@@ -21,9 +21,9 @@ from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.loading import find_files
-from elmo_cli.cli.messages import stop_on_signal
 from elmo_cli.cli.option import Option
 from elmo_cli.cli.options import option
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
 from tests.support.commands import TINY, assert_misused, elmo
@@ -225,8 +225,8 @@ def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> 
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
     clock = Mock(monotonic=Mock(side_effect=[5.0, 5.19, 5.21]))
-    monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
-    monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
+    monkeypatch.setattr("elmo_cli.cli.stopping.time", clock)
+    monkeypatch.setattr("elmo_cli.cli.stopping.os._exit", ended.append)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.rows import print_rows
@@ -97,7 +97,7 @@ def change(
     targets = None
     if words is not None:
         targets = read_targets(words, input_format, text_column)
-    with messages.progress_bar(" records", leave=False) as bar:
+    with progress.progress_bar(" records", leave=False) as bar:
         old_occurrences, new_occurrences = read_occurrences(
             old,
             new,
@@ -107,7 +107,7 @@ def change(
             ignore_case=ignore_case,
             on_progress=bar.update,
         )
-    with messages.progress_bar(" words", leave=False) as bar:
+    with progress.progress_bar(" words", leave=False) as bar:
         changes = measure_change(
             old_occurrences,
             new_occurrences,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import choice, field_option, flag, option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
@@ -128,7 +129,7 @@ def distribute(
     text_settings = options_from(TextSettings, values)
 
     # Importing torch and Ray takes seconds.
-    with messages.stop_on_signal() as should_stop:
+    with stop_on_signal() as should_stop:
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.folder import Folder
@@ -152,11 +153,11 @@ def distribute(
     ).for_workers()
     parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
-    with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
+    with stop_on_signal() as should_stop, progress.progress_bar("part") as bar:
         if bar.disable:
-            on_progress = messages.part_lines(folder)
+            on_progress = progress.part_lines(folder)
         else:
-            on_progress = partial(messages.show_parts, bar)
+            on_progress = partial(progress.show_parts, bar)
         counts = run_parts(
             parts,
             plan,

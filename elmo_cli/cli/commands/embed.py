@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.option import typed_options
 from elmo_cli.cli.options import field_option, flag, option
 from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.file_plan import plan_file
 from elmo_cli.options.fields import options_from
@@ -122,14 +123,14 @@ def embed(
     from elmo_cli.embed_file import embed_file
 
     with (
-        messages.stop_on_signal() as should_stop,
-        messages.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+        stop_on_signal() as should_stop,
+        progress.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
     ):
         done = embed_file(
             engine,
             plan,
             batch_size,
-            on_progress=partial(messages.show_summary, bar),
+            on_progress=partial(progress.show_summary, bar),
             should_stop=should_stop,
         )
     if not done.was_complete:  # embed_file logs it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option import typed_options
 from elmo_cli.cli.parameter_types import PATH
@@ -206,7 +206,7 @@ def _search(
 
     has_printed = False
     for queries in chunks:
-        with messages.progress_bar(" records", leave=False) as bar:
+        with progress.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words

@@ -2,7 +2,7 @@
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
@@ -54,7 +54,7 @@ def plot(
         )
     word, *files, output = arguments
 
-    with messages.progress_bar(" records", leave=False) as bar:
+    with progress.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")  # Importing matplotlib takes seconds.
 
         from elmo_cli.analysis.occurrence_picture import plot_occurrences

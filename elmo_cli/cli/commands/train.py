@@ -13,6 +13,7 @@ from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.completion import complete_models
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
@@ -188,7 +189,7 @@ def train(
     training_options = {
         name: value for name, value in values.items() if name in training_names
     }
-    with messages.stop_on_signal() as should_stop:
+    with stop_on_signal() as should_stop:
         perplexity = train_model(
             TextOptions(
                 files=texts,

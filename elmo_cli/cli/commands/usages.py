@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.commands.embed import shown_output
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice
 from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.fields import options_from
@@ -89,14 +90,14 @@ def usages(
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
     with (
-        messages.stop_on_signal() as should_stop,
-        messages.progress_bar(source=text) as bar,
+        stop_on_signal() as should_stop,
+        progress.progress_bar(source=text) as bar,
     ):
         counts, summary = embed_usages(
             engine,
             plan,
             targets,
-            on_progress=partial(messages.show_summary, bar),
+            on_progress=partial(progress.show_summary, bar),
             should_stop=should_stop,
             match=match,
             ignore_case=ignore_case,

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
@@ -86,7 +86,7 @@ def word_vectors(
         from elmo_cli.analysis.token_vectors import write_token_vectors
 
         files = loading.find_files(model_settings, with_softmax=softmax)
-        with messages.progress_bar(" words") as bar:
+        with progress.progress_bar(" words") as bar:
             n_words = write_token_vectors(
                 str(words_file),
                 output,
@@ -105,7 +105,7 @@ def word_vectors(
         from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
 
         embedder = loading.load_embedder(model_settings)
-        with messages.progress_bar(" tokens") as bar:
+        with progress.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,
                 text,
