@@ -30,7 +30,7 @@ H5PY = {
     "outputs.hdf5_packed",
     "files.hdf5",
     "outputs.hdf5",
-    "outputs.reader",
+    "outputs.activations_file",
     "model.tensor_files",
     "pretrained.tensor_names",
 }

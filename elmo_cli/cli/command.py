@@ -15,7 +15,7 @@ from elmo_cli.cli.messages import (
 )
 from elmo_cli.cli.option import Option, variable_of
 from elmo_cli.errors.exceptions import SettingsError, option_names
-from elmo_cli.files.outputs import check_not_read
+from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]

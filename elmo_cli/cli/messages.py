@@ -18,10 +18,11 @@ from elmo_cli.version import __version__
 OFFERED = "elmo_cli.offered"  # key of the options of a command in `Context.meta`
 
 
-class _LineFormatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """Formatter that shows a log message as `say` does, with options as typed."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the message of a log record."""
         if isinstance(record.args, tuple):
             record.args = tuple(map(_spelled, record.args))
         if isinstance(record.msg, Message):
@@ -56,7 +57,7 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
         verbosity -= count
     ctx.meta["verbosity"] = verbosity
     handler = logging.StreamHandler()
-    handler.setFormatter(_LineFormatter())
+    handler.setFormatter(LineFormatter())
     logging.basicConfig(handlers=[handler])
     if verbosity < 0:
         level = logging.ERROR

@@ -31,7 +31,7 @@ from elmo_cli.errors.exceptions import (
     SettingsError,
 )
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.files.folder import Folder, check_name, open_location
+from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
@@ -245,7 +245,7 @@ def sha256_of(path: str) -> str:
 
 def _matching(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
-    check_name(pattern)
+    check_name_is_utf8(pattern)
     if "://" not in pattern:
         paths = (
             []
@@ -408,7 +408,7 @@ def changed_error(path: str) -> OtherInputError:
 @contextmanager
 def _open(path: str) -> Iterator[io.BufferedReader]:
     """Open a file. Errors of the file in the block name it."""
-    file_system, inner = open_location(path)
+    file_system, inner = find_file_system(path)
     from pyarrow import ArrowInvalid
 
     try:

@@ -5,11 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from elmo_cli.model.options import (
-    ModelOptions,
-    TrainedWith,
-    read_options_and_training,
-)
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
 
 
 @dataclass(frozen=True)

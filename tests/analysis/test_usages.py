@@ -27,11 +27,12 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.text_input import open_input
+from tests.support.accept import CheckExample
 from tests.support.commands import LOADED, TINY, elmo, without_size
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
@@ -384,9 +385,11 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
     ]
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    transcript.check()
+    check_example(example)

@@ -24,9 +24,10 @@ from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.files.folder import Folder
-from tests.conftest import LINES
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, run_python, start_elmo
 from tests.support.distributed_runs import (
+    LINES,
     RUN,
     ZERO,
     assert_equal_to_embed,
@@ -36,7 +37,7 @@ from tests.support.distributed_runs import (
 )
 from tests.support.failing_disk import Disk, kills, restore, state_of
 from tests.support.table_files import write_table
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -345,12 +346,14 @@ def test_progress_is_lines_where_there_is_no_terminal(
         assert counts.text().endswith(f" tokens/s, 0 workers, 0 failed, {text}")
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    transcript.check()
+    check_example(example)
 
 
 # Failing and killed calls

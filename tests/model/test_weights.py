@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import tensor_files
-from elmo_cli.model.options import read_options
+from elmo_cli.model.options_file import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, make_model, models, small_architecture
 
 MODEL = GOLDEN / "tanh-clip"

@@ -14,10 +14,10 @@ import pytest
 from elmo_cli import ElmoEmbedder
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
-from tests.conftest import GOLDEN
 from tests.support import runs
 from tests.support.commands import TINY, elmo
 from tests.support.failing_disk import State, state_of
+from tests.support.golden import GOLDEN
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, stop_after
 
@@ -51,7 +51,7 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
         (
             LINES,
             {"output_format": "top"},
-            "with other options: --layers (all, not top)",
+            "with other options: layers (all, not top)",
         ),
         ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
         (LINES[:9], {}, "out was written for a different input"),

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdChecker
@@ -27,9 +28,10 @@ from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY
 from tests.support.table_files import write_table
-from tests.support.transcripts import Transcript, each_transcript, read_rows
+from tests.support.transcripts import Example, each_example, read_rows
 
 
 def read(name: str, text: str) -> list[Record]:
@@ -110,14 +112,17 @@ def test_fasta_that_is_written_is_read(
 # What is refused
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    if "items.parquet" in transcript.command:
+    if "items.parquet" in example.command:
         write_table("items.parquet", [{"key": "7", "sentence": "a b"}])
-    transcript.check()
+    check_example(example)
 
 
 def test_a_very_long_entry_is_shortened_in_its_error() -> None:
@@ -298,6 +303,7 @@ def test_a_text_of_another_kind_is_warned_of_once(
         *_,
     ):
         list(records)
-    assert [
-        message.removeprefix("Warning: ") for message in caplog.messages
-    ] == warnings
+    logged = [record.args for record in caplog.records]
+    assert [spelled_as_options(*arguments) for arguments in logged if arguments] == (
+        warnings
+    )

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,14 @@ from elmo_cli.errors.exceptions import (
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.processes import Processes
 from elmo_cli.training.training_options import TrainingOptions, complete_options
-from elmo_cli.training.training_run import Processes
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.accept import CheckExample
 from tests.support.commands import assert_fails, elmo
+from tests.support.golden import GOLDEN
 from tests.support.runs import stop_after
 from tests.support.strategies import make_model, small_architecture
 from tests.support.training_runs import (
@@ -44,7 +45,7 @@ from tests.support.training_runs import (
     tune,
     weights,
 )
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -178,8 +179,8 @@ def test_unused_vocabulary_size_gives_a_warning(
     size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
     command = f"train text.txt --init-from model {size} --output tuned"
     assert elmo(*command.split()).exit_code == 0
-    message = "Warning: --vocabulary-size has no effect: the words to predict are those of model."
-    assert caplog.messages.count(message) == 1
+    effect = "has no effect: the words to predict are those of model."
+    assert caplog.messages.count(f"Warning: vocabulary_size {effect}") == 1
 
 
 def test_missing_tensorboard_is_reported_at_the_start(
@@ -219,7 +220,7 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
-    message = "^--batch-size 3: must be a multiple of the number of processes"
+    message = "^batch_size 3: must be a multiple of the number of processes"
     with pytest.raises(OptionsError, match=message):
         train("new", state="carry", batch_size=3)
 
@@ -427,11 +428,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_what_stops_a_run_changes_nothing(
-    transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(runs)
     before = content("model")
-    replace(transcript, command=transcript.command.replace("RUN", RUN)).check()
+    check_example(example)
     assert content("model") == before

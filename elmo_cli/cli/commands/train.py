@@ -18,8 +18,8 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import (
-    PRESETS,
     RunOptions,
     StartOptions,
     TextOptions,
