@@ -62,7 +62,11 @@ INPUTS: dict[str, str | bytes] = {
     "foreign.h5.partial": "x",
     "quoted.csv": 'id,text\n1,"the" cat\n',
     "sequence.fasta": "MKV\n>a\nMKV\n",
+    "page.html": "<html><body><p>the cat</p></body></html>",
+    "rich.rtf": "{\\rtf1\\ansi the cat\\par}",
     "a;b.txt": "the cat\n",
+    "u.npz": "",
+    "u.jsonl": "",
 }
 
 COMMANDS = [
@@ -70,9 +74,7 @@ COMMANDS = [
     "embed text.txt pooled.h5 --layers top --pooling mean",
     "embed text.txt old.h5 --tokenizer moses:verbatim",
     "embed text.txt new.h5 --tokenizer moses",
-    "usages text.txt u.npz --words words.txt",
-    "usages text.txt all.npz --words words.txt --layers all",
-    "usages text.txt u.jsonl --words words.txt",
+    "usages text.txt u.parquet --words words.txt",
     "surprisal text.txt --plot v.h5.svg",
     "train text.txt --init-from model --output finished --steps 1",
     "train text.txt --init-from model --output done --steps 1 --keep-checkpoint",
