@@ -113,8 +113,9 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
     if "--top" in options and name != "embed":
         assert "N" in str(options["--top"].metavar)
     if "--format" in options:
-        assert "jsonl" in options["--format"].type.choices  # type: ignore[attr-defined]
-        assert "json" not in options["--format"].type.choices  # type: ignore[attr-defined]
+        choices = options["--format"].type.choices  # type: ignore[attr-defined]
+        assert ("jsonl" in choices) == (name != "usages")
+        assert "json" not in choices
 
 
 def test_the_old_name_of_jsonl_is_read() -> None:
