@@ -309,9 +309,12 @@ def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
     Path(name).write_text(rows)
     found, expected = (
         elmo(
-            "perplexity", source, *MODEL, "-q", "--per-sentence", stdin=rows
+            "perplexity", *source, *MODEL, "-q", "--per-sentence", stdin=rows
         ).stdout.splitlines()
-        for source in (name, "text.txt")
+        for source in (
+            (name, "--word-column", "token", "--id-column", "line"),
+            ("text.txt",),
+        )
     )
     del expected[2]  # A blank line has no row.
     assert [line.split("\t")[-7:] for line in found] == [
