@@ -77,10 +77,8 @@ def test_strings_are_tokenized_and_lists_are_tokens() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_it_is_a_step_of_a_pipeline() -> None:
-    texts, labels = (
-        ["good film", "a good one", "bad film", "a bad one"] * 3,
-        [*"++--"] * 3,
-    )
+    texts = ["good film", "a good one", "bad film", "a bad one"] * 3
+    labels = [*"++--"] * 3
     pipeline = make_pipeline(
         ElmoVectorizer(MODEL), LogisticRegression(C=1e4, max_iter=1000)
     )

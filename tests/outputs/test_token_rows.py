@@ -30,8 +30,11 @@ TOKENS = [
 both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
 
 
-@pytest.fixture(autouse=True)
-def items(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("items_file")
+
+
+@pytest.fixture
+def items_file(folder: Path) -> None:
     """Write a table into the current folder."""
     Path("items.csv").write_text(ITEMS)
 
