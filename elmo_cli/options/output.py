@@ -8,19 +8,22 @@ from typing import Any, Final
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import check_choices, option
+from elmo_cli.options.output_format import (
+    FORMATS,
+    HDF5,
+    OutputFormat,
+    format_of_suffix,
+)
 
 STANDARD_OUTPUT: Final = "-"
-OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
+OUTPUT_FORMATS: Final = tuple(FORMATS)
 USAGES_FORMATS: Final = ("hdf5", "parquet")
 """Formats of target words."""
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")
 ROWS: Final = ("sentences", "tokens")
-FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
-"""Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
-_SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
@@ -70,12 +73,17 @@ class OutputSettings:
     @property
     def name(self) -> str:
         """Name of the format; without a path it is HDF5."""
-        return self.file_format or "hdf5"
+        return self.file_format or HDF5.name
+
+    @property
+    def format(self) -> OutputFormat:
+        """Format, and what it can do; without a path it is HDF5."""
+        return FORMATS[self.name]
 
     @property
     def can_resume(self) -> bool:
         """True if an interrupted run resumes from its last checkpoint."""
-        return self.name == "hdf5"
+        return self.format.can_resume
 
     @property
     def is_packed(self) -> bool:
@@ -95,8 +103,8 @@ class OutputSettings:
                     suffix=suffix,
                 )
             )
-        name = self.file_format or _SUFFIXES.get(suffix, "hdf5")
-        if str(path) == STANDARD_OUTPUT and name != "jsonl":
+        name = self.file_format or (format_of_suffix(path) or HDF5).name
+        if str(path) == STANDARD_OUTPUT and not FORMATS[name].can_stream:
             raise SettingsError(
                 Message(
                     "format {name} cannot go to standard output",
@@ -111,7 +119,7 @@ class OutputSettings:
 
     def _check_hdf5_options(self) -> None:
         """Raise a `SettingsError` for an option of HDF5 with another format."""
-        if self.name != "hdf5":
+        if not self.format.has_layouts:
             for option_name in ("layout", "compression"):
                 if getattr(self, option_name) is not None:
                     raise SettingsError(
@@ -128,7 +136,7 @@ class OutputSettings:
                     "found {--layout packed}"
                 )
             )
-        if self.use_sentence_keys and self.name != "hdf5":
+        if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
                 Message(
                     "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
@@ -139,11 +147,11 @@ class OutputSettings:
 
     def _check_rows(self) -> None:
         """Raise a `SettingsError` for rows that the format or the pooling excludes."""
-        if self.name == "npy" and not self.pooled:
+        if self.format.needs_pooling and not self.pooled:
             raise SettingsError(
                 Message("format npy requires {--pooling}: one vector per line.")
             )
-        if self.rows == "tokens" and self.name not in FORMATS_WITH_ROWS:
+        if self.rows == "tokens" and not self.format.has_rows:
             raise SettingsError(
                 Message(
                     "{--rows tokens} requires Parquet or JSON lines, found {name}",
@@ -171,5 +179,4 @@ class OutputSettings:
 
 def is_hdf5_name(path: str | Path) -> bool:
     """Return whether a path has a suffix of HDF5, or none."""
-    suffix = Path(path).suffix.lower()
-    return suffix == "" or _SUFFIXES.get(suffix) == "hdf5"
+    return format_of_suffix(path) is HDF5

@@ -219,15 +219,9 @@ def test_texts_of_parquet_are_not_read_to_compare_ids(
 
 
 @pytest.mark.parametrize(
-    ("output", "command"),
-    [
-        ("out.jsonl", "embed"),
-        ("out.jsonl", "embed --rows tokens"),
-        ("out.parquet", "embed"),
-        ("out.parquet", "embed --rows tokens"),
-        ("out.parquet", "usages --words words.txt"),
-    ],
+    "command", ["embed", "embed --rows tokens", "usages --words words.txt"]
 )
+@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
 def test_vectors_of_repeated_ids_have_an_index_or_line(
     output: str, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -312,14 +306,13 @@ def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
         "surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction
     ).stdout
     Path(name).write_text(rows)
+    columns = ("--word-column", "token", "--id-column", "line")
+    words = (*columns, "--tokenizer", "whitespace")
     found, expected = (
         elmo(
             "perplexity", *source, *MODEL, "-q", "--per-sentence", stdin=rows
         ).stdout.splitlines()
-        for source in (
-            (name, "--word-column", "token", "--id-column", "line"),
-            ("text.txt",),
-        )
+        for source in ([name, *words], ["text.txt"])
     )
     del expected[2]  # A blank line has no row.
     assert [line.split("\t")[-7:] for line in found] == [
