@@ -194,7 +194,7 @@ def test_files_that_do_not_fit_are_refused() -> None:
             "old.hdf5",
             "new.hdf5",
             None,
-            r"old\.hdf5 and new\.hdf5 cannot be read together: --state",
+            r"old\.hdf5 and new\.hdf5 cannot be read together: state",
         ),
         ("m.npz", "narrow.npz", None, r"the vectors have the widths 4 and 5\."),
         ("m.npz", "lines.npz", None, f"^lines{per_line}"),
