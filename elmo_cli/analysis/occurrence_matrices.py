@@ -41,7 +41,7 @@ def read_occurrences(
     """Read the occurrences of words in two files.
 
     Args:
-        old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
+        old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the files.
         layers: As in `neighbours`.
         match: `form` or `lemma`: the `match` that `elmo usages` made the files with. None is any.

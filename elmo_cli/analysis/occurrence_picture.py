@@ -238,7 +238,7 @@ def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) 
             return
         context = tokens[max(0, place - _LABEL_TOKENS) : place + _LABEL_TOKENS + 1]
         label = printable(" ".join(context))
-        # A single token is of npz, which has no sentences.
+        # A single token is of a program that stores no sentences.
         for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
             text = axes.annotate(
                 label, points[index], xytext=(offset, 0), ha=side, **style

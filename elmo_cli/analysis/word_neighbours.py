@@ -34,7 +34,7 @@ def word_neighbours(
         files: Files of `open_occurrences` or `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
             Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`. JSON lines and npz do not say which layer they have.
+        top, layers: As in `neighbours`. A table of another program does not say which layer it has.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:

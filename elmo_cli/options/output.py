@@ -15,6 +15,10 @@ STANDARD_OUTPUT: Final = "-"
 OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
 
 
+USAGES_FORMATS: Final = ("hdf5", "parquet")
+"""Formats of target words."""
+
+
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 
@@ -35,7 +39,7 @@ DTYPES: Final = ("float32", "float16")
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 
 
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
+TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 
@@ -86,7 +90,7 @@ class OutputSettings:
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
-        if self.file_format is None and suffix in _TEXT_SUFFIXES:
+        if self.file_format is None and suffix in TEXT_SUFFIXES:
             remedy = "Choose .hdf5, .jsonl, .npz or .parquet, or name a format with --format."
             raise SettingsError(
                 f"{path}: vectors are not written as {suffix}. {remedy}"

@@ -1,6 +1,7 @@
 """`elmo usages`: the occurrences of target words, in every form that holds them."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.engine import Engine
-from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
@@ -33,11 +34,15 @@ from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
 from tests.support.transcripts import Transcript, each_transcript
 
+EARLIER = Path(__file__).parent / "earlier_usages"
+"""Files that an earlier version wrote, with the model TINY."""
+DOCS = Path(__file__).parents[2] / "docs"
+
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
 POSITIONS = [[1], [], [], [0, 3], [1], [1], [3]]
 COUNTS = {"bank": 5, "see": 1, "fish": 0}
-FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.parquet"])
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +111,8 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             assert_allclose(each.vector, last[location, each.index], atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
-def test_a_table_has_one_row_per_occurrence(name: str) -> None:
+def test_a_table_has_one_row_per_occurrence() -> None:
+    name = "u.parquet"
     embed("text.txt", "all.hdf5", output_format="all", layout="packed")
     with open_activations("all.hdf5") as file:
         vectors = np.array(
@@ -144,20 +149,6 @@ def test_a_table_has_one_row_per_occurrence(name: str) -> None:
             (found, *_) = opened.read()
             mean = vectors[0, 1:].mean(axis=0) if layers == "all" else vectors[0, 2]
             assert_allclose(found.vectors[0], mean, atol=2e-6)
-
-
-@pytest.mark.parametrize(("layers", "n_axes"), [("top", 2), ("all", 3)])
-def test_npz_has_one_matrix_per_word(layers: str, n_axes: int) -> None:
-    usages("text.txt", "usages.npz", layers=layers)
-    embed("text.txt", "all.hdf5", output_format=layers, layout="packed")
-    with np.load("usages.npz") as arrays, open_activations("all.hdf5") as everything:
-        assert list(arrays) == ["bank", "see", "fish"]
-        lines = zip(everything, POSITIONS, strict=True)
-        rows = [np.swapaxes(values, 0, -2)[positions] for values, positions in lines]
-        assert arrays["bank"].ndim == n_axes
-        assert_allclose(arrays["bank"], np.concatenate([*rows[:5], rows[6]]), atol=2e-6)
-        assert_allclose(arrays["see"], rows[5], atol=2e-6)
-        assert arrays["fish"].shape == (0, *arrays["bank"].shape[1:])
 
 
 @FORMATS
@@ -223,17 +214,13 @@ ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
 
 def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
-    """Assert the line and position of each occurrence; in npz, which has none, their number."""
+    """Assert the line and position of each occurrence."""
     with open_occurrences(name) as files:
         words = find_occurrences(files)
     found = {
         word: [(each.location.number, each.index) for each in words[word]]
         for word in words
     }
-    if name.endswith("npz"):
-        found, expected = (
-            {w: [(len(at), 0)] for w, at in d.items()} for d in (found, expected)
-        )
     assert {word: at for word, at in found.items() if words[word]} == expected
 
 
@@ -321,10 +308,7 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
         json.loads(elmo("change", *files, "--json").stdout)
         for files in (
             (f"text.{name}", f"new.{name}"),
-            (
-                f"text.{name}",
-                "new.hdf5",
-            ),  # Formats without attributes fit to those with them.
+            (f"text.{name}", "new.hdf5"),
             ("text.all.hdf5", "new.all.hdf5", *words),
         )
     ]
@@ -344,9 +328,9 @@ def test_typographic_target_words_are_found_in_either_form() -> None:
         ("w", "whitespace", ["’s"]),
     ):
         more = ("--words", "words.txt", "--model", TINY, "--tokenizer", tokenizer)
-        result = elmo("usages", "raw.txt", f"{name}.jsonl", *more)
+        result = elmo("usages", "raw.txt", f"{name}.parquet", *more)
         assert f"’s: {len(forms)} occurrence" in result.stderr
-        rows = read_rows(f"{name}.jsonl")
+        rows = read_rows(f"{name}.parquet")
         assert [(row["word"], row["form"]) for row in rows] == [
             ("’s", form) for form in forms
         ]
@@ -362,26 +346,73 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in read_rows("u.parquet")[0]
-    command = (
-        "usages",
-        "-",
-        "-",
-        "--words",
-        "targets.txt",
-        "--format",
-        "jsonl",
-        "--model",
-        TINY,
+    piped = ("usages", "-", "p.parquet", "--words", "targets.txt", "--model", TINY)
+    elmo(*piped, "-q", stdin=TEXT)
+    assert [row["line"] for row in read_rows("p.parquet")] == [1, 4, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
+def test_other_formats_are_refused(output: str) -> None:
+    expected = (
+        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
     )
-    result = elmo(*command, "-q", stdin=TEXT)
-    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [
-        1,
-        4,
-        4,
-        5,
-        6,
-        7,
-    ]
+    with pytest.raises(SettingsError) as error:
+        write_occurrences(ElmoEmbedder(model=TINY), "text.txt", output, WORDS)
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
+)
+def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
+    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file\."):
+        open_occurrences(name)
+    Path(name).touch()
+    with pytest.raises(InputError) as error:
+        open_occurrences(name)
+    assert str(error.value) == (
+        f"{name}: expected Parquet or HDF5 of target words, found {found}. "
+        'See "Vectors of other programs" in docs/change.md.'
+    )
+
+
+def test_matrices_of_another_program_can_be_converted() -> None:
+    pytest.importorskip("pandas")
+    old = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.savez("other.npz", bank=old, river=old[:1])
+    page = (DOCS / "change.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"```python\n(import numpy\n.*?)```", page, re.DOTALL)
+    exec(recipe, {})
+    with open_occurrences("other.parquet") as files:
+        found = find_occurrences(files)
+    vectors = {word: [each.vector for each in found[word]] for word in found}
+    assert_allclose(vectors["bank"], old)
+    assert_allclose(vectors["river"], old[:1])
+    assert [each.location.number for each in found["bank"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["top.parquet", "all.hdf5"])
+def test_files_of_an_earlier_version_are_read(name: str) -> None:
+    layers = "2" if name.endswith(".hdf5") else None
+    with open_occurrences(EARLIER / name) as files:
+        occurrences = find_occurrences(files, layers=layers)
+    assert {
+        word: [(each.location.number, each.index) for each in occurrences[word]]
+        for word in occurrences
+    } == {"bank": [(1, 1), (3, 0), (3, 3)], "see": [(4, 1)], "fish": []}
+    layers_of_line = ElmoEmbedder(model=TINY).embed_sentence(
+        ["banks", "and", "a", "bank"]
+    )
+    vectors = [each.vector for each in occurrences["bank"]]
+    assert_allclose(vectors[1:], layers_of_line[2, [0, 3]], atol=2e-6)
+
+
+def test_lemmas_of_an_earlier_version_are_read() -> None:
+    assert_found(
+        str(EARLIER / "lemma.parquet"),
+        {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]},
+    )
 
 
 @each_transcript(__file__)

@@ -14,14 +14,14 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, tokenize
 from tests.support.commands import LOADED, TINY, assert_misused, elmo
-from tests.support.table_files import NAMES, csv_rows, write_table
+from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 MODEL = ("--model", str(TINY))
 RIVER, MONEY = "I sat by the bank.", "The bank lent us money."
 COLUMNS = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
 TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
 NEW = "She robbed the bank ."
-FORMATS = ("hdf5", "npz", "parquet", "jsonl")
+FORMATS = ("hdf5", "parquet")
 
 
 @pytest.fixture(scope="module")
@@ -252,16 +252,23 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     )
     assert [row[0] for row in one] == [row[0] for row in other]
     # They record their model.
-    options = () if name in ("u.hdf5", "u.parquet") else choice
-    neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
-    if name == "u.npz":  # A row has its number in place of the line, and no sentence.
-        found = {f"{row[1]} {row[2]}" for row in neighbours}
-        assert found == {"1 [bank]", "2 [bank]", "3 [bank]", "1 [cat]"}
-        return
+    neighbours = rows(elmo("neighbours", "bank", NEW, name))
     lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in neighbours}
     assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
-    others = rows(elmo("neighbours", "bank", NEW, name, *options, "--other-words"))
+    others = rows(elmo("neighbours", "bank", NEW, name, "--other-words"))
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
+
+
+def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
+    matrix = ElmoEmbedder(model=TINY).embed_sentence(["bank", "cat"])[2]
+    name = write_matrices("m.parquet", {"bank": matrix[:1], "cat": matrix[1:]})
+    command = ("neighbours", "bank", NEW, name)
+    unknown = f"Error: {name}: unknown"
+    assert f"{unknown} model. Name it with --model." in elmo(*command).stderr
+    result = elmo(*command, *MODEL)
+    assert f"{unknown} layer. Name it with --mean-layers." in result.stderr
+    found = rows(elmo(*command, *MODEL, "--mean-layers", "top"))
+    assert {row[2] for row in found} == {"[bank]", "[cat]"}
 
 
 def test_several_files_are_searched_as_one() -> None:

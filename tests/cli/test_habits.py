@@ -106,7 +106,7 @@ def test_the_script_is_printed(shell: str) -> None:
     ("command", "output"),
     [
         (("embed", "text.txt", *MODEL), "v.hdf5"),
-        (("usages", "text.txt", "--words", "words.txt", *MODEL), "u.jsonl"),
+        (("usages", "text.txt", "--words", "words.txt", *MODEL), "u.parquet"),
         (("word-vectors", "--corpus", "text.txt", "--min-count", "1", *MODEL), "w.vec"),
         (("word-vectors", "words.txt", *MODEL), "w.vec"),
         (("convert", TINY / "weights.hdf5"), "w.safetensors"),
@@ -139,8 +139,9 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
     if "--top" in options and name != "embed":
         assert "N" in str(options["--top"].metavar)
     if "--format" in options:
-        assert "jsonl" in options["--format"].type.choices  # type: ignore[attr-defined]
-        assert "json" not in options["--format"].type.choices  # type: ignore[attr-defined]
+        choices = options["--format"].type.choices  # type: ignore[attr-defined]
+        assert ("jsonl" in choices) == (name != "usages")
+        assert "json" not in choices
 
 
 def test_the_old_name_of_jsonl_is_read() -> None:

@@ -58,7 +58,7 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
         (
             LINES + "more\n",
             {},
-            "contains only the first 5 lines of this input. Use --overwrite",
+            "contains only the first 5 lines of this input. Use overwrite=True",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def inputs() -> State:
         "embed t.txt {m/weights.hdf5} --model m",
         "embed t.txt {m/options.json} --format npz --model m",
         "embed t.txt {w.txt} --vocabulary-file w.txt --format npz",
-        "usages t.txt {w.txt} --words w.txt --format jsonl --model m",
+        "usages t.txt {w.txt} --words w.txt --format parquet --model m",
         "usages t.txt {m/weights.hdf5} --words w.txt --model m",
         "word-vectors w.txt {twin.txt} --model m",
         "word-vectors w.txt {m/weights.hdf5} --model m",

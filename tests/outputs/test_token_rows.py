@@ -177,6 +177,7 @@ def test_rows_of_sentences_and_usages_keep_columns(name: str) -> None:
     rows = [(row["id"], row["input_line"], row["group"]) for row in read_rows(name)]
     assert rows == [("a/1", "7", "x"), ("b 2", "8", "y"), ("c, 3", "9", "")]
     Path("words.txt").write_text("dog\ncat\n")
+    name = "usages.parquet"
     arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
     assert elmo(*arguments, "--keep-columns", "group", "--overwrite").exit_code == 0
     rows = [(row["id"], row["word"], row["group"]) for row in read_rows(name)]

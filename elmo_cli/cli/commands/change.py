@@ -68,7 +68,7 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo usages` files for two corpora, in any format, or patterns of such
+    OLD and NEW are `elmo usages` files for two corpora, or patterns of such
     names. With --words, they can also be HDF5 files with all tokens. The output is a table
     with one row per word: the word, its change, and how often it occurs in OLD and in NEW.
     --permutations adds p: the occurrences are divided at random into two groups of the same
@@ -80,7 +80,7 @@ def change(
     $ elmo usages old.txt old.parquet --words targets.txt
     $ elmo usages new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
-    $ elmo change old.npz new.npz --measure prt --plot change.svg
+    $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change

@@ -12,7 +12,7 @@ from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.output import USAGES_FORMATS, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
@@ -37,7 +37,7 @@ from elmo_cli.options.text import TextSettings
     "Output",
     options.layer_options("top"),
     options.dtype_option,
-    options.output_options([name for name in OUTPUT_FORMATS if name != "npy"]),
+    options.output_options(USAGES_FORMATS),
 )
 @option_group("Speed", options.speed_options, options.batch_tokens_option)
 def usages(
@@ -54,18 +54,17 @@ def usages(
     """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
 
     Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
-    .parquet and .jsonl contain one row per occurrence, with its word, form, line (from 1),
-    id, position (from 0), sentence and vector; .npz contains one matrix per word; and .hdf5
-    one record per line, as from `elmo embed`. Only HDF5 resumes after an interruption. You
-    can use - as INPUT for standard input, and as OUTPUT with --format jsonl. `elmo change`,
-    `elmo plot` and `elmo neighbours` read all of these formats. The number of occurrences of
-    each word is printed on standard error. If no word occurs, the exit status is 1.
+    .parquet contains one row per occurrence, with its word, form, line (from 1), id, position
+    (from 0), sentence and vector; and .hdf5 one record per line, as from `elmo embed`. Only
+    HDF5 resumes after an interruption. INPUT may be - for standard input. `elmo change`, `elmo
+    plot` and `elmo neighbours` read both formats. The number of occurrences of each word is
+    printed on standard error. If no word occurs, the exit status is 1.
 
     \b
     $ elmo usages corpus.txt usages.parquet --words targets.txt
-    $ elmo usages corpus.txt usages.npz --words targets.txt --tokenizer moses
+    $ elmo usages corpus.txt usages.parquet --words targets.txt --tokenizer moses
     $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --device cuda
-    $ zcat corpus.gz | elmo usages - - --words targets.txt --format jsonl | jq .word
+    $ zcat corpus.gz | elmo usages - usages.parquet --words targets.txt
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
