@@ -28,7 +28,7 @@ BLOCK = re.compile(
 )
 OPTION = re.compile(
     r"(?<![\w-])(--?[a-z][\w-]*"
-    r"(?: (?:all|average|carry|conllu|jsonl|none|packed|parquet|tokens|top)\b)?)"
+    r"(?: (?:all|average|carry|conllu|jsonl|none|packed|parquet|tokens|top|word)\b)?)"
 )
 """Option in a help text, with a value that may follow."""
 NOTE = re.compile(r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))")

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,19 @@ from hypothesis import HealthCheck, settings
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import option_names
-from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
+from tests.support.accept import (  # noqa: F401 (a fixture and hooks of pytest)
+    check_example,
+    pytest_addoption,
+    pytest_configure,
+    pytest_runtest_logreport,
+    pytest_terminal_summary,
+)
+from tests.support.distributed_runs import LINES
 from tests.support.fake_device import FakeDevice, fake_device
+from tests.support.golden import GOLDEN, Golden
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.training_runs import write_run_files
 from tests.support.trials import BUDGET, SECONDS, SEED, STARTED
@@ -48,32 +55,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The models are so small that threads would only wait for one another.
 torch.set_num_threads(1)
-
-GOLDEN = Path(__file__).parent / "golden"
-LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
-needs_int8 = pytest.mark.skipif(
-    not has_int8(), reason="needs a processor with AVX-512 VNNI"
-)
-
-
-@dataclass(frozen=True)
-class Golden:
-    """A model, sentences, and what AllenNLP computed for them; see golden/README.md."""
-
-    folder: Path
-    files: ModelFiles
-    bilm: BiLm
-    options: dict[str, Any]
-    sentences: list[list[str]]
-    expected: h5py.File
-    with_empty: h5py.File
-    """Figures for empty sentences and for words without characters."""
-
-    def tolerance(self, i: int) -> float:
-        """Return the largest allowed error of sentence i with carried state."""
-        # Sentence 9 is 40 times the same word, and this model lets every rounding grow: the
-        # golden figures are 1.3e-5 from figures in float64, other orders of sums up to 3e-5.
-        return 5e-5 if (self.folder.name, i) == ("tanh-clip", 9) else 1e-5
 
 
 @pytest.fixture

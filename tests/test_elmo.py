@@ -19,10 +19,10 @@ from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import Golden
 from tests.support import reference
 from tests.support.commands import run_python
 from tests.support.fake_device import FakeDevice
+from tests.support.golden import Golden
 from tests.support.strategies import (
     WORDS,
     batches,

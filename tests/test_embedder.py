@@ -25,8 +25,9 @@ from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.options.model import InitialState
 from elmo_cli.pretrained.files import ModelFiles
-from tests.conftest import Golden, needs_int8
 from tests.support.commands import TINY
+from tests.support.golden import Golden
+from tests.support.processors import needs_int8
 from tests.support.runs import assert_same_values, content
 from tests.support.states import GOLDEN_BATCHES
 from tests.support.strategies import (

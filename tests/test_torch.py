@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
-from tests.conftest import needs_int8
 from tests.support.commands import TINY, elmo
+from tests.support.processors import needs_int8
 
 # torch.compile
 

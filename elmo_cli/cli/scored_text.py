@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 class OpenText(NamedTuple):
-    """Open text, the names of the columns that name a record, and the function of its bar."""
+    """Open text, whose records are scored."""
 
     read: Records
     columns: Sequence[str]
+    """Names of the columns that name a record."""
     show_rate: Callable[[int], None]
+    """Show the number of tokens so far, and their rate, in the progress bar."""
 
 
 @contextmanager
 def open_text(
     text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
 ) -> Iterator[OpenText]:
-    """Open the records of a text whose sentences a language model scores, with a progress bar."""
+    """Open the records of a text that a language model scores, with a progress bar."""
     from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.pretrained.registry import expected_input
 
@@ -36,8 +38,11 @@ def open_text(
         messages.progress_bar(source=text.source.path) as bar,
         open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
     ):
-        columns = name_columns(read, is_split=text.splits_lines)
-        yield OpenText(read, columns, partial(messages.show_rate, bar))
+        yield OpenText(
+            read=read,
+            columns=name_columns(read, is_split=text.splits_lines),
+            show_rate=partial(messages.show_rate, bar),
+        )
 
 
 def score_options(function: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files of word counts."""
+"""Files of word counts, from which log frequencies are read."""
 
 import csv
 import math
@@ -6,22 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
 _DELIMITERS: Final = "\t;, "
-
-
-_SAMPLE_LINES: Final = 200  # number of lines that decide the form of a file
-
-
+_SAMPLE_LINES: Final = 200
+"""Number of lines that decide the form of a file."""
 _WORD_NAMES: Final = ("word", "spelling", "form", "ortho", "lemma")
-
-
-# Names of columns in the headers of published lists, without marks, the best first.
 _COUNT_NAMES: Final = (
     "freqcount",
     "wordfreq",
@@ -30,21 +24,19 @@ _COUNT_NAMES: Final = (
     "frequency",
     "freqfilms2",
 )
-
-
+"""Names of columns in the headers of published lists, the best first. They and
+`_WORD_NAMES` are in lower case, without marks."""
 _WORD: Final = re.compile(r"\D*[^\W\d_]\D*")
-
-
 _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def read_frequencies(path: str | Path) -> dict[str, float]:
     """Read the log frequencies of words from a file of counts.
 
-    Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and its count.
-    The header names them, as in SUBTLEX, or else they are the first column of words and the first
-    of numbers other than ranks. A count can be any number, such as one per million words, also
-    `1,100` and `3,5`. A word with the count 0 has no log frequency.
+    Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and its
+    count. The header names them, as in SUBTLEX, or else they are the first column of words
+    and the first of numbers other than ranks. A count can be any number, such as one per
+    million words, also `1,100` and `3,5`. A word with the count 0 has no log frequency.
     """
     counts: dict[str, float] = {}
     for word, number in _read_counts(path):
@@ -58,75 +50,117 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
 
 
 def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
-    with Source(
-        path, "Give the name of a file with a word and its count per line."
-    ) as source:
+    remedy = "Give the name of a file with a word and its count per line."
+    with Source(path, remedy) as source:
         lines, _ = source.lines()
         numbered = (
             (number, line) for number, line in enumerate(lines, start=1) if line.strip()
         )
         sample = list(islice(numbered, _SAMPLE_LINES))
-        delimiter, *columns, thousands = _find_columns([line for _, line in sample])
+        form = _find_form([line for _, line in sample])
         for number, line in chain(sample, numbered):
-            cells = dict(enumerate(_split(line, delimiter)))
-            word, cell = (cells.get(column, "") for column in columns)
-            value = _number(cell, thousands)
-            if value is not None and word:  # `uniq -c` counts blank lines.
-                yield normalize(word).strip(), value
-            elif value is None and number > 1:  # The first line may be a header.
+            cells = dict(enumerate(_split(line, form.delimiter)))
+            word = cells.get(form.word_column, "")
+            count = _number(cells.get(form.count_column, ""), form.thousands)
+            if count is not None and word:  # `uniq -c` counts blank lines.
+                yield normalize(word).strip(), count
+            elif count is None and number > 1:  # The first line may be a header.
                 raise InputError(
-                    f"{path}, line {number}: expected a word and its count, found {line[:60]!r}"
+                    f"{path}, line {number}: expected a word and its count, "
+                    f"found {line[:60]!r}"
                 )
 
 
-def _find_columns(lines: Sequence[str]) -> tuple[str, int, int, str]:
-    """Find the delimiter, the columns of words and counts, and the mark between thousands."""
+class _Form(NamedTuple):
+    """Form of a file of counts."""
+
+    delimiter: str
+    word_column: int
+    count_column: int
+    thousands: str
+    """Mark between thousands."""
+
+
+class _CountColumn(NamedTuple):
+    """Column of numbers; the least one is the best for counts."""
+
+    rank: int
+    """Rank of its name, 0 is best."""
+    is_numbering: bool
+    """True if it only numbers the lines, or is constant."""
+
+
+def _find_form(lines: Sequence[str]) -> _Form:
     for delimiter in _DELIMITERS:
         rows = [_split(line, delimiter) for line in lines]
-        words: dict[int, int] = {}  # How good the name of a column is, 0 is best.
-        counts: dict[int, tuple[int, bool]] = {}
-        for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
-            name, mark = re.sub(r"\W", "", cells[0].lower()), _thousands(cells)
-            values = [
-                value for cell in cells if (value := _number(cell, mark)) is not None
-            ]
-            if 2 * len(values) >= len(cells):
-                steps = {after - before for before, after in pairwise(values)}
-                counts[index] = (*_COUNT_NAMES, name).index(name), steps in ({0}, {1})
-            elif 2 * sum(bool(_WORD.fullmatch(cell)) for cell in cells) >= len(cells):
-                words[index] = (*_WORD_NAMES, name).index(name)
-        if words and counts:
-            count = min(counts, key=counts.__getitem__)
-            numbers = [row[count] for row in rows if count < len(row)]
-            return (
-                delimiter,
-                min(words, key=words.__getitem__),
-                count,
-                _thousands(numbers),
+        form = _form_of_rows(rows, delimiter)
+        if form is not None:
+            return form
+    text = "".join(lines)
+    delimiter = next((each for each in _DELIMITERS if each in text), "\t")
+    return _Form(delimiter, word_column=0, count_column=1, thousands=",")
+
+
+def _form_of_rows(rows: list[list[str]], delimiter: str) -> _Form | None:
+    """Find the columns of words and of counts; None if one is missing."""
+    word_columns: dict[int, int] = {}  # rank of the name of each column
+    count_columns: dict[int, _CountColumn] = {}
+    for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
+        name = re.sub(r"\W", "", cells[0].lower())
+        numbers = _numbers(cells)
+        n_words = sum(1 for cell in cells if _WORD.fullmatch(cell))
+        if 2 * len(numbers) >= len(cells):
+            steps = {after - before for before, after in pairwise(numbers)}
+            count_columns[index] = _CountColumn(
+                rank=_rank(name, _COUNT_NAMES), is_numbering=steps in ({0}, {1})
             )
-    return (
-        next((each for each in _DELIMITERS if each in "".join(lines)), "\t"),
-        0,
-        1,
-        ",",
+        elif 2 * n_words >= len(cells):
+            word_columns[index] = _rank(name, _WORD_NAMES)
+    if not word_columns or not count_columns:
+        return None
+    count_column = min(count_columns, key=count_columns.__getitem__)
+    cells_of_counts = [row[count_column] for row in rows if count_column < len(row)]
+    return _Form(
+        delimiter=delimiter,
+        word_column=min(word_columns, key=word_columns.__getitem__),
+        count_column=count_column,
+        thousands=_thousands(cells_of_counts),
     )
+
+
+def _rank(name: str, names: Sequence[str]) -> int:
+    return names.index(name) if name in names else len(names)
 
 
 def _split(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
     cells = next(csv.reader([line], delimiter=delimiter))
-    # One cell has a quote that is a word.
-    return list(map(str.strip, cells if len(cells) > 1 else line.split(delimiter)))
+    if len(cells) < 2:  # A quote in the line is a word.
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
 
 
 def _thousands(cells: Iterable[str]) -> str:
-    """Return the mark between thousands: a comma, unless it is the decimal mark of a number."""
-    numbers = [cell for cell in cells if cell[:1].isdigit()]
-    has_decimals = any(
-        "," in cell and not _WITH_COMMAS.fullmatch(cell) for cell in numbers
-    )
-    return "." if has_decimals or any(cell.count(".") > 1 for cell in numbers) else ","
+    """Return the mark between thousands.
+
+    It is a comma, unless the comma is the decimal mark of a number.
+    """
+    for cell in cells:
+        if not cell[:1].isdigit():
+            continue
+        has_decimals = "," in cell and not _WITH_COMMAS.fullmatch(cell)
+        if has_decimals or cell.count(".") > 1:
+            return "."
+    return ","
+
+
+def _numbers(cells: Iterable[str]) -> list[float]:
+    """Return the numbers among the cells of a column."""
+    cells = list(cells)
+    thousands = _thousands(cells)
+    numbers = [_number(cell, thousands) for cell in cells]
+    return [number for number in numbers if number is not None]
 
 
 def _number(cell: str, thousands: str) -> float | None:

@@ -1,4 +1,9 @@
-"""Log probabilities of tokens, by a biLM with its softmax."""
+"""The class `LanguageModel`: log probabilities of tokens, by a biLM with its softmax.
+
+The forward direction predicts every token and `</S>`, each from the tokens before it. The
+backward direction predicts every token and `<S>`, each from the tokens after it. A token
+that is not in the vocabulary counts as the word `<UNK>`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -13,6 +18,7 @@ from torch import Tensor
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import Sentence, Text, check_sentences
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
@@ -39,15 +45,30 @@ _Result = TypeVar("_Result")
 
 
 class SentenceScore(NamedTuple):
-    """Natural log probabilities of one sentence of T tokens. Without tokens, arrays are empty."""
+    """Natural log probabilities of a sentence of T tokens; empty without tokens."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
-    """Log probability of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
+    """Of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
     backward: NDArray[np.float64]
-    """Log probability of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
+    """Of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
+
+
+class Predictions(NamedTuple):
+    """Predictions of the T tokens of a sentence and a boundary, in D directions."""
+
+    known: NDArray[np.bool_]
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    log_p: NDArray[np.float64]
+    """Natural log probabilities, shape (D, T + 1).
+
+    The forward direction ends with the one of `</S>`, the backward direction begins with
+    the one of `<S>`.
+    """
+    entropy: NDArray[np.float64] | None
+    """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
 
 
 class LanguageModel:
@@ -57,7 +78,8 @@ class LanguageModel:
         [score] = model.score(["The keys are here."])
         score.forward  # natural log probability of each token and of the end
 
-    Functions such as `measure_surprisal` and `predict_words` take it as their first argument.
+    Functions such as `measure_surprisal` and `predict_words` take it as their first
+    argument.
     """
 
     def __init__(
@@ -78,16 +100,27 @@ class LanguageModel:
         Args:
             options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
-            vocabulary_file, softmax_file: Words and weights of the softmax. None is vocab.txt and
-                softmax.hdf5 next to the weights.
-            precision: Precision of the biLM. The softmax is float32, or bfloat16 too with AMX.
+            vocabulary_file, softmax_file: Words and weights of the softmax. None is
+                vocab.txt and softmax.hdf5 next to the weights.
+            precision: Precision of the biLM. The softmax is float32, or bfloat16 too with
+                AMX.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
         """
-        files = model, options_file, weight_file, vocabulary_file, softmax_file
-        settings = ModelSettings(*files, state, precision, str(device), batch_tokens)
-        self._set_up(load_engine(settings, files_of(settings, with_softmax=True)))
+        settings = ModelSettings(
+            model=model,
+            options_file=options_file,
+            weight_file=weight_file,
+            vocabulary_file=vocabulary_file,
+            softmax_file=softmax_file,
+            state=state,
+            precision=precision,
+            device=str(device),
+            batch_tokens=batch_tokens,
+        )
+        files = files_of(settings, with_softmax=True)
+        self._set_up(load_engine(settings, files))
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "LanguageModel":
@@ -102,17 +135,20 @@ class LanguageModel:
         assert files.softmax is not None
         self.engine = engine
         self.vocabulary = read_vocabulary(files.vocabulary)
-        dim = engine.options.lstm.projection_dim
-        precision = engine.settings.precision
         self.softmax = FullSoftmax(
-            files.softmax, len(self.vocabulary), dim, engine.device, precision
+            path=files.softmax,
+            n_words=len(self.vocabulary),
+            dim=engine.options.lstm.projection_dim,
+            device=engine.device,
+            precision=engine.settings.precision,
         )
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
 
     def __repr__(self) -> str:
         return (
             f"LanguageModel(model={self.files.name!r}, state={self.state!r}, "
-            f"precision={self.engine.settings.precision!r}, device='{self.engine.device}')"
+            f"precision={self.engine.settings.precision!r}, "
+            f"device='{self.engine.device}')"
         )
 
     @property
@@ -135,35 +171,40 @@ class LanguageModel:
         return self.tokenizer.tokenize(text)
 
     def score(
-        self, sentences: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        sentences: Iterable[Text],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences, in its order.
 
         Args:
-            sentences: Raw texts or lists of tokens, without boundaries; read one window at a time.
+            sentences: Raw texts or lists of tokens, without boundaries; read one window at
+                a time.
             batch_size: Sentences per batch; it has an effect with carried state only.
+            is_ready: Return whether the next sentence can be read without waiting. If it
+                returns False, the sentences so far are computed first, unless the state is
+                carried over. By default, windows are always filled.
 
         Returns:
             An iterator over one score per sentence.
         """
-        return self.score_ready(sentences, batch_size)
-
-    def score_ready(
-        self,
-        sentences: Iterable[Text],
-        batch_size: int,
-        is_ready: Callable[[], bool] | None = None,
-    ) -> Iterator[SentenceScore]:
-        """Score a stream of sentences as `score`; see `compute_batches` for `is_ready`."""
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
-            scores = zip(batch, self.score_batch(batch, top), strict=True)
-            return [
-                SentenceScore(sentence, known, forward[0], backward[0])
-                for sentence, (known, [forward, backward]) in scores
-            ]
+            scores = []
+            predictions = self.predict_batch(batch, top)
+            for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
+                forward, backward = log_p
+                scores.append(SentenceScore(sentence, known, forward, backward))
+            return scores
 
-        empty = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
+        empty = SentenceScore(
+            tokens=[],
+            known=np.empty(0, bool),
+            forward=np.empty(0),
+            backward=np.empty(0),
+        )
         return self.compute_batches(
             sentences, compute, empty, batch_size=batch_size, is_ready=is_ready
         )
@@ -181,12 +222,11 @@ class LanguageModel:
         """Compute one result per sentence of a stream, in its order, from the top layer.
 
         Args:
-            compute: Function of the sentences of a batch, none empty, and their top layer with
-                boundaries, float, shape (N, D P). It returns one result per sentence.
+            sentences, batch_size, is_ready: As in `score`.
+            compute: Function of the sentences of a batch, none empty, and their top layer
+                with boundaries, float, shape (N, D P). It returns one result per sentence.
             empty: Result of a sentence without tokens.
-            directions: Directions to run, D in number: 0 is forward, 1 is backward.
-            is_ready: Return whether the next sentence can be read without blocking. If not, the
-                sentences so far are computed, unless the state is carried over.
+            directions: The D directions to run: 0 is forward, 1 is backward.
         """
 
         def compute_batch(
@@ -204,45 +244,52 @@ class LanguageModel:
         )
         return (result_or_raise(result) for _, results in windows for result in results)
 
-    def score_batch(
+    def predict_batch(
         self,
         sentences: list[Sentence],
         top: Tensor,
         directions: Sequence[int] = BOTH,
         *,
         with_entropy: bool = False,
-    ) -> Iterator[tuple[NDArray[np.bool_], list[NDArray[np.float64]]]]:
-        """Score the sentences of a batch; see `compute_batches`.
+    ) -> Iterator[Predictions]:
+        """Predict the tokens of a batch from its top layer; yield one result per sentence.
 
-        Yields:
-            Whether each token is known, shape (T,), and for each direction the log
-            probabilities, shape (1, T + 1), or with the entropies below them, (2, T + 1).
+        Args:
+            sentences, top, directions: As `compute_batches` has them.
+            with_entropy: Compute the entropy of each prediction too.
         """
-        tokens = [
-            token
-            for sentence in sentences
-            for token in (START_TOKEN, *sentence, END_TOKEN)
-        ]
-        bounded = self.vocabulary.indices(tokens)  # (N,)
+        bounded: Sentence = []
+        for sentence in sentences:
+            bounded += [START_TOKEN, *sentence, END_TOKEN]
+        words = self.vocabulary.indices(bounded)  # (N,)
+        is_known = words != self._unknown
         ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
-        before_last = np.delete(np.arange(len(bounded)), ends - 1)
-        contexts, targets = [], []
+        all_but_last = np.delete(np.arange(len(words)), ends - 1)  # of each sentence
+        all_but_first = all_but_last + 1
+        contexts = []
+        targets = []
         for direction, values in zip(
             directions, top.chunk(len(directions), dim=1), strict=True
         ):
-            # The forward direction predicts the next row from all rows but the last of a
-            # sentence, the backward direction the previous row from all but the first.
-            contexts.append(
-                values[torch.from_numpy(before_last + direction).to(top.device)]
-            )
-            targets.append(torch.from_numpy(bounded[before_last + 1 - direction]))
+            if direction in FORWARD:
+                context_rows = all_but_last
+                target_rows = all_but_first
+            else:
+                context_rows = all_but_first
+                target_rows = all_but_last
+            contexts.append(values[torch.from_numpy(context_rows).to(top.device)])
+            targets.append(torch.from_numpy(words[target_rows]))
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
-        ).numpy()
-        lengths = [len(sentence) + 1 for sentence in sentences]
-        parts = np.split(scores, np.cumsum(lengths * len(directions))[:-1], axis=1)
-        for index, known in enumerate(np.split(bounded != self._unknown, ends[:-1])):
-            yield known[1:-1], parts[index :: len(sentences)]
+        )
+        # (1 or 2, D, number of predictions per direction)
+        scores = scores.view(len(scores), len(directions), -1)
+        starts = np.cumsum([len(sentence) + 1 for sentence in sentences])[:-1]
+        scores_of = np.split(scores.numpy(), starts, axis=-1)
+        known_of = np.split(is_known, ends[:-1])
+        for known, own_scores in zip(known_of, scores_of, strict=True):
+            entropy = own_scores[1] if with_entropy else None
+            yield Predictions(known[1:-1], own_scores[0], entropy)
 
     @torch.inference_mode()
     def read(
@@ -252,17 +299,22 @@ class LanguageModel:
         backward: bool,
         state: BiLmState | None = None,
     ) -> tuple[Tensor, BiLmState]:
-        """Read texts in one direction, to predict the next word.
+        """Read texts in one direction, to predict the next word of each.
 
         Args:
-            state: Initial state of each text. No text may be empty then. None starts each text
-                at the boundary of a sentence. Only the state of the direction is used.
+            texts: B lists of tokens.
+            backward: Read from the last token to the first, to predict the word before.
+            state: State to start each text from; only the one of the direction is used, and
+                no text may be empty. None starts each text at the boundary of a sentence.
 
         Returns:
-            Contexts of the next word, float, shape (B, P), and the state at the end of each text.
+            Contexts of the next word, float, shape (B, P), and the state at the end of
+            each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise SettingsError("--state 'carry': predictions start from zero or warm")
+            raise SettingsError(
+                Message("{--state} 'carry': predictions start from zero or warm")
+            )
         texts = list(check_sentences(texts, "texts"))
         if state is None:
             state = self.engine.encoder.start_state
@@ -272,4 +324,6 @@ class LanguageModel:
         layers, ended = self.engine.encoder.run_from(texts, state, directions)
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
-        return layers[-1, ends - lengths if backward else ends - 1], ended
+        # The backward direction comes to the first token of each text last.
+        rows = ends - lengths if backward else ends - 1
+        return layers[-1, rows], ended

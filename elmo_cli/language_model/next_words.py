@@ -1,22 +1,20 @@
-"""Prediction of the word after a text, before it or in a gap of it."""
+"""Prediction of the word after a text, before it, or in a gap of it."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
-from elmo_cli.language_model.candidates import Candidate, _between, best
-from elmo_cli.language_model.gaps import GAP, check_text, cut_around_gaps
+from elmo_cli.language_model.candidates import Candidate, most_probable
+from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.text.tokenizers import tokenize_texts
-
-PREDICTION_COLUMNS: Final = ("rank", "word", "probability")
 
 
 class Prediction(NamedTuple):
@@ -30,6 +28,11 @@ class Prediction(NamedTuple):
     unknown: float
     """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
 
+    def rows(self) -> Iterator[list[object]]:
+        """Yield `PREDICTION_COLUMNS` of each candidate."""
+        for rank, (word, probability) in enumerate(self.candidates, start=1):
+            yield [rank, word, probability]
+
 
 def predict_words(
     model: LanguageModel,
@@ -41,14 +44,14 @@ def predict_words(
 ) -> list[Prediction]:
     """Predict the most probable words after each text, or in its gap.
 
-    After a text (before it, if `backward`), the softmax gives the probabilities, with `</S>`
-    (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule from both
-    sides.
+    After a text (before it, if `backward`), the softmax gives the probabilities, with
+    `</S>` (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes'
+    rule from both sides.
 
     Args:
         model: Language model.
-        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list is the
-            start (or end) of a sentence.
+        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list
+            is the start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
         backward: Predict the word before each text; a gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
@@ -62,35 +65,44 @@ def predict_words(
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_at_least("top", top, 1)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
+    tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
+    checked = map(check_gaps, tokenize_texts(texts, tokenize))
     predictions = []
-    tokenize = partial(cut_around_gaps, cut=model.tokenize)
-    checked = map(check_text, tokenize_texts(texts, tokenize))
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
-        beside = _beside(model, [text for text in batch if GAP not in text], backward)
+        others = [text for text in batch if GAP not in text]
+        beside = _beside(model, others, backward=backward)
         for text in batch:
-            has_gap = GAP in text
-            log_p = next(in_gaps if has_gap else beside)
-            share = log_p[unknown].exp().item()
+            if GAP in text:
+                place = "gap"
+                log_p = next(in_gaps)
+            else:
+                place = "before" if backward else "after"
+                log_p = next(beside)
+            p_unknown = log_p[unknown].exp().item()
             if not with_unknown:
                 log_p[unknown] = -torch.inf
-            place = "gap" if has_gap else "before" if backward else "after"
-            predictions.append(Prediction(text, place, best(model, log_p, top), share))
+            candidates = most_probable(model, log_p, top)
+            predictions.append(Prediction(text, place, candidates, p_unknown))
     return predictions
 
 
 def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
     """Yield the log probability, shape (V,), of every word in the gap of each text."""
-    ahead, _ = model.read([text[: text.index(GAP)] for text in texts], backward=False)
-    behind, _ = model.read(
-        [text[text.index(GAP) + 1 :] for text in texts], backward=True
-    )
-    yield from _between(model, ahead, behind)
+    before_gaps = []
+    after_gaps = []
+    for text in texts:
+        gap = text.index(GAP)
+        before_gaps.append(text[:gap])
+        after_gaps.append(text[gap + 1 :])
+    left, _ = model.read(before_gaps, backward=False)
+    right, _ = model.read(after_gaps, backward=True)
+    yield from fill_gaps(model, left, right)
 
 
 def _beside(
-    model: LanguageModel, texts: list[Sentence], backward: bool
+    model: LanguageModel, texts: list[Sentence], *, backward: bool
 ) -> Iterator[Tensor]:
-    """Yield the log probability, shape (V,), of every word after each text, or before it."""
+    """Yield the log probability, shape (V,), of every word after each text, or before."""
     contexts, _ = model.read(texts, backward=backward)
     yield from model.softmax.of_words(contexts)

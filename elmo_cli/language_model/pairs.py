@@ -1,22 +1,27 @@
 """Minimal pairs: whether the acceptable sentence of a pair is the more probable one.
 
-The surprisal of a sentence is the sum over its tokens and its end, or, backward, its start. A tie
-counts as half.
+The surprisal of a sentence is the sum over its tokens and its end, or, backward, its start.
+A tie counts as half.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
 from typing import NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-from elmo_cli.language_model.surprisal import Surprisals, directed, measure_directions
+from elmo_cli.language_model.surprisal import (
+    DirectedSurprisals,
+    directed,
+    measure_directions,
+)
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.pipeline import per_item
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -35,46 +40,76 @@ class Pair(NamedTuple):
 
         There is one value per direction; two directions are followed by their sum.
         """
-        pairs = list(zip(self.good, self.bad, strict=True))
-        if len(pairs) > 1:
-            pairs.append((sum(self.good), sum(self.bad)))
-        return [(good < bad) + 0.5 * (good == bad) for good, bad in pairs]
+        values = []
+        for good, bad in zip(self.good, self.bad, strict=True):
+            values.append(_share_correct(good, bad))
+        if len(values) > 1:
+            values.append(_share_correct(sum(self.good), sum(self.bad)))
+        return values
 
     @property
     def row(self) -> list[object]:
         """Values of `pair_columns`."""
-        unknown = self.n_unknown_good, self.n_unknown_bad
-        return [*self.good, *self.bad, *self.correct, *unknown]
+        return [
+            *self.good,
+            *self.bad,
+            *self.correct,
+            self.n_unknown_good,
+            self.n_unknown_bad,
+        ]
+
+
+def _share_correct(good: float, bad: float) -> float:
+    if good == bad:
+        return 0.5
+    return 1.0 if good < bad else 0.0
 
 
 def pair_columns(direction: Direction) -> list[str]:
     """Return the names of the columns of a pair, without those that name it."""
-    return [
+    names = [
         *directed("surprisal_good", direction),
         *directed("surprisal_bad", direction),
         *directed("correct", direction),
-        *(["correct_both"] if direction == "both" else []),
-        *("unknown_good", "unknown_bad"),
     ]
+    if direction == "both":
+        names.append("correct_both")
+    return [*names, "unknown_good", "unknown_bad"]
+
+
+class _Sentences(NamedTuple):
+    """Record of a pair with the tokens of its sentences."""
+
+    names: tuple[str | int, ...]
+    record: Record
+    good: list[Sentence]
+    bad: list[Sentence]
 
 
 @dataclass(frozen=True)
 class PairTable:
     """Table that has pairs, and how it is read."""
 
-    columns: tuple[str, ...]  # columns of the acceptable and the unacceptable sentence
+    columns: tuple[str, ...]
+    """Columns of the acceptable and the unacceptable sentence."""
     settings: TextSettings
-    group: str | None = None  # column that the rows repeat in addition
+    group: str | None = None
+    """Column that the rows repeat in addition."""
 
     def __post_init__(self) -> None:
         if len(self.columns) != 2:
-            names = ",".join(self.columns)
             raise SettingsError(
-                f"--pairs {names}: name two columns, separated by a comma, such as good,bad."
+                Message(
+                    "{--pairs} {names}: name two columns, separated by a comma, such as "
+                    "good,bad.",
+                    names=",".join(self.columns),
+                )
             )
         if self.settings.text_column is not None:
             raise SettingsError(
-                "--text-column has no effect with the two columns of --pairs"
+                Message(
+                    "{--text-column} has no effect with the two columns of {--pairs}"
+                )
             )
 
     @property
@@ -83,7 +118,7 @@ class PairTable:
         good, bad = self.columns
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
-            columns = tuple(dict.fromkeys([*columns, *filter(None, [self.group]), bad]))
+            columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
         return replace(
             self.settings, text_column=good, text_option="--pairs", keep_columns=columns
         )
@@ -94,59 +129,78 @@ class PairTable:
         records: Iterable[Record],
         tokenizer: Tokenizer,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        is_ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] | None = None,
         *,
         direction: Direction = "forward",
     ) -> Iterator[ScoredRecord[Pair]]:
-        """Yield the pair of each record of `reading`, with the columns that the row repeats."""
-        waiting: deque[tuple[tuple[str | int, ...], Record, list[int]]] = deque()
+        """Yield the pair of each record of `reading`, with the columns that the row repeats.
 
-        def sentences() -> Iterator[Sentence]:
-            for number, record in enumerate(records, start=1):
-                names = record_names(number, record)
-                text = record.columns[self.columns[1]]
-                good, bad = (
-                    record.split(),
-                    tokenizer.tokenize_sentences(str(text or "")),
-                )
-                bad = [[*map(str, text)]] if isinstance(text, list) else bad
-                waiting.append((names, record, [len(good), len(bad)]))
-                for kind, sentences in (("good", good), ("bad", bad)):
-                    if not any(sentences):
-                        raise InputError(
-                            f"pair {names[0]}: the {kind} sentence is empty"
-                        )
-                    yield from sentences
-
-        measured = measure_directions(
+        `tokenizer` is the one of the records. `batch_size` and `is_ready` are as in
+        `LanguageModel.score`.
+        """
+        measure_sentences = partial(
+            measure_directions,
             model,
-            sentences(),
-            batch_size,
-            is_ready,
+            batch_size=batch_size,
+            is_ready=is_ready,
             direction=direction,
             with_boundary=True,
         )
-        for first in measured:
-            names, record, counts = waiting.popleft()
-            parts = [first, *islice(measured, sum(counts) - 1)]
-            good, bad = parts[: counts[0]], parts[counts[0] :]
-            pair = Pair(_sum(good), _sum(bad), _n_unknown(good), _n_unknown(bad))
-            yield ScoredRecord(names, self._keep_columns(record), pair)
+        measured = per_item(
+            self._read_sentences(records, tokenizer),
+            lambda read: [*read.good, *read.bad],
+            measure_sentences,
+        )
+        for read, surprisals in measured:
+            good = surprisals[: len(read.good)]
+            bad = surprisals[len(read.good) :]
+            pair = Pair(
+                good=_sums(good),
+                bad=_sums(bad),
+                n_unknown_good=_n_unknown(good),
+                n_unknown_bad=_n_unknown(bad),
+            )
+            yield ScoredRecord(read.names, self._keep_columns(read.record), pair)
+
+    def _read_sentences(
+        self, records: Iterable[Record], tokenizer: Tokenizer
+    ) -> Iterator[_Sentences]:
+        _, bad_column = self.columns
+        for number, record in enumerate(records, start=1):
+            names = record_names(number, record)
+            good = record.split()
+            text = record.columns[bad_column]
+            if isinstance(text, list):
+                bad = [[str(token) for token in text]]
+            else:
+                bad = tokenizer.tokenize_sentences(str(text or ""))
+            for kind, sentences in (("good", good), ("bad", bad)):
+                if not any(sentences):
+                    raise InputError(f"pair {names[0]}: the {kind} sentence is empty")
+            yield _Sentences(names, record, good, bad)
 
     def _keep_columns(self, record: Record) -> Record:
-        chosen = self.settings.keep_columns
+        chosen: Sequence[str] = self.settings.keep_columns
         if chosen == ALL_COLUMNS:
-            chosen = tuple(name for name in record.columns if name not in self.columns)
-        names = dict.fromkeys([*chosen, *filter(None, [self.group])])
-        return record._replace(columns={name: record.columns[name] for name in names})
+            chosen = [name for name in record.columns if name not in self.columns]
+        kept: Mapping[str, object] = {
+            name: record.columns[name] for name in self._repeated(chosen)
+        }
+        return record._replace(columns=kept)
+
+    def _repeated(self, chosen: Sequence[str]) -> list[str]:
+        """Return the columns that rows repeat: the chosen ones, and the one of the group."""
+        names = [*chosen] if self.group is None else [*chosen, self.group]
+        return list(dict.fromkeys(names))
 
 
-def _sum(sentences: list[Surprisals]) -> list[float]:
+def _sums(sentences: list[DirectedSurprisals]) -> list[float]:
+    """Return the surprisal of some sentences together in each direction."""
     sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
     return sums
 
 
-def _n_unknown(sentences: list[Surprisals]) -> int:
+def _n_unknown(sentences: list[DirectedSurprisals]) -> int:
     return sum(int((~each.known).sum()) for each in sentences)
 
 
@@ -154,20 +208,24 @@ class Accuracy:
     """Shares of correct pairs, of all pairs and of each group."""
 
     def __init__(self, direction: Direction, group: str | None = None) -> None:
-        self._kinds = (
-            ["forward", "backward", "both"] if direction == "both" else [direction]
-        )
+        """Count no pairs yet. `group` is the column whose values name groups."""
+        self._kinds: list[str] = [direction]
+        if direction == "both":
+            self._kinds = ["forward", "backward", "both"]
         self._group = group
+        # For each group, `Pair.correct` of each of its pairs.
         self._correct: dict[str, list[list[float]]] = {}
-        self.n_pairs = self.n_unknown = (
-            0  # number of pairs, and of those with unknown words
-        )
+        self.n_pairs = 0
+        self.n_unknown = 0
+        """Number of pairs with unknown words."""
 
     def add(self, scored: ScoredRecord[Pair]) -> None:
         """Count a pair."""
-        pair, names = scored.result, ["all pairs"]
+        pair = scored.result
         self.n_pairs += 1
-        self.n_unknown += pair.n_unknown_good + pair.n_unknown_bad > 0
+        if pair.n_unknown_good or pair.n_unknown_bad:
+            self.n_unknown += 1
+        names = ["all pairs"]
         if self._group is not None:
             names.append(f"{self._group} {scored.record.columns[self._group]}")
         for name in names:
@@ -176,9 +234,13 @@ class Accuracy:
     def lines(self) -> Iterator[str]:
         """Yield one line per group, all pairs first."""
         for name, correct in self._correct.items():
-            n, sums = len(correct), map(sum, zip(*correct, strict=True))
-            shares = [
-                f"{kind} {total:g} of {n:,} ({total / n:.1%})"
-                for kind, total in zip(self._kinds, sums, strict=True)
-            ]
+            n_pairs = len(correct)
+            shares = []
+            for kind, values in zip(
+                self._kinds, zip(*correct, strict=True), strict=True
+            ):
+                total = sum(values)
+                shares.append(
+                    f"{kind} {total:g} of {n_pairs:,} ({total / n_pairs:.1%})"
+                )
             yield f"{name}: correct {', '.join(shares)}"

@@ -1,11 +1,15 @@
-"""Perplexity of texts."""
+"""Perplexity of texts.
+
+It is exp of the mean negative log probability of all predictions: each token, and one
+boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies
+cannot be compared.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.errors.checks import Text, check_type
 from elmo_cli.errors.exceptions import InputError
@@ -13,14 +17,19 @@ from elmo_cli.language_model.language_model import LanguageModel, SentenceScore
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 
 SENTENCE_COLUMNS: Final = (
-    *("tokens", "unknown", "log_p_forward", "log_p_backward"),
-    *("forward", "backward", "average"),
+    "tokens",
+    "unknown",
+    "log_p_forward",
+    "log_p_backward",
+    "forward",
+    "backward",
+    "average",
 )
 """Columns of `sentence_row`; the last three are perplexities."""
 
 
 @dataclass(frozen=True)
-class Directions:
+class Perplexities:
     """Perplexity of each direction, and of both together."""
 
     forward: float
@@ -40,9 +49,9 @@ class Perplexity:
     """Number of predictions per direction: every token, and one boundary per sentence."""
     unknown: float
     """Share of the tokens that are not in the vocabulary."""
-    all_words: Directions
+    all_words: Perplexities
     """Perplexity of all predictions, with `<UNK>` as a word."""
-    known_words: Directions
+    known_words: Perplexities
     """Perplexity of the words of the vocabulary, including boundaries."""
 
 
@@ -58,7 +67,8 @@ def measure_perplexity(
         sentences, batch_size: As in `LanguageModel.score`.
 
     Returns:
-        Perplexity of each direction, with and without unknown words, and the numbers of tokens.
+        Perplexity of each direction, with and without unknown words, and the numbers of
+        tokens.
 
     Raises:
         InputError: There is no token.
@@ -70,46 +80,66 @@ def measure_perplexity(
 def perplexity_of_scores(
     scores: Iterable[SentenceScore], name: str = "the text"
 ) -> Perplexity:
-    """Compute the perplexity from the scores of sentences; see `measure_perplexity`."""
-    n_sentences = n_tokens = n_unknown = 0
-    log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
+    """Compute the perplexity of a text from the scores of its sentences.
+
+    `name` is the name of the text in the error for a text without tokens.
+    """
+    n_sentences = 0
+    n_tokens = 0
+    n_unknown = 0
+    log_p_forward = 0.0
+    log_p_backward = 0.0
+    unknown_log_p_forward = 0.0
+    unknown_log_p_backward = 0.0
     for score in scores:
+        if not score.tokens:
+            continue
         unknown = ~score.known
-        n_sentences += len(score.tokens) > 0
+        n_sentences += 1
         n_tokens += len(score.tokens)
         n_unknown += int(unknown.sum())
-        log_p += score.forward.sum(), score.backward.sum()
-        of_unknown += (
-            score.forward[:-1][unknown].sum(),
-            score.backward[1:][unknown].sum(),
-        )
+        log_p_forward += float(score.forward.sum())
+        log_p_backward += float(score.backward.sum())
+        unknown_log_p_forward += float(score.forward[:-1][unknown].sum())
+        unknown_log_p_backward += float(score.backward[1:][unknown].sum())
     if n_tokens == 0:
         raise InputError(f"{name} has no tokens")
-    n = n_tokens + n_sentences
+    n_predictions = n_tokens + n_sentences
     return Perplexity(
         sentences=n_sentences,
         tokens=n_tokens,
-        predictions=n,
+        predictions=n_predictions,
         unknown=n_unknown / n_tokens,
-        all_words=_directions(log_p, n),
-        known_words=_directions(log_p - of_unknown, n - n_unknown),
+        all_words=_perplexities(log_p_forward, log_p_backward, n_predictions),
+        known_words=_perplexities(
+            log_p_forward - unknown_log_p_forward,
+            log_p_backward - unknown_log_p_backward,
+            n_predictions - n_unknown,
+        ),
     )
 
 
-def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
-    """Turn the sums of both directions' log probabilities, shape (2,), into perplexities."""
-    means = np.append(log_p, log_p.mean()) / n_predictions
+def _perplexities(
+    log_p_forward: float, log_p_backward: float, n_predictions: int
+) -> Perplexities:
+    """Turn the log probabilities of a number of predictions into perplexities."""
+    log_p_average = (log_p_forward + log_p_backward) / 2
+    log_p = np.array([log_p_forward, log_p_backward, log_p_average])
     with np.errstate(over="ignore"):
-        return Directions(*np.exp(-means).tolist())
+        forward, backward, average = np.exp(-(log_p / n_predictions)).tolist()
+    return Perplexities(forward, backward, average)
 
 
 def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
-    """Return the row of a record, of one or more sentences. Without tokens it has no perplexity."""
+    """Return `SENTENCE_COLUMNS` of a record, which has one or more sentences.
+
+    A record without tokens has no perplexity.
+    """
     n_tokens = sum(len(score.tokens) for score in scores)
-    perplexities = (
-        astuple(perplexity_of_scores(scores).all_words) if n_tokens else [None] * 3
-    )
     n_unknown = sum(int((~score.known).sum()) for score in scores)
-    forward = float(sum(score.forward.sum() for score in scores))
-    backward = float(sum(score.backward.sum() for score in scores))
-    return [n_tokens, n_unknown, forward, backward, *perplexities]
+    log_p_forward = float(sum(score.forward.sum() for score in scores))
+    log_p_backward = float(sum(score.backward.sum() for score in scores))
+    row: list[object] = [n_tokens, n_unknown, log_p_forward, log_p_backward]
+    if n_tokens == 0:
+        return [*row, None, None, None]
+    return [*row, *astuple(perplexity_of_scores(scores).all_words)]

@@ -1,5 +1,6 @@
 """Random continuations of a text."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from elmo_cli.errors.checks import (
     check_type,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.language_model.candidates import without
+from elmo_cli.errors.messages import Message
+from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.gaps import GAP
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.bilm import select_state
@@ -27,7 +29,13 @@ class Samples(NamedTuple):
     """Random continuations of a text."""
 
     tokens: Sentence
-    samples: list[Sentence]  # sentences, including the text
+    samples: list[Sentence]
+    """Sentences, including the text."""
+
+    def rows(self) -> Iterator[list[object]]:
+        """Yield `SAMPLE_COLUMNS` of each sample."""
+        for number, sample in enumerate(self.samples, start=1):
+            yield [number, " ".join(sample)]
 
 
 def sample_sentences(
@@ -49,8 +57,8 @@ def sample_sentences(
         text: Raw text or tokens to continue, perhaps none.
         n_samples: Number of sentences.
         backward: Put words before the text instead of after it.
-        temperature: Divisor of the logits. Below 1, probable words become more probable; above 1,
-            less.
+        temperature: Divisor of the logits. Below 1, probable words become more probable;
+            above 1, less.
         seed: Seed of all random numbers. A sample depends only on it and on its own number.
         max_words: Maximum number of added words; a sentence that ends is shorter.
 
@@ -62,7 +70,9 @@ def sample_sentences(
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
     if not temperature > 0:
-        raise SettingsError(f"--temperature {temperature}: must be above 0.")
+        raise SettingsError(
+            Message("{--temperature} {value}: must be above 0.", value=temperature)
+        )
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     text = (
@@ -70,37 +80,36 @@ def sample_sentences(
     )
     if GAP in text:
         raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
-    end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
+    end = START_TOKEN if backward else END_TOKEN
+    other_boundary = END_TOKEN if backward else START_TOKEN
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
-    samples = [list(text) for _ in random]
+    samples = [list(text) for _ in range(n_samples)]
+    # All samples continue from the context and the state at the end of the text.
     contexts, state = model.read([text], backward=backward)
     contexts = contexts.expand(n_samples, -1)
-    state = select_state(
-        state, torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
-    )
-    running = list(range(n_samples))
+    first_text = torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
+    state = select_state(state, first_text)
+    running = list(range(n_samples))  # numbers of the samples that have not ended
     for _ in range(max_words):
-        drawn = [
-            _draw(
-                model,
-                without(model, log_p, never, UNKNOWN_TOKEN),
-                random[index],
-                temperature,
-            )
-            for index, log_p in zip(
-                running, model.softmax.of_words(contexts), strict=True
-            )
-        ]
-        going = [row for row, word in enumerate(drawn) if word != end]
-        running = [running[row] for row in going]
+        drawn = []
+        for number, log_p in zip(
+            running, model.softmax.of_words(contexts), strict=True
+        ):
+            log_p = exclude_words(model, log_p, other_boundary, UNKNOWN_TOKEN)
+            drawn.append(_draw(model, log_p, random[number], temperature))
+        rows = [row for row, word in enumerate(drawn) if word != end]
+        running = [running[row] for row in rows]
+        words = [drawn[row] for row in rows]
         if not running:
             break
-        words = [drawn[row] for row in going]
-        for index, word in zip(running, words, strict=True):
-            samples[index].insert(0 if backward else len(samples[index]), word)
-        starts = select_state(state, torch.tensor(going, device=contexts.device))
+        for number, word in zip(running, words, strict=True):
+            if backward:
+                samples[number].insert(0, word)
+            else:
+                samples[number].append(word)
+        state = select_state(state, torch.tensor(rows, device=contexts.device))
         contexts, state = model.read(
-            [[word] for word in words], backward=backward, state=starts
+            [[word] for word in words], backward=backward, state=state
         )
     return samples
 

@@ -1,12 +1,11 @@
-"""Records with the results for their sentences."""
+"""Records with the results that a language model has for them."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Generic, TypeVar
 
 from elmo_cli.errors.checks import Sentence
+from elmo_cli.pipeline import per_item
 from elmo_cli.records.open_records import Records
 from elmo_cli.records.record import LINE, Record, id_value
 
@@ -17,13 +16,18 @@ _Result = TypeVar("_Result")
 class ScoredRecord(Generic[_Result]):
     """Record with its result."""
 
-    names: tuple[str | int, ...]  # values of `name_columns`
+    names: tuple[str | int, ...]
+    """Values of `name_columns`."""
     record: Record
     result: _Result
 
 
 def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
-    """Return the columns that name a record: `id`, and `line` if ids may repeat, or else `line`."""
+    """Return the names of the columns that name a record.
+
+    These are its `id`, followed by `line` if ids may repeat; or its `line`, followed by
+    `sentence_number` if lines are split into sentences.
+    """
     if read.has_ids:
         return ("id", "line") if read.is_numbered else ("id",)
     return ("line", "sentence_number") if is_split else ("line",)
@@ -31,24 +35,25 @@ def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
 
 def record_names(number: int, record: Record) -> tuple[str | int, ...]:
     """Return the values of `name_columns` for a record, whose number counts from 1."""
-    identifier, line = id_value(record.id), record.attributes.get(LINE)
-    lines = () if line is None else (int(str(line)) + 1,)
-    return (*lines, number) if identifier is None else (identifier, *lines)
+    names: list[str | int] = []
+    identifier = id_value(record.id)
+    if identifier is not None:
+        names.append(identifier)
+    line = record.attributes.get(LINE)
+    if line is not None:
+        names.append(int(str(line)) + 1)
+    if identifier is None:
+        names.append(number)
+    return tuple(names)
 
 
 def score_records(
-    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterator[_Result]]
+    records: Iterable[Record], score: Callable[[Iterator[Sentence]], Iterable[_Result]]
 ) -> Iterator[ScoredRecord[list[_Result]]]:
-    """Yield each record with the results for its sentences; `score` keeps their order."""
-    waiting: deque[Record] = deque()
+    """Yield each record with the results for its sentences.
 
-    def sentences() -> Iterator[Sentence]:
-        for record in records:
-            waiting.append(record)
-            yield from record.split()
-
-    results = score(sentences())
-    for number, first in enumerate(results, start=1):
-        record = waiting.popleft()
-        others = islice(results, max(len(record.sentences) - 1, 0))
-        yield ScoredRecord(record_names(number, record), record, [first, *others])
+    `score` gets the sentences of all records as one stream, and keeps their order.
+    """
+    scored = per_item(records, Record.split, score)
+    for number, (record, results) in enumerate(scored, start=1):
+        yield ScoredRecord(record_names(number, record), record, results)

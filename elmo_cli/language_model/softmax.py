@@ -1,16 +1,7 @@
-"""Softmax over the whole vocabulary: its file, and log probabilities of words in contexts.
+"""Softmax over the whole vocabulary: log probabilities of words in contexts.
 
-softmax.hdf5 has one vector and one bias per word that a biLM predicts:
-
-    softmax/W    (V, P)    float32 or float16; V words, P the projection_dim
-    softmax/b    (V,)
-
-The published models have this file next to their weights, for both directions. Safetensors have
-these names too. The rows are in the order of the vocabulary.
-
-A vocabulary has up to 800,000 words, so its vectors and the logits of many predictions are never
-in memory together. In C, logits stay in the cache. The kernels are for float32, and with AMX for
-bfloat16. The bits of a prediction depend neither on others nor on the number of threads.
+A vocabulary has up to 800,000 words, so its vectors and the logits of many predictions are
+never in memory together.
 """
 
 from collections.abc import Iterator
@@ -22,21 +13,23 @@ from torch import Tensor
 
 from elmo_cli.compiled.linear import CompiledLinear, make_linear
 from elmo_cli.inference.precision import exact_products
-from elmo_cli.language_model.softmax_file import check_softmax, read_rows
+from elmo_cli.language_model.softmax_file import SoftmaxRows, check_softmax, read_rows
 from elmo_cli.language_model.softmax_kernels import (
-    Words,
+    LogitLayer,
     bfloat16_logits,
     find_softmax,
     log_probabilities,
 )
 from elmo_cli.options.model import Precision
 
-# number of words that are read together: 16 MiB of vectors of 512 values
 ROWS: Final = 8192
-# number of predictions that are computed together: 32 MiB of logits
+"""Number of words that are read together: 16 MiB of vectors of 512 values."""
 PREDICTIONS: Final = 1024
-LOGITS: Final = 2**23  # logits of all words that are computed together: 64 MiB
-HELD_BYTES: Final = 2**30  # maximum size that is read once; a larger softmax, per batch
+"""Number of predictions that are computed together: 32 MiB of logits."""
+LOGITS: Final = 2**23
+"""Number of logits of all words that are computed together: 64 MiB."""
+HELD_BYTES: Final = 2**30
+"""Maximum size of a softmax that is read once; a larger one is read for each batch."""
 
 
 class FullSoftmax:
@@ -53,106 +46,133 @@ class FullSoftmax:
         device: torch.device,
         precision: Precision = "float32",
     ) -> None:
-        """Check the file; load the softmax on a GPU, or if it is not larger than `HELD_BYTES`."""
+        """Check the file, and load it unless the device is a CPU and it is too large."""
         check_softmax(path, n_words, dim)
-        self._n_words, self._path, self._device = n_words, path, device
-        self._sums = torch.float32 if device.type == "mps" else torch.float64
-        is_half = (
-            precision == "bfloat16"
-            and device.type == "cpu"
-            and find_softmax(torch.bfloat16)
-        )
-        self._dtype = torch.bfloat16 if is_half else torch.float32
-        self._held: list[Words] = []
-        if device.type != "cpu" or self._dtype.itemsize * n_words * dim <= HELD_BYTES:
-            self._held = list(self._words())
+        self._path = path
+        self._n_words = n_words
+        self._device = device
+        self._sums_dtype = torch.float32 if device.type == "mps" else torch.float64
+        self._dtype = torch.float32
+        is_bfloat16 = device.type == "cpu" and precision == "bfloat16"
+        if is_bfloat16 and find_softmax(torch.bfloat16) is not None:
+            self._dtype = torch.bfloat16
+        self._held: list[LogitLayer] = []
+        n_bytes = self._dtype.itemsize * n_words * dim
+        if device.type != "cpu" or n_bytes <= HELD_BYTES:
+            self._held = list(self._layers())
 
     @exact_products()
     def of_targets(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
     ) -> Tensor:
-        """Compute the log probability of one word in each context, float, (N, P), on the device.
+        """Compute the log probability of one word in each context.
 
-        `targets` are vocabulary indices, int64, (N,). The result is float64, (1, N), natural
-        logarithms, on the CPU. With the entropies of the distributions over all words it is (2, N).
+        Args:
+            contexts: float, shape (N, P), on the device of the softmax.
+            targets: Vocabulary indices, int64, shape (N,).
+            with_entropy: Compute the entropies of the distributions over all words too.
+
+        Returns:
+            Natural logarithms, float64, shape (1, N), on the CPU. With the entropies as the
+            second row, the shape is (2, N).
         """
-        contexts, targets = contexts.float(), targets.to(self._device)
-        if self._device.type != "cpu" or not find_softmax(self._dtype):
-            return self._by_torch(contexts, targets, with_entropy)
-        words, dtype = self._words(), self._dtype
-        return log_probabilities(
-            words, contexts, targets, dtype, with_entropy=with_entropy
-        )
+        contexts = contexts.float()
+        targets = targets.to(self._device)
+        if self._device.type == "cpu" and find_softmax(self._dtype) is not None:
+            return log_probabilities(
+                self._layers(),
+                contexts,
+                targets,
+                self._dtype,
+                with_entropy=with_entropy,
+            )
+        return self._by_torch(contexts, targets, with_entropy=with_entropy)
 
     def _by_torch(
-        self, contexts: Tensor, targets: Tensor, with_entropy: bool
+        self, contexts: Tensor, targets: Tensor, *, with_entropy: bool
     ) -> Tensor:
-        logs = torch.full(
-            (len(targets),), float("-inf"), dtype=self._sums, device=self._device
+        # Of the words so far: log of the sum of exponentials, and mean logit.
+        log_sums = torch.full(
+            (len(targets),), float("-inf"), dtype=self._sums_dtype, device=self._device
         )
-        target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
-        for first, multiply, bias in self._words():
+        means = torch.zeros_like(log_sums)
+        target_logits = torch.zeros_like(log_sums)
+        for first, multiply, bias in self._layers():
             for start in range(0, len(targets), PREDICTIONS):
                 piece = slice(start, start + PREDICTIONS)
                 logits = multiply(contexts[piece])  # (n, R)
                 columns = targets[piece] - first
-                here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
-                target_logits[start + here] = logits[here, columns[here]].to(self._sums)
-                mean = (
-                    torch.linalg.vecdot(logits.softmax(dim=1), logits)
-                    if with_entropy
-                    else None
-                )
-                before, added = logs[piece], _log_sum_exp_(logits).to(self._sums)
+                is_here = (columns >= 0) & (columns < len(bias))
+                rows = is_here.nonzero()[:, 0]
+                own_logits = logits[rows, columns[rows]]
+                target_logits[start + rows] = own_logits.to(self._sums_dtype)
+                mean = None
+                if with_entropy:
+                    mean = torch.linalg.vecdot(logits.softmax(dim=1), logits)
+                before = log_sums[piece]
+                added = _log_sum_exp_(logits).to(self._sums_dtype)
                 after = torch.logaddexp(before, added)
                 if mean is not None:
                     means[piece] *= (before - after).exp()
                     means[piece] += mean * (added - after).exp()
-                logs[piece] = after
-        scores = [target_logits - logs, logs - means][: 1 + with_entropy]
+                log_sums[piece] = after
+        scores = [target_logits - log_sums]
+        if with_entropy:
+            scores.append(log_sums - means)
         return torch.stack(scores).cpu().double()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
-        """Yield the log probability of every word in each context, float, (N, P), on the device.
+        """Yield the log probability of every word in each context.
 
-        Each is float64, shape (V,), natural logarithms, on the CPU.
+        Args:
+            contexts: float, shape (N, P), on the device of the softmax.
+
+        Yields:
+            Natural logarithms, float64, shape (V,), on the CPU.
         """
-        for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
-            shape = len(piece), self._n_words
-            logits = torch.empty(shape, dtype=torch.float64, device="cpu")
-            for first, multiply, bias in self._words():
-                is_half = self._dtype == torch.bfloat16
+        n_together = max(1, LOGITS // self._n_words)
+        for piece in torch.split(contexts.float(), n_together):
+            logits = torch.empty(
+                len(piece), self._n_words, dtype=torch.float64, device="cpu"
+            )
+            for layer in self._layers():
+                last = layer.first + len(layer.bias)
                 with exact_products():
-                    rows = (
-                        bfloat16_logits(piece, multiply, bias)
-                        if is_half
-                        else multiply(piece)
-                    )
-                logits[:, first : first + len(bias)] = rows
+                    if self._dtype == torch.bfloat16:
+                        values = bfloat16_logits(piece, layer)
+                    else:
+                        values = layer.multiply(piece)
+                logits[:, layer.first : last] = values
             yield from logits.log_softmax(dim=1)
 
-    def _words(self) -> Iterator[Words]:
-        yield from self._held
+    def _layers(self) -> Iterator[LogitLayer]:
+        """Yield the layers of all words in their order, from memory or from the file."""
         if self._held:
+            yield from self._held
             return
-        for first, weight, bias in read_rows(self._path, ROWS):
-            yield self._pack(first, weight.to(self._device), bias.to(self._device))
+        for rows in read_rows(self._path, ROWS):
+            yield self._make_layer(rows)
 
-    def _pack(self, first: int, weight: Tensor, bias: Tensor) -> Words:
+    def _make_layer(self, rows: SoftmaxRows) -> LogitLayer:
+        weight = rows.weight.to(self._device)
+        bias = rows.bias.to(self._device)
         if self._dtype == torch.bfloat16:
-            return first, CompiledLinear(weight.to(self._dtype)), bias
-        return first, make_linear(weight, bias), bias
+            multiply = CompiledLinear(weight.to(self._dtype))
+            return LogitLayer(rows.first, multiply, bias)
+        return LogitLayer(rows.first, make_linear(weight, bias), bias)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
         vars(self).update(state)
-        if self._dtype == torch.bfloat16 and not find_softmax(self._dtype):
+        if self._dtype == torch.bfloat16 and find_softmax(self._dtype) is None:
             self._dtype = torch.float32
-            rows = [
-                (first, layer.unpack()[0].float(), bias)
-                for first, layer, bias in self._held
-            ]
-            self._held = [self._pack(*words) for words in rows]
+            layers = []
+            for first, multiply, bias in self._held:
+                weight, _ = multiply.unpack()
+                layers.append(
+                    self._make_layer(SoftmaxRows(first, weight.float(), bias))
+                )
+            self._held = layers
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:

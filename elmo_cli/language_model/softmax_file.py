@@ -1,8 +1,15 @@
-"""File of a softmax."""
+"""File of a softmax, softmax.hdf5: one vector and one bias per word that a biLM predicts.
+
+    softmax/W    (V, P)    float32 or float16; V words, P the projection_dim
+    softmax/b    (V,)
+
+The published models have this file next to their weights, for both directions. Safetensors
+have these names too. The rows are in the order of the vocabulary.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -14,20 +21,23 @@ from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 
-
 WEIGHT: Final = "softmax/W"
-
-
 BIAS: Final = "softmax/b"
 
 
-Rows = tuple[int, Tensor, Tensor]
-"""Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
-float32, shapes (R, P) and (R,)."""
+class SoftmaxRows(NamedTuple):
+    """Softmax of R consecutive words of the vocabulary."""
+
+    first: int
+    """Index of the first word."""
+    weight: Tensor
+    """Vectors, float32, shape (R, P)."""
+    bias: Tensor
+    """float32, shape (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
-    """Raise a `WeightsError` unless a softmax has the shapes for a vocabulary and a biLM."""
+    """Raise a `WeightsError` unless a softmax fits a vocabulary and a biLM."""
     with open_tensors(path) as file:
         file.check_kind(SOFTMAX)
         file.check_shapes(
@@ -36,27 +46,27 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
         )
 
 
-def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
+def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
     """Read a checked softmax, `n_rows` words at a time, to limit memory."""
     with open_tensors(path) as file:
         biases = torch.from_numpy(file.read(BIAS))
         for first in range(0, len(biases), n_rows):
             bias = biases[first : first + n_rows]
-            last = first + len(bias)
-            weight = torch.from_numpy(file.read(WEIGHT, slice(first, last)))
-            if not (_is_finite(weight) and _is_finite(bias)):
+            end = first + len(bias)
+            weight = torch.from_numpy(file.read(WEIGHT, slice(first, end)))
+            if not _is_finite(weight) or not _is_finite(bias):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
-                    f"{first} to {last - 1}"
+                    f"{first} to {end - 1}"
                 )
-            yield first, weight, bias
+            yield SoftmaxRows(first, weight, bias)
 
 
 def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
     """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
-    runs = np.split(
-        words, np.flatnonzero(np.diff(words) != 1) + 1
-    )  # each is read together
+    # Consecutive words are read together.
+    starts = np.flatnonzero(np.diff(words) != 1) + 1
+    runs = np.split(words, starts)
     with open_tensors(path) as file:
         return np.concatenate(
             [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
@@ -66,10 +76,13 @@ def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
 def write_softmax(
     path: str | Path, weight: Array, bias: Array, dtype: str = "float32"
 ) -> None:
-    """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
+    """Write a softmax, shapes (V, P) and (V,), to a file.
+
+    Its suffix chooses HDF5 or safetensors. `dtype` is `float32` or `float16`.
+    """
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
 
 def _is_finite(values: Tensor) -> bool:
-    """Return whether all values are finite, in a tenth of the time of `isfinite` for each."""
+    """Return whether all values are finite, in a tenth of the time of `isfinite`."""
     return all(extreme.isfinite() for extreme in values.aminmax())

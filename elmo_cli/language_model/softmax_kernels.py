@@ -1,7 +1,12 @@
-"""Softmax in C."""
+"""Log probabilities in C, where the logits stay in the cache.
+
+The kernels are for float32, and with AMX for bfloat16. The bits of a prediction depend
+neither on others nor on the number of threads.
+"""
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,48 +15,77 @@ from torch.nn import functional
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.linear import Linear
 
-Words = tuple[int, Linear, Tensor]
-"""R consecutive words of a vocabulary: index of the first, a layer that multiplies with their
-vectors, and biases, float32, shape (R,)."""
+
+class LogitLayer(NamedTuple):
+    """Linear layer that turns contexts into the logits of R consecutive words."""
+
+    first: int
+    """Index of the first word in the vocabulary."""
+    multiply: Linear
+    """Layer with the vectors of the words. It adds the bias, except in bfloat16."""
+    bias: Tensor
+    """float32, shape (R,)."""
 
 
 def find_softmax(
     dtype: torch.dtype, name: str = "probabilities"
 ) -> kernels.Kernel | None:
-    """Return a function in C for the softmax that multiplies values of a data type, or None."""
-    is_half, float32 = dtype == torch.bfloat16, torch.float32
-    if is_half and not kernels.has_tiles():
-        return None
-    inputs = dtype, dtype, float32, torch.int64  # contexts, weights, biases, targets
-    types = int, int, int, int, *inputs, int, float32, torch.float64, float32
+    """Return a function in C that multiplies values of a data type, or None.
+
+    `name` is `probabilities` or `logits`.
+    """
+    if dtype == torch.bfloat16:
+        if not kernels.has_tiles():
+            return None
+        name = f"{name}_{dtype}_tiles"
+    else:
+        name = f"{name}_{dtype}"
     return kernels.find_kernel(
-        f"{name}_{dtype}_tiles" if is_half else f"{name}_{dtype}", *types
+        name,
+        int,  # number of contexts
+        int,  # units of a context
+        int,  # index of the first word
+        int,  # number of words
+        dtype,  # contexts
+        dtype,  # weights
+        torch.float32,  # biases
+        torch.int64,  # targets
+        int,  # whether to compute the mean logit, for the entropy
+        torch.float32,  # totals of chunks of words
+        torch.float64,  # sums of each prediction
+        torch.float32,  # logits
     )
 
 
 def log_probabilities(
-    vocabulary: Iterable[Words],
+    layers: Iterable[LogitLayer],
     contexts: Tensor,
     targets: Tensor,
     dtype: torch.dtype,
     *,
     with_entropy: bool = False,
 ) -> Tensor:
-    """Compute log probabilities as `FullSoftmax.of_targets`, with layers that were packed."""
-    kernel, n = find_softmax(dtype), len(targets)
+    """Compute log probabilities as `FullSoftmax.of_targets` does, with packed layers."""
+    kernel = find_softmax(dtype)
     assert kernel is not None
-    factors, targets = _prepare(contexts, dtype), targets.contiguous()
-    # Per prediction: reference, sum of exponentials, sum of logits times them, target's logit.
+    n = len(targets)
+    factors = _prepare(contexts, dtype)
+    targets = targets.contiguous()
+    # Per prediction: reference, sum of exponentials, sum of logits times them, and the
+    # logit of the target.
     sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
     sums[:, 0] = -1e30
-    for first, words, bias in vocabulary:
-        n_chunks = -(-len(bias) // kernels.read_constant("probabilities_chunk"))
+    chunk = kernels.read_constant("probabilities_chunk")
+    for first, layer, bias in layers:
+        n_chunks = math.ceil(len(bias) / chunk)
         totals = torch.empty(n_chunks, n, 3, device="cpu")
-        numbers = n, words.weight.shape[1], first, len(bias)
         kernel(
-            *numbers,
+            n,
+            layer.weight.shape[1],
+            first,
+            len(bias),
             factors,
-            words.weight,
+            layer.weight,
             bias,
             targets,
             with_entropy,
@@ -60,29 +94,51 @@ def log_probabilities(
             None,
         )
     reference, total, mean, target = sums.t().contiguous()
-    bits = [target - reference - total.log2(), total.log2() - mean / total]
-    return torch.stack(bits[: 1 + with_entropy]) * math.log(2)
+    bits = [target - reference - total.log2()]
+    if with_entropy:
+        bits.append(total.log2() - mean / total)
+    return torch.stack(bits) * math.log(2)
 
 
-def bfloat16_logits(contexts: Tensor, words: Linear, bias: Tensor) -> Tensor:
-    """Multiply contexts, (N, P), with R packed words to logits, float32, shape (N, R)."""
+def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
+    """Multiply contexts, shape (N, P), to logits, float32, shape (N, R), in bfloat16."""
     kernel = find_softmax(torch.bfloat16, "logits")
     assert kernel is not None
-    logits = torch.empty(len(contexts), len(bias), device="cpu")
-    numbers = len(contexts), words.weight.shape[1], 0, len(bias)
-    factors = _prepare(contexts, torch.bfloat16)
-    kernel(*numbers, factors, words.weight, bias, None, 0, None, None, logits)
+    weight = layer.multiply.weight
+    n_words = len(layer.bias)
+    logits = torch.empty(len(contexts), n_words, device="cpu")
+    kernel(
+        len(contexts),
+        weight.shape[1],
+        0,
+        n_words,
+        _prepare(contexts, torch.bfloat16),
+        weight,
+        layer.bias,
+        None,
+        0,
+        None,
+        None,
+        logits,
+    )
     return logits
 
 
 def _prepare(contexts: Tensor, dtype: torch.dtype) -> Tensor:
-    """Multiply contexts by log2(e). In bfloat16, put them into tiles: (N / t, units / t, t, t)."""
+    """Multiply contexts by log2(e), because C computes powers of 2.
+
+    In bfloat16, put them into tiles: (N / t, units / t, t, t).
+    """
     contexts = (contexts * math.log2(math.e)).to(dtype)
     if dtype == torch.float32:
         return contexts.contiguous()
-    tile, (n, dim) = kernels.read_constant("tile"), contexts.shape
-    n_rows, n_columns = -(-n // tile), -(-dim // (2 * tile))
-    rows = functional.pad(contexts, (0, -dim % (2 * tile), 0, -n % tile))
+    n, dim = contexts.shape
+    tile = kernels.read_constant("tile")
+    n_rows = math.ceil(n / tile)
+    n_columns = math.ceil(dim / (2 * tile))
+    missing_rows = n_rows * tile - n
+    missing_columns = n_columns * 2 * tile - dim
+    rows = functional.pad(contexts, (0, missing_columns, 0, missing_rows))
     # Copies of 8 bytes are faster than copies of 2.
     parts = rows.view(torch.float64).view(n_rows, tile, n_columns, tile // 2)
     return parts.transpose(1, 2).contiguous().view(dtype)

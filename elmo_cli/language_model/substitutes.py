@@ -1,4 +1,4 @@
-"""Substitutes for the tokens of sentences."""
+"""Substitutes for the tokens of sentences: words for each, as if a gap were there."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -7,9 +7,14 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
-from elmo_cli.language_model.candidates import Candidate, _between, best
+from elmo_cli.language_model.candidates import (
+    PREDICTION_COLUMNS,
+    Candidate,
+    most_probable,
+)
+from elmo_cli.language_model.gaps import fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
-from elmo_cli.language_model.next_words import PREDICTION_COLUMNS
+from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
 
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
 
@@ -20,6 +25,14 @@ class Substitutes(NamedTuple):
     tokens: Sentence
     candidates: list[list[Candidate]]
     """Words for each token, by falling probability."""
+
+    def rows(self, vocabulary: Vocabulary) -> Iterator[list[object]]:
+        """Yield `SUBSTITUTE_COLUMNS` of each candidate for each token."""
+        for position, token in enumerate(self.tokens):
+            known = token in vocabulary and token != UNKNOWN_TOKEN
+            for rank, candidate in enumerate(self.candidates[position], start=1):
+                word, probability = candidate
+                yield [position, token, known, rank, word, probability]
 
 
 def substitute_words(
@@ -42,17 +55,16 @@ def substitute_words(
     check_at_least("top", top, 1)
 
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
-        lengths = [len(sentence) for sentence in batch]
-        inner = [
-            0 < index <= length for length in lengths for index in range(length + 2)
-        ]
-        rows = torch.tensor(inner, device=layer.device).nonzero()[
-            :, 0
-        ]  # rows of tokens
-        ahead, behind = layer.chunk(2, dim=1)
-        log_p = _between(model, ahead[rows - 1], behind[rows + 1])
+        is_token = []  # of each row of the layer, which has the boundaries too
+        for sentence in batch:
+            is_token += [False, *(True for _ in sentence), False]
+        rows = torch.tensor(is_token, device=layer.device).nonzero()[:, 0]
+        forward, backward = layer.chunk(2, dim=1)
+        log_p = fill_gaps(model, forward[rows - 1], backward[rows + 1])
         return [
-            Substitutes(sentence, [best(model, next(log_p), top) for _ in sentence])
+            Substitutes(
+                sentence, [most_probable(model, next(log_p), top) for _ in sentence]
+            )
             for sentence in batch
         ]
 

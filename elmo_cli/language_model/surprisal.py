@@ -1,15 +1,7 @@
-"""Surprisal of the tokens, words or regions of sentences, in bits, and their table.
+"""Surprisal of the tokens of sentences, in bits: -log2 of the probability in its context.
 
-The surprisal of a token is -log2 of its probability in its context. A token that is not in the
-vocabulary has the surprisal of `<UNK>`, which covers all unknown words. A row of the table is a
-unit of a sentence. Its surprisal is the sum over its tokens:
-
-token      one token
-word       separated by white space in the text: `didn` and `'t` are the word `didn't`
-region     separated by `|` in the text: `The horse | raced past the barn | fell.`
-
-Next to the surprisal stands what else predicts the reading time of a word: its length and its log
-frequency, from `frequencies`. Minus this is the surprisal of the word without a context.
+A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers all unknown
+words.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,21 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_type,
-)
+from elmo_cli.errors.checks import Sentence, Text, check_type
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.language_model import LanguageModel, Predictions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 
-SLOTS: Final[dict[str, Sequence[int]]] = {
+DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
     "forward": FORWARD,
     "backward": BACKWARD,
     "both": BOTH,
 }
-"""Directions of `LanguageModel.score_batch` by their name."""
+"""Numbers of the directions that `LanguageModel.predict_batch` takes."""
 
 
 class Surprisals(NamedTuple):
@@ -43,9 +31,21 @@ class Surprisals(NamedTuple):
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
-    """Shape (T,); in D directions, (D, T), or with the boundary, (D, T + 1)."""
+    """Shape (T,)."""
     entropy: NDArray[np.float64] | None
-    """Expected surprisal at each position, shape (T,) or (D, T); None unless it was requested."""
+    """Expected surprisal at each position, shape (T,); None unless it was requested."""
+
+
+class DirectedSurprisals(NamedTuple):
+    """Surprisal of the T tokens of a sentence in D directions, in bits."""
+
+    tokens: Sentence
+    known: NDArray[np.bool_]
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    surprisal: NDArray[np.float64]
+    """Shape (D, T), or with the boundary (D, T + 1)."""
+    entropy: NDArray[np.float64] | None
+    """Expected surprisal at each position, in the shape of `surprisal`, or None."""
 
 
 def measure_surprisal(
@@ -67,13 +67,19 @@ def measure_surprisal(
     Yields:
         The surprisals of one sentence, in the order of the sentences.
     """
-    direction: Direction = "backward" if backward else "forward"
     measured = measure_directions(
-        model, sentences, batch_size, direction=direction, with_entropy=with_entropy
+        model,
+        sentences,
+        batch_size,
+        direction="backward" if backward else "forward",
+        with_entropy=with_entropy,
     )
     for tokens, known, surprisal, entropy in measured:
         yield Surprisals(
-            tokens, known, surprisal[0], None if entropy is None else entropy[0]
+            tokens=tokens,
+            known=known,
+            surprisal=surprisal[0],
+            entropy=None if entropy is None else entropy[0],
         )
 
 
@@ -86,48 +92,70 @@ def measure_directions(
     direction: Direction = "both",
     with_entropy: bool = False,
     with_boundary: bool = False,
-) -> Iterator[Surprisals]:
-    """Measure the surprisal of each token in one direction, or in both; see `measure_surprisal`.
+) -> Iterator[DirectedSurprisals]:
+    """Measure the surprisal of each token in one direction, or in both.
 
-    `with_boundary` includes the surprisal of `</S>` after the tokens, or, backward, of `<S>`.
+    Args:
+        model, sentences, with_entropy: As in `measure_surprisal`.
+        batch_size, is_ready: As in `LanguageModel.score`.
+        direction: `forward`, `backward` or `both`, in this order.
+        with_boundary: Include the surprisal of `</S>` after the tokens, or, backward, of
+            `<S>` before them.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    slots = SLOTS[direction]
+    directions = DIRECTION_NUMBERS[direction]
 
-    def compute(batch: list[Sentence], top: Tensor) -> list[Surprisals]:
-        batch_scores = model.score_batch(batch, top, slots, with_entropy=with_entropy)
+    def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:
+        predicted = model.predict_batch(
+            batch, top, directions, with_entropy=with_entropy
+        )
         return [
-            _in_bits(tokens, known, list(map(of_tokens, slots, scores)))
-            for tokens, (known, scores) in zip(batch, batch_scores, strict=True)
+            in_bits(tokens, predictions)
+            for tokens, predictions in zip(batch, predicted, strict=True)
         ]
 
-    def of_tokens(slot: int, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        # The boundary is the last prediction of the forward direction, the first of the other.
-        return scores if with_boundary else scores[:, slot : scores.shape[1] - 1 + slot]
+    def in_bits(tokens: Sentence, predictions: Predictions) -> DirectedSurprisals:
+        known, log_p, entropy = predictions
+        if not with_boundary:
+            log_p = _of_tokens(log_p, directions)
+            entropy = None if entropy is None else _of_tokens(entropy, directions)
+        return DirectedSurprisals(
+            tokens=tokens,
+            known=known,
+            surprisal=-log_p / np.log(2),
+            entropy=None if entropy is None else entropy / np.log(2),
+        )
 
-    empty = _in_bits(
-        [], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots]
+    nothing = np.empty((len(directions), 0))
+    empty = DirectedSurprisals(
+        tokens=[],
+        known=np.empty(0, bool),
+        surprisal=nothing,
+        entropy=nothing if with_entropy else None,
     )
     return model.compute_batches(
         sentences,
         compute,
         empty,
-        directions=slots,
+        directions=directions,
         batch_size=batch_size,
         is_ready=is_ready,
     )
 
 
-def _in_bits(
-    tokens: Sentence, known: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]]
-) -> Surprisals:
-    """Convert log probabilities, shape (1, T), or with entropies, (2, T), to bits."""
-    bits = np.stack(scores) / np.log(2)  # (D, 1 or 2, T)
-    return Surprisals(
-        tokens, known, -bits[:, 0], bits[:, 1] if bits.shape[1] > 1 else None
-    )
+def _of_tokens(
+    values: NDArray[np.float64], directions: Sequence[int]
+) -> NDArray[np.float64]:
+    """Remove the boundary from values of predictions: (D, T + 1) becomes (D, T)."""
+    rows = []
+    for direction, row in zip(directions, values, strict=True):
+        # The forward direction predicts the boundary last, the backward direction first.
+        rows.append(row[:-1] if direction in FORWARD else row[1:])
+    return np.stack(rows)
 
 
 def directed(name: str, direction: Direction) -> list[str]:
     """Return the names of a column of each direction."""
-    return [f"{name}_forward", f"{name}_backward"] if direction == "both" else [name]
+    if direction == "both":
+        return [f"{name}_forward", f"{name}_backward"]
+    return [name]

@@ -1,21 +1,33 @@
-"""Table of the surprisal of tokens, words or regions."""
+"""Table of the surprisal of units: tokens, words or regions.
+
+The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts the
+reading time of a word: its length and its log frequency, from `frequencies`. Minus this is
+the surprisal of the word without a context.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from elmo_cli.errors.checks import check_batch, check_choice, check_sentence, check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    check_batch,
+    check_choice,
+    check_sentence,
+    check_type,
+)
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.inference.fast_bilm import FORWARD
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.surprisal import (
-    SLOTS,
-    Surprisals,
+    DIRECTION_NUMBERS,
+    DirectedSurprisals,
     directed,
     measure_directions,
 )
@@ -32,18 +44,23 @@ from elmo_cli.records.columns import row_record
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import chosen_tokenizer
 
+_Frequency = Callable[[str, tuple[str, ...]], float | None]
+"""Function that returns the log frequency of a text with its tokens."""
+
 
 class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
+    """Position of a token, from 0; or number of a word or region, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
     surprisal: Sequence[float | None]
     """Sum over its tokens in each direction, in bits; None without tokens."""
     entropy: Sequence[float | None]
-    """Entropy in each direction where the unit begins in that direction; empty if not computed."""
+    """Entropy in each direction where the unit begins in that direction; empty if not
+    computed."""
     log_frequency: float | None
     """Sum over its words; None if one of them has none."""
     region: Unit | None = None
@@ -62,35 +79,44 @@ class SurprisalTable:
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
-    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from the
-    ranks in the vocabulary; the name of their column says so."""
-    with_regions: bool = False  # add the region of each word
+    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from
+    the ranks in the vocabulary; the name of their column says so."""
+    with_regions: bool = False
+    """Add the region of each word or token."""
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns of `row`."""
-        names = [f"{self.unit}_number", self.unit, "tokens"]
-        return [
-            *(["position", "token"] if self.unit == "token" else names),
-            *(["region_number", "region"] if self.with_regions else []),
-            *directed("surprisal", self.direction),
-            *(["surprisal_average"] if self.direction == "both" else []),
-            *(directed("entropy", self.direction) if self.with_entropy else []),
-            "log_frequency_by_rank" if self.frequencies is None else "log_frequency",
-            *("length", "known"),
-        ]
+        if self.unit == "token":
+            names = ["position", "token"]
+        else:
+            names = [f"{self.unit}_number", self.unit, "tokens"]
+        if self.with_regions:
+            names += ["region_number", "region"]
+        names += directed("surprisal", self.direction)
+        if self.direction == "both":
+            names.append("surprisal_average")
+        if self.with_entropy:
+            names += directed("entropy", self.direction)
+        is_estimated = self.frequencies is None
+        names.append("log_frequency_by_rank" if is_estimated else "log_frequency")
+        names += ["length", "known"]
+        return names
 
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit: the length is the number of characters of its text."""
-        return [
-            *(unit.number, unit.text),
-            *([] if self.unit == "token" else [unit.n_tokens]),
-            *([unit.region.number, unit.region.text] if unit.region else []),
-            *unit.surprisal,
-            *([_average(unit.surprisal)] if self.direction == "both" else []),
-            *unit.entropy,
-            *(unit.log_frequency, len(unit.text), unit.known),
-        ]
+        row: list[object] = [unit.number, unit.text]
+        if self.unit != "token":
+            row.append(unit.n_tokens)
+        if self.with_regions:
+            region = unit.region
+            row += [None, None] if region is None else [region.number, region.text]
+        row += unit.surprisal
+        if self.direction == "both":
+            row.append(_average(unit.surprisal))
+        row += unit.entropy
+        row += [unit.log_frequency, len(unit.text), unit.known]
+        return row
 
     def measure(
         self,
@@ -99,8 +125,11 @@ class SurprisalTable:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
-        """Measure the units of a stream of records, whose texts have the words or regions."""
-        measure = partial(
+        """Measure the units of a stream of records, whose texts have the words or regions.
+
+        `batch_size` and `is_ready` are as in `LanguageModel.score`.
+        """
+        measure_sentences = partial(
             measure_directions,
             model,
             batch_size=batch_size,
@@ -108,54 +137,73 @@ class SurprisalTable:
             direction=self.direction,
             with_entropy=self.with_entropy,
         )
-        given = self.frequencies
-        frequencies = estimate_frequencies(model.vocabulary) if given is None else given
+        frequencies = self.frequencies
+        if frequencies is None:
+            frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
-        for scored in score_records(records, measure):
-            surprisals = _joined(scored.result)
+        for scored in score_records(records, measure_sentences):
             try:
                 units = units_of(
                     self.unit, scored.record, with_regions=self.with_regions
                 )
             except InputError as error:
-                raise InputError(f"record {scored.names[-1]}: {error}") from None
-            # NumPy would take ten times as long for the few tokens of each unit.
-            words, known = tuple(surprisals.tokens), surprisals.known.tolist()
-            lists = surprisals.surprisal, surprisals.entropy
-            values = [[] if array is None else array.tolist() for array in lists]
-            result = [
-                self._add(unit, frequency, words, known, *values) for unit in units
-            ]
+                raise InputError(
+                    Message(
+                        "record {name}: {error}", name=scored.names[-1], error=error
+                    )
+                ) from None
+            surprisals = _joined(scored.result)
+            result = self._of_units(units, surprisals, frequency)
             yield ScoredRecord(scored.names, scored.record, result)
 
-    def _add(
-        self,
-        unit: Unit,
-        frequency: Callable[[str, tuple[str, ...]], float | None],
-        words: tuple[str, ...],
-        known: list[bool],
-        surprisal: list[list[float]],
-        entropy: list[list[float]],
-    ) -> UnitSurprisal:
-        tokens, n_tokens = unit.tokens, unit.tokens.stop - unit.tokens.start
-        if not n_tokens:
-            none: list[float | None] = [None] * len(surprisal)
-            return UnitSurprisal(
-                unit.number, unit.text, 0, 0, none, none[: len(entropy)], None
+    def _of_units(
+        self, units: list[Unit], measured: DirectedSurprisals, frequency: _Frequency
+    ) -> list[UnitSurprisal]:
+        # NumPy would take ten times as long for the few tokens of each unit.
+        words = tuple(measured.tokens)
+        known: list[bool] = measured.known.tolist()
+        surprisal: list[list[float]] = measured.surprisal.tolist()
+        entropy: list[list[float]] = []
+        if measured.entropy is not None:
+            entropy = measured.entropy.tolist()
+        directions = DIRECTION_NUMBERS[self.direction]
+        result = []
+        for unit in units:
+            tokens = unit.tokens
+            n_tokens = tokens.stop - tokens.start
+            if n_tokens == 0:
+                result.append(self._of_empty_word(unit))
+                continue
+            entropies = []
+            # `entropy` is empty unless it was requested.
+            for direction, values in zip(directions, entropy, strict=False):
+                # The backward direction meets the last token of the unit first.
+                first = tokens.start if direction in FORWARD else tokens.stop - 1
+                entropies.append(values[first])
+            result.append(
+                UnitSurprisal(
+                    number=unit.number,
+                    text=unit.text,
+                    n_tokens=n_tokens,
+                    n_unknown=n_tokens - sum(known[tokens]),
+                    surprisal=[sum(values[tokens]) for values in surprisal],
+                    entropy=entropies,
+                    log_frequency=frequency(unit.text, words[tokens]),
+                    region=unit.region,
+                )
             )
-        # The backward direction meets the last token of the unit first.
-        begins = [
-            tokens.stop - 1 if slot else tokens.start for slot in SLOTS[self.direction]
-        ]
+        return result
+
+    def _of_empty_word(self, unit: Unit) -> UnitSurprisal:
+        nothing: list[None] = [None for _ in DIRECTION_NUMBERS[self.direction]]
         return UnitSurprisal(
-            unit.number,
-            unit.text,
-            n_tokens,
-            n_tokens - sum(known[tokens]),
-            [sum(values[tokens]) for values in surprisal],
-            [values[begin] for values, begin in zip(entropy, begins, strict=False)],
-            frequency(unit.text, words[tokens]),
-            unit.region,
+            number=unit.number,
+            text=unit.text,
+            n_tokens=0,
+            n_unknown=0,
+            surprisal=nothing,
+            entropy=nothing if self.with_entropy else [],
+            log_frequency=None,
         )
 
     def _frequency(
@@ -165,7 +213,7 @@ class SurprisalTable:
             return sum_frequencies([(text, tokens)], frequencies)
         words = find_units("word", text, list(tokens))
         return sum_frequencies(
-            [(each.text, tokens[each.tokens]) for each in words], frequencies
+            [(word.text, tokens[word.tokens]) for word in words], frequencies
         )
 
 
@@ -174,16 +222,22 @@ def _average(directions: Sequence[float | None]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _joined(parts: list[Surprisals]) -> Surprisals:
-    """Join the surprisals of the sentences of a record, (D, T) each."""
-    if len(parts) == 1:
-        return parts[0]
-    tokens = list(chain.from_iterable(part.tokens for part in parts))
-    known = np.concatenate([part.known for part in parts])
-    surprisal = np.concatenate([part.surprisal for part in parts], axis=-1)
-    entropies = [part.entropy for part in parts if part.entropy is not None]
-    entropy = np.concatenate(entropies, axis=-1) if entropies else None
-    return Surprisals(tokens, known, surprisal, entropy)
+def _joined(sentences: list[DirectedSurprisals]) -> DirectedSurprisals:
+    """Join the surprisals of the sentences of a record."""
+    if len(sentences) == 1:
+        return sentences[0]
+    tokens: Sentence = []
+    entropies = []
+    for sentence in sentences:
+        tokens += sentence.tokens
+        if sentence.entropy is not None:
+            entropies.append(sentence.entropy)
+    return DirectedSurprisals(
+        tokens=tokens,
+        known=np.concatenate([sentence.known for sentence in sentences]),
+        surprisal=np.concatenate([each.surprisal for each in sentences], axis=1),
+        entropy=np.concatenate(entropies, axis=1) if entropies else None,
+    )
 
 
 def measure_units(
@@ -205,12 +259,13 @@ def measure_units(
 
     Args:
         model: Language model.
-        texts: Raw texts, in which `|` separates regions; or lists, of words if words are measured,
-            each of which is tokenized by itself, or else of tokens.
+        texts: Raw texts, in which `|` separates regions; or lists, of words if words are
+            measured, each of which is tokenized by itself, or else of tokens.
         by: `word`, as white space separates them, `region` or `token`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.
-        frequencies: Log frequencies of words, in bits. None: from their ranks in the vocabulary.
+        frequencies: Log frequencies of words, in bits. None: from their ranks in the
+            vocabulary.
         tokenizer, language: As in `ElmoEmbedder.encode`.
         split_sentences: Compute each sentence of a text by itself.
         batch_size: As in `LanguageModel.score`.
@@ -220,7 +275,7 @@ def measure_units(
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_choice("by", by, ("token", "word", "region"))
-    check_choice("direction", direction, tuple(SLOTS))
+    check_choice("direction", direction, tuple(DIRECTION_NUMBERS))
     settings = TextSettings(
         tokenizer=tokenizer or model.files.tokenizer,
         language=language,
@@ -228,7 +283,8 @@ def measure_units(
         splits_words=by == "word",
     )
     chosen = chosen_tokenizer(settings, model.files.language, "moses")
-    chosen = ignore_marks(chosen) if by == "region" else chosen
+    if by == "region":
+        chosen = ignore_marks(chosen)
 
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
@@ -236,7 +292,13 @@ def measure_units(
                 text = check_sentence(
                     text, f"texts[{index}]", "a string or a list of words"
                 )
-            yield row_record({"text": text}, settings, chosen)[0]
+            record, _ = row_record({"text": text}, settings, chosen)
+            yield record
 
-    table = SurprisalTable(by, direction, with_entropy, frequencies)
+    table = SurprisalTable(
+        unit=by,
+        direction=direction,
+        with_entropy=with_entropy,
+        frequencies=frequencies,
+    )
     return (scored.result for scored in table.measure(model, records(), batch_size))

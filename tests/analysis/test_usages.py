@@ -28,11 +28,12 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.text_input import open_input
+from tests.support.accept import CheckExample
 from tests.support.commands import LOADED, TINY, elmo, without_size
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 EARLIER = Path(__file__).parent / "earlier_usages"
 """Files that an earlier version wrote, with the model TINY."""
@@ -415,9 +416,11 @@ def test_lemmas_of_an_earlier_version_are_read() -> None:
     )
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    transcript.check()
+    check_example(example)

@@ -21,7 +21,6 @@ from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.messages import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import PublishedModel
-from tests.conftest import Golden
 from tests.support.commands import (
     LOADED,
     TINY,
@@ -30,6 +29,7 @@ from tests.support.commands import (
     elmo,
     start_elmo,
 )
+from tests.support.golden import Golden
 from tests.support.table_files import read_rows
 
 TINY_MODEL = ("--model", str(TINY))

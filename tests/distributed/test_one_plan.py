@@ -28,9 +28,9 @@ from elmo_cli.files.folder import Folder, open_location
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
-from tests.conftest import LINES
 from tests.support.commands import elmo
 from tests.support.distributed_runs import (
+    LINES,
     RUN,
     WARM,
     ZERO,

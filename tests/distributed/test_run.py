@@ -24,9 +24,10 @@ from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.files.folder import Folder
-from tests.conftest import LINES
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, run_python, start_elmo
 from tests.support.distributed_runs import (
+    LINES,
     RUN,
     ZERO,
     assert_equal_to_embed,
@@ -36,7 +37,7 @@ from tests.support.distributed_runs import (
 )
 from tests.support.failing_disk import Disk, kills, restore, state_of
 from tests.support.table_files import write_table
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 pytestmark = pytest.mark.usefixtures("corpus_folder")
 
@@ -267,12 +268,12 @@ def test_repeated_ids_are_counted() -> None:
 def test_a_part_of_many_empty_lines_can_be_stopped(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    Path("text.txt").write_text("\n" * 1000)
+    Path("text.txt").write_text("\n" * 40_000)  # three windows
     plan = open_plan(there := Folder("out"), ("text.txt",), ZERO)
     n_calls = iter(range(1000))
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
-        run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 10)
-    assert (next(n_calls), parts_there()) == (11, {})
+        run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 1)
+    assert (next(n_calls), parts_there()) == (2, {})
     assert (
         capfd.readouterr().err == ""
     )  # An abandoned file of pyarrow would print a traceback.
@@ -345,12 +346,14 @@ def test_progress_is_lines_where_there_is_no_terminal(
         assert counts.text().endswith(f" tokens/s, 0 workers, 0 failed, {text}")
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    transcript.check()
+    check_example(example)
 
 
 # Failing and killed calls

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation import bootstrap, data_folder, evaluate_model
 from evaluation.tables import Figure, Table, to_json, to_markdown
-from tests.conftest import GOLDEN
+from tests.support.golden import GOLDEN
 
 
 @pytest.fixture(autouse=True)

@@ -17,9 +17,10 @@ from elmo_cli.errors.exceptions import DeviceError, InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import compute_types, exact_products
 from elmo_cli.options.model import InitialState, Precision
-from tests.conftest import Golden, needs_int8
 from tests.support.commands import TINY, run_python
 from tests.support.fake_device import allows_tf32
+from tests.support.golden import Golden
+from tests.support.processors import needs_int8
 from tests.support.runs import content
 
 

@@ -31,9 +31,9 @@ from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import needs_int8
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.commands import run_python
+from tests.support.processors import needs_int8
 from tests.support.states import carried_layers
 from tests.support.strategies import (
     RandomModel,

@@ -11,8 +11,8 @@ from torch import Tensor
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.linear import CompiledLinear, find_product, make_linear
 from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
-from tests.conftest import needs_int8
 from tests.support.cell_formulas import PROCESSORS, processor
+from tests.support.processors import needs_int8
 from tests.support.strategies import random_tensor
 
 BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [

@@ -14,7 +14,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import selection as functions
 from elmo_cli.inference.selection import pool_tokens, selected_arrays
 from elmo_cli.options.selection import POOLINGS, Selection
-from tests.conftest import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.support.strategies import seeds
 
 TOLERANCE = 1e-5

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from elmo_cli import ElmoEmbedder
 from elmo_cli.analysis.similarity import cosine
 from elmo_cli.errors.exceptions import ElmoError
-from tests.conftest import GOLDEN
+from tests.support.golden import GOLDEN
 
 spacy = pytest.importorskip("spacy")
 

@@ -14,7 +14,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.text.tokenizers import tokenize
-from tests.conftest import GOLDEN
+from tests.support.golden import GOLDEN
 
 pytest.importorskip("sklearn")
 

@@ -23,7 +23,7 @@ from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows, write_softmax
-from elmo_cli.language_model.softmax_kernels import log_probabilities
+from elmo_cli.language_model.softmax_kernels import LogitLayer, log_probabilities
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.options.model import Precision
 from tests.support import reference
@@ -61,7 +61,11 @@ class Case:
             slice(first, first + n_words) for first in range(0, len(self.bias), n_words)
         ]
         words = [
-            (part.start, CompiledLinear(self.weight[part].to(dtype)), self.bias[part])
+            LogitLayer(
+                part.start,
+                CompiledLinear(self.weight[part].to(dtype)),
+                self.bias[part],
+            )
             for part in parts
         ]
         inputs = self.contexts[rows], self.targets[rows]

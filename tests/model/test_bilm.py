@@ -22,9 +22,9 @@ from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import Golden
 from tests.support import reference
 from tests.support.cell_formulas import WAYS, processor
+from tests.support.golden import Golden
 from tests.support.states import GOLDEN_BATCHES, carried_layers, random_state
 from tests.support.strategies import (
     WORDS,

@@ -22,8 +22,8 @@ from elmo_cli.model.options import (
 )
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import GOLDEN
 from tests.support.commands import elmo
+from tests.support.golden import GOLDEN
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads(

@@ -25,8 +25,8 @@ from elmo_cli.model.vocabulary import (
     read_vocabulary,
     read_words,
 )
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.golden import GOLDEN
 from tests.support.strategies import batches, odd_tokens, small_architecture
 from tests.support.transcripts import read_rows
 

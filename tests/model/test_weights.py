@@ -25,8 +25,8 @@ from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, make_model, models, small_architecture
 
 MODEL = GOLDEN / "tanh-clip"

@@ -14,10 +14,10 @@ import pytest
 from elmo_cli import ElmoEmbedder
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
-from tests.conftest import GOLDEN
 from tests.support import runs
 from tests.support.commands import TINY, elmo
 from tests.support.failing_disk import State, state_of
+from tests.support.golden import GOLDEN
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, stop_after
 

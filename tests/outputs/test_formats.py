@@ -16,6 +16,7 @@ from pyarrow import parquet
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
     Array,
@@ -28,7 +29,7 @@ from tests.support.layouts import (
     write,
 )
 from tests.support.table_files import read_rows
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 
@@ -188,9 +189,12 @@ def test_an_unknown_suffix_gives_hdf5_and_a_warning(
     assert h5py.is_hdf5(output.split()[0]) == ("jsonl" not in output)
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    transcript.check()
+    check_example(example)

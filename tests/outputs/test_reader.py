@@ -20,8 +20,8 @@ from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
 from elmo_cli.records.progress import ShardReader
 from elmo_cli.records.record import Record
-from tests.conftest import GOLDEN, Golden
 from tests.support import runs
+from tests.support.golden import GOLDEN, Golden
 from tests.support.layouts import (
     Corpus,
     assert_holds,

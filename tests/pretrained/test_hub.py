@@ -14,8 +14,8 @@ from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.save import save_model
-from tests.conftest import GOLDEN
 from tests.support.commands import TINY, assert_fails, elmo, start_elmo
+from tests.support.golden import GOLDEN
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.website import COMMIT, Site, not_on_hub, put_model_on_hub
 

@@ -21,8 +21,8 @@ from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES
-from tests.conftest import GOLDEN
 from tests.support.commands import TINY, elmo
+from tests.support.golden import GOLDEN
 from tests.support.website import (
     OPTIONS,
     WEIGHTS,

@@ -27,9 +27,10 @@ from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
-from tests.conftest import GOLDEN
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.golden import GOLDEN
+from tests.support.transcripts import Example, each_example
 from tests.support.website import OPTIONS, WEIGHTS, folder_with, zip_with
 
 MANY_LANGS = GOLDEN / "many-langs" / "both"
@@ -307,15 +308,16 @@ def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_what_is_no_model_is_one_line(
-    transcript: Transcript,
+    example: Example,
+    check_example: CheckExample,
     other_files: Path,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(other_files)
-    transcript.check()
+    check_example(example)
     assert not cache.exists()
 
 

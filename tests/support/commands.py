@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli import main
-from tests.conftest import GOLDEN
+from tests.support.golden import GOLDEN
 
 TINY = GOLDEN / "relu"
 """A model that loads at once: (3, T, 32)."""

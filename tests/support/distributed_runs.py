@@ -17,6 +17,8 @@ from elmo_cli.files.folder import Folder
 from elmo_cli.options.model import ModelSettings
 from tests.support.commands import TINY, elmo
 
+LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
+"""Text of the fixture `corpus_folder`, with every second line empty."""
 RUN = (
     "distribute",
     "text.txt",

@@ -1,90 +1,217 @@
-"""Transcripts of commands that fail: inputs, command, status and message, to the letter.
+"""Transcripts: files with commands and what they print, such as `tests/cli/answers.txt`.
 
-`= NAME CONTENT` writes an input, its content a literal of Python. `$ COMMAND [< INPUT]` is a
-command, and `embed INPUT o.h5` of the latest input the default. `STATUS MESSAGE` is what all
-commands since the last message end with; `STATUS+ MESSAGE` if they load the model first.
+    # A comment.
+    = text.txt 'the cat sat\n'
+    $ elmo perplexity text.txt --json
+    ! Model: model
+      {"sentences": 1, "tokens": 3}
+    $ elmo embed text.txt out.h5 --gamma 2
+    ! Error: --gamma requires --mix
+    [2]
+
+A line begins with what it is:
+
+- `= NAME CONTENT` writes an input, for this command and all that follow. The content is a
+  string or bytes of Python.
+- `$ COMMAND` is a command. Programs of a shell may stand before `elmo`, and `< INPUT` after it.
+- Two spaces: a line of standard output. `! `: a line of standard error.
+- `[STATUS]`: the exit status, if it is not 0.
+- Blank lines separate groups of commands.
+
+`[...]` stands for any text, even several lines. Numbers with decimals on standard output may
+differ by 1.5e-6. Not shown are the usage, which must come before an error with status 2, and
+the size of an output. `golden/` is the folder of the golden models.
+
+After `pytest --accept`, each command that printed something else has what it printed; see
+`accept.py`.
 """
 
 import ast
 import os
+import re
 import shlex
+import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support.commands import elmo, without_size
+from tests.support.golden import GOLDEN
+
+ANY_TEXT = "[...]"
+TOLERANCE = 1.5e-6
+NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+USAGE = re.compile(r"^Usage: .*?\n\n", flags=re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Transcript:
-    """A command that fails, and what it says."""
+class Printed:
+    """What a command prints, and its exit status."""
 
+    stdout: str
+    stderr: str
+    status: int
+
+    def lines(self) -> list[str]:
+        """Return the lines that show this in a transcript."""
+        lines = [f"! {line}" for line in self.stderr.splitlines()]
+        lines += [f"  {line}" for line in self.stdout.splitlines()]
+        if self.status != 0:
+            lines.append(f"[{self.status}]")
+        return lines
+
+    def matches(self, other: "Printed") -> bool:
+        """Return whether a command that should print this printed `other`."""
+        return (
+            self.status == other.status
+            and _matches(self.stderr, other.stderr, tolerance=0.0)
+            and _matches(self.stdout, other.stdout, tolerance=TOLERANCE)
+        )
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command in a transcript, with its inputs and what it should print."""
+
+    path: Path
+    """The transcript."""
+    line: int
+    """Number of the command's line, from 1."""
+    n_lines: int
+    """Number of lines below it that show what it prints."""
     command: str
     inputs: dict[str, str | bytes]
-    loads: bool
-    status: int
-    message: str
+    expected: Printed
 
     def __str__(self) -> str:
-        return f"{self.command} {self.message}"[:90]
+        return f"{self.path.name}:{self.line} {self.command}"[:80]
 
-    def check(self) -> None:
-        """Run the command; it says this, prints nothing else, and leaves no file."""
-        write_inputs(self.inputs)
-        before = sorted(os.listdir())
-        command, _, stdin = self.command.partition(" < ")
-        result = elmo(
-            *shlex.split(command), stdin=Path(stdin).read_bytes() if stdin else None
-        )
-        *first, last = without_size(result.stderr).splitlines(keepends=True)
-        assert (last, result.stdout) == (f"Error: {self.message}\n", ""), result.stderr
-        starts = ["Model: "] * self.loads + ["Usage: "] * (self.status == 2)
-        assert [line[:7] for line in first[: len(starts)]] == starts, result.stderr
-        assert self.status == 2 or len(first) == len(starts), result.stderr
-        assert result.exit_code == self.status
-        assert sorted(os.listdir()) == before
+
+def each_example(test_file: str, name: str = "errors.txt") -> pytest.MarkDecorator:
+    """Run a test with each `example` of the transcript beside the file of the test."""
+    groups = read_transcript(Path(test_file).with_name(name))
+    examples = [example for group in groups for example in group]
+    return pytest.mark.parametrize("example", examples, ids=str)
+
+
+def read_transcript(path: Path) -> list[list[Example]]:
+    """Return the groups of examples in a transcript."""
+    groups: list[list[Example]] = [[]]
+    inputs: dict[str, str | bytes] = {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if line.startswith("= "):
+            _, name, content = line.split(" ", 2)
+            inputs[name] = ast.literal_eval(content)
+        elif line.startswith("$ "):
+            shown = _shown_lines(lines[number:])
+            example = Example(
+                path=path,
+                line=number,
+                n_lines=len(shown),
+                command=line[2:],
+                inputs=dict(inputs),
+                expected=_read_printed(shown),
+            )
+            groups[-1].append(example)
+            number += len(shown)
+        elif line == "":
+            groups.append([])
+        elif not line.startswith("#"):
+            raise ValueError(f"{path}:{number}: not a line of a transcript: {line}")
+    return [group for group in groups if group]
+
+
+def _shown_lines(lines: list[str]) -> list[str]:
+    """Return the first of these lines, as far as they show what a command prints."""
+    for number, line in enumerate(lines):
+        if not line.startswith(("  ", "! ", "[")):
+            return lines[:number]
+    return lines
+
+
+def _read_printed(lines: list[str]) -> Printed:
+    """Read the lines below a command."""
+    stdout = "".join(f"{line[2:]}\n" for line in lines if line.startswith("  "))
+    stderr = "".join(f"{line[2:]}\n" for line in lines if line.startswith("! "))
+    statuses = [int(line.strip("[]")) for line in lines if line.startswith("[")]
+    return Printed(stdout, stderr, status=statuses[0] if statuses else 0)
+
+
+def run_example(example: Example, *, may_leave_files: bool = False) -> Printed:
+    """Write the inputs into the current folder, run the command, and return its output."""
+    if "--split-sentences" in example.command:
+        pytest.importorskip("sentencex")
+    write_inputs(example.inputs)
+    before = sorted(os.listdir())
+    printed = run_command(example.command)
+    if printed.status != 0 and not may_leave_files:
+        assert sorted(os.listdir()) == before, f"{example.command} left a file"
+    return printed
+
+
+def run_command(command: str) -> Printed:
+    """Run a command, after programs of a shell if it begins with some.
+
+    What the programs print is the standard input of `elmo`. Skip the test where a program is
+    missing.
+    """
+    programs, _, arguments = f" {command}".rpartition(" elmo ")
+    arguments, _, input_name = arguments.partition(" < ")
+    stdin = None
+    if programs.strip():
+        stdin = _run_programs(programs.rstrip(" |;"))
+    elif input_name:
+        stdin = Path(input_name).read_bytes()
+    result = elmo(*shlex.split(arguments), stdin=stdin)
+    stderr = without_size(result.stderr).replace(f"{GOLDEN}/", "golden/")
+    if result.exit_code == 2:
+        assert USAGE.search(stderr), f"{command}: no usage before the error: {stderr}"
+        stderr = USAGE.sub("", stderr)
+    return Printed(result.stdout, stderr, status=result.exit_code)
+
+
+def _run_programs(programs: str) -> bytes:
+    """Run programs in a shell, and return their standard output."""
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("needs bash")
+    done = subprocess.run([shell, "-c", programs], capture_output=True)
+    if done.returncode == 127:
+        pytest.skip(done.stderr.decode())
+    return done.stdout
+
+
+def write_inputs(inputs: dict[str, str | bytes]) -> None:
+    """Write inputs to the current folder."""
+    for name, content in inputs.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8", newline="")
+        else:
+            path.write_bytes(content)
+
+
+def _matches(expected: str, actual: str, tolerance: float) -> bool:
+    """Return whether a text is the expected one, in which `[...]` is any text."""
+    if ANY_TEXT in expected:
+        parts = map(re.escape, expected.removesuffix("\n").split(ANY_TEXT))
+        pattern = ".*".join(parts)
+        return bool(re.fullmatch(pattern, actual.removesuffix("\n"), flags=re.DOTALL))
+    if NUMBER.sub("0.0", expected) != NUMBER.sub("0.0", actual):
+        return False
+    expected_numbers = [float(number) for number in NUMBER.findall(expected)]
+    actual_numbers = [float(number) for number in NUMBER.findall(actual)]
+    return actual_numbers == pytest.approx(expected_numbers, rel=0.0, abs=tolerance)
 
 
 def read_rows(test_file: str, name: str) -> list[str]:
     """Return the lines of a file beside a test's, without comments and blank lines."""
     text = Path(test_file).with_name(name).read_text(encoding="utf-8")
     return [line for line in text.split("\n") if line and not line.startswith("# ")]
-
-
-def each_transcript(test_file: str) -> pytest.MarkDecorator:
-    """Run a test with each `transcript` of the errors.txt beside its file."""
-    transcripts = read_transcripts(Path(test_file).with_name("errors.txt"))
-    return pytest.mark.parametrize("transcript", transcripts, ids=str)
-
-
-def read_transcripts(path: Path) -> list[Transcript]:
-    """Read a file of transcripts."""
-    transcripts: list[Transcript] = []
-    inputs: dict[str, str | bytes] = {}
-    commands: list[str] = []
-    name = ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        kind, _, rest = line.partition(" ")
-        if kind == "=":
-            name, _, content = rest.partition(" ")
-            inputs[name] = ast.literal_eval(content)
-        elif kind == "$":
-            commands.append(rest)
-        elif kind not in ("", "#"):
-            status, loads = int(kind[0]), kind.endswith("+")
-            for command in commands or [f"embed {name} o.h5"]:
-                transcripts.append(
-                    Transcript(command, dict(inputs), loads, status, rest)
-                )
-            commands = []
-    return transcripts
-
-
-def write_inputs(inputs: dict[str, str | bytes]) -> None:
-    """Write inputs to the current folder."""
-    for name, content in inputs.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(
-            content.encode() if isinstance(content, str) else content
-        )

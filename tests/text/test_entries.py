@@ -26,9 +26,10 @@ from elmo_cli.records.record import Record
 from elmo_cli.records.report import UNKNOWN, Expected
 from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
+from tests.support.accept import CheckExample
 from tests.support.commands import TINY
 from tests.support.table_files import write_table
-from tests.support.transcripts import Transcript, each_transcript, read_rows
+from tests.support.transcripts import Example, each_example, read_rows
 
 
 def read(name: str, text: str) -> list[Record]:
@@ -106,14 +107,17 @@ def test_fasta_that_is_written_is_read(
 # What is refused
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_an_error_has_this_text(
-    transcript: Transcript, folder: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
-    if "items.parquet" in transcript.command:
+    if "items.parquet" in example.command:
         write_table("items.parquet", [{"key": "7", "sentence": "a b"}])
-    transcript.check()
+    check_example(example)
 
 
 def test_a_very_long_entry_is_shortened_in_its_error() -> None:

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,10 @@ from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.training_options import TrainingOptions, complete_options
 from elmo_cli.training.training_run import Processes
-from tests.conftest import GOLDEN
 from tests.support import reference
+from tests.support.accept import CheckExample
 from tests.support.commands import assert_fails, elmo
+from tests.support.golden import GOLDEN
 from tests.support.runs import stop_after
 from tests.support.strategies import make_model, small_architecture
 from tests.support.training_runs import (
@@ -44,7 +45,7 @@ from tests.support.training_runs import (
     tune,
     weights,
 )
-from tests.support.transcripts import Transcript, each_transcript
+from tests.support.transcripts import Example, each_example
 
 pytestmark = pytest.mark.usefixtures("training_folder")
 
@@ -427,11 +428,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@each_transcript(__file__)
+@each_example(__file__)
 def test_what_stops_a_run_changes_nothing(
-    transcript: Transcript, runs: Path, monkeypatch: pytest.MonkeyPatch
+    example: Example,
+    check_example: CheckExample,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(runs)
     before = content("model")
-    replace(transcript, command=transcript.command.replace("RUN", RUN)).check()
+    check_example(example)
     assert content("model") == before

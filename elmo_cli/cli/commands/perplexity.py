@@ -1,9 +1,8 @@
 """`elmo perplexity`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
+    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import SentenceScore
     from elmo_cli.language_model.perplexity import Perplexity
 
@@ -71,12 +71,12 @@ def perplexity(
     )
     from elmo_cli.language_model.scored_records import score_records
 
-    def score() -> Iterator["SentenceScore"]:
+    def score(sentences: "Iterable[Sentence]") -> "Iterator[SentenceScore]":
+        return model.score(sentences, batch_size, is_ready=opened.read.is_ready)
+
+    def scores() -> "Iterator[SentenceScore]":
         n_tokens = 0
-        measure = partial(
-            model.score_ready, batch_size=batch_size, is_ready=opened.read.is_ready
-        )
-        for scored in score_records(opened.read.records, measure):
+        for scored in score_records(opened.read.records, score):
             if rows is not None:
                 row = sentence_row(scored.result)
                 rows.write([row], scored.record.columns, scored.names)
@@ -85,20 +85,17 @@ def perplexity(
             opened.show_rate(n_tokens)
 
     with open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
-        columns, kept = (
-            [*opened.columns, *SENTENCE_COLUMNS],
-            opened.read.example.columns,
-        )
-        printer = print_rows(row_format, columns, kept)
+        columns = [*opened.columns, *SENTENCE_COLUMNS]
+        printer = print_rows(row_format, columns, opened.read.example.columns)
         with printer if per_sentence else nullcontext() as rows:
-            result = perplexity_of_scores(score(), source.name)
+            result = perplexity_of_scores(scores(), source.name)
     if per_sentence:
         average = f"{result.all_words.average:,.2f} (average of directions)"
         messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+    elif row_format == "jsonl":
+        click.echo(json_text(asdict(result)))
     else:
-        click.echo(
-            json_text(asdict(result)) if row_format == "jsonl" else _table(result)
-        )
+        click.echo(_table(result))
 
 
 def _table(text_perplexity: "Perplexity") -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -27,19 +27,23 @@ from elmo_cli.text.tokenizers import Tokenizer
 if TYPE_CHECKING:
     from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import LanguageModel
-    from elmo_cli.language_model.prediction import Answer
+    from elmo_cli.language_model.next_words import Prediction
+    from elmo_cli.language_model.samples import Samples
     from elmo_cli.language_model.scored_records import ScoredRecord
+    from elmo_cli.language_model.substitutes import Substitutes
+
+    Answer = Prediction | Substitutes | Samples
+    Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
 
 
 _READING = (
-    *(
-        "--input-format",
-        "--text-column",
-        "--id-column",
-        "--keep-columns",
-        "--paragraphs",
-    ),
-    *("--split-sentences", "--word-column"),
+    "--input-format",
+    "--text-column",
+    "--id-column",
+    "--keep-columns",
+    "--paragraphs",
+    "--split-sentences",
+    "--word-column",
 )
 """Options that have no effect on a text that is an argument."""
 
@@ -127,8 +131,12 @@ def predict(
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
     model = loading.load_language_model(model_settings)
-    with _open_texts(text or "", opened, each=choices.each) as texts:
+    if isinstance(opened, Tokenizer):
+        texts = _typed_text(text or "", opened, each=choices.each)
         _print_answers(texts, model, choices)
+    else:
+        with _open_texts(opened, each=choices.each) as texts:
+            _print_answers(texts, model, choices)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -143,140 +151,190 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         raise click.UsageError(
             f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT"
         )
-    return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
+    return STANDARD_INPUT if text == STANDARD_INPUT else file
 
 
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
-    columns: tuple[str, ...]  # names of the columns that name a text
-    chunks: Iterator[list[Record]]
+    columns: tuple[str, ...]
+    """Names of the columns that name a text."""
+    chunks: Iterable[list[Record]]
     are_from_file: bool
     kept_columns: Mapping[str, object] = MappingProxyType({})
     """Columns of the input that the first row has."""
 
-    def answered(
-        self, find: "Callable[[list[Sentence]], Iterable[Answer]]"
-    ) -> "Iterator[ScoredRecord[Answer]]":
-        from elmo_cli.language_model.scored_records import (
-            ScoredRecord,
-            record_names,
-            score_records,
-        )
 
-        numbers = count(1)
-        for chunk in self.chunks:
-            for scored in score_records(
-                chunk, lambda sentences: iter(find([*sentences]))
-            ):
-                names = record_names(next(numbers), scored.record)
-                yield ScoredRecord(names, scored.record, _joined(scored.result))
+def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
+    from elmo_cli.language_model.gaps import cut_around_gaps
 
-
-def _joined(answers: "list[Answer]") -> "Answer":
-    from elmo_cli.language_model.substitutes import Substitutes
-
-    if len(answers) == 1:
-        return answers[0]
-    parts = [answer for answer in answers if isinstance(answer, Substitutes)]
-    tokens = [token for part in parts for token in part.tokens]
-    return Substitutes(tokens, [each for part in parts for each in part.candidates])
+    tokens = cut_around_gaps(text, partial(loading.typed_tokens, tokenizer))
+    record = _checked(Record(text, tokens), each=each)
+    return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
 @contextmanager
-def _open_texts(
-    text: str, opened: Tokenizer | TextInput, *, each: bool
-) -> Iterator[_Texts]:
-    """Open the text, given with its tokenizer, or the texts in a file."""
-    from elmo_cli.language_model.gaps import GAP, check_text, cut_around_gaps
+def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
+    """Open the texts in a file."""
+    from elmo_cli.language_model.gaps import cut_around_gaps
     from elmo_cli.language_model.scored_records import name_columns
 
-    def check(record: Record) -> Record:
-        if each and GAP in record.tokens:
-            raise InputError(f"--each cannot be used with a gap ({GAP})")
-        return record if each else record._replace(tokens=check_text(record.tokens))
-
-    if isinstance(opened, Tokenizer):
-        tokens = cut_around_gaps(text, partial(loading.typed_tokens, opened))
-        yield _Texts(("line",), iter([[check(Record(text, tokens))]]), False)
-        return
-    if not opened.format.has_tokens:
-        tokenize = partial(cut_around_gaps, cut=opened.tokenizer.tokenize)
-        opened = replace(opened, tokenizer=replace(opened.tokenizer, tokenize=tokenize))
-    with open_records(opened, ids="rows") as read:
-        columns = name_columns(read, is_split=opened.splits_lines)
-        name = f"{opened.source.name}, {opened.format.unit}"
-        chunks = in_chunks(read.records, check, read.is_ready, name)
-        yield _Texts(columns, chunks, True, read.example.columns)
+    if not text.format.has_tokens:
+        tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
+        text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
+    with open_records(text, ids="rows") as read:
+        yield _Texts(
+            columns=name_columns(read, is_split=text.splits_lines),
+            chunks=in_chunks(
+                read.records,
+                partial(_checked, each=each),
+                read.is_ready,
+                f"{text.source.name}, {text.format.unit}",
+            ),
+            are_from_file=True,
+            kept_columns=read.example.columns,
+        )
 
 
-def _finder(
+def _checked(record: Record, *, each: bool) -> Record:
+    """Return a record; raise an `InputError` if it has gaps that are not allowed."""
+    from elmo_cli.language_model.gaps import GAP, check_gaps
+
+    if not each:
+        return record._replace(tokens=check_gaps(record.tokens))
+    if GAP in record.tokens:
+        raise InputError(f"--each cannot be used with a gap ({GAP})")
+    return record
+
+
+def _make_find(
     model: "LanguageModel", choices: _Choices
-) -> "tuple[Callable[[list[Sentence]], Iterable[Answer]], Sequence[str]]":
-    from elmo_cli.language_model.next_words import PREDICTION_COLUMNS, predict_words
+) -> "tuple[Find, Sequence[str]]":
+    """Return the function that finds the answers, and the names of their columns."""
+    from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
+    from elmo_cli.language_model.next_words import predict_words
     from elmo_cli.language_model.samples import (
         SAMPLE_COLUMNS,
         Samples,
         sample_sentences,
     )
-    from elmo_cli.language_model.substitutes import SUBSTITUTE_COLUMNS, substitute_words
+    from elmo_cli.language_model.substitutes import (
+        SUBSTITUTE_COLUMNS,
+        substitute_words,
+    )
 
-    def chosen(*names: str) -> dict[str, Any]:
-        return {name: getattr(choices, name) for name in names}
-
-    def sample(texts: "list[Sentence]") -> "Iterator[Answer]":
-        settings = chosen("n_samples", "backward", "temperature", "seed", "max_words")
+    def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
+        assert choices.n_samples is not None
         for text in texts:
-            yield Samples(text, sample_sentences(model, text, **settings))
+            samples = sample_sentences(
+                model,
+                text,
+                choices.n_samples,
+                backward=choices.backward,
+                temperature=choices.temperature,
+                seed=choices.seed,
+                max_words=choices.max_words,
+            )
+            yield Samples(text, samples)
+
+    def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
+        return substitute_words(model, texts, choices.top)
+
+    def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
+        return predict_words(
+            model,
+            list(texts),
+            choices.top,
+            backward=choices.backward,
+            with_unknown=choices.with_unknown,
+        )
 
     if choices.n_samples is not None:
         return sample, SAMPLE_COLUMNS
     if choices.each:
-        substitute = partial(substitute_words, model, top=choices.top)
         return substitute, SUBSTITUTE_COLUMNS
-    predict = partial(predict_words, model, **chosen("top", "backward", "with_unknown"))
     return predict, PREDICTION_COLUMNS
+
+
+def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
+    from elmo_cli.language_model.scored_records import ScoredRecord, record_names
+    from elmo_cli.pipeline import per_item
+
+    numbers = count(1)
+    for chunk in texts.chunks:
+        for record, answers in per_item(chunk, Record.split, find):
+            names = record_names(next(numbers), record)
+            yield ScoredRecord(names, record, _joined(answers))
+
+
+def _joined(answers: "list[Answer]") -> "Answer":
+    """Return the answer for a record; it has several sentences only with --each."""
+    from elmo_cli.language_model.substitutes import Substitutes
+
+    if len(answers) == 1:
+        return answers[0]
+    joined = Substitutes([], [])
+    for answer in answers:
+        assert isinstance(answer, Substitutes)
+        joined.tokens.extend(answer.tokens)
+        joined.candidates.extend(answer.candidates)
+    return joined
 
 
 def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
     from elmo_cli.language_model.next_words import Prediction
-    from elmo_cli.language_model.prediction import rows_of
 
-    find, columns = _finder(model, choices)
+    find, columns = _make_find(model, choices)
     is_table = texts.are_from_file and choices.n_samples is None
     as_rows = choices.row_format is not None or is_table
     printer = print_rows(
         choices.row_format, [*texts.columns, *columns], texts.kept_columns
     )
-    shares = []
+    shares_unknown = []
     with printer if as_rows else nullcontext() as rows:
-        for scored in texts.answered(find):
+        for scored in _find_answers(texts, find):
             answer = scored.result
             if rows is not None:
-                rows.write(rows_of(answer, model), scored.record.columns, scored.names)
+                rows.write(_rows_of(answer, model), scored.record.columns, scored.names)
             else:
-                for line in _lines(answer):
+                for line in _lines_of(answer):
                     click.echo(line)
             if isinstance(answer, Prediction) and answer.place != "gap":
-                shares.append(answer.unknown)
-    if shares and not choices.with_unknown:
-        share = (
-            f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
+                shares_unknown.append(answer.unknown)
+    if shares_unknown and not choices.with_unknown:
+        share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
+        if len(shares_unknown) > 1:
+            share += " on average"
+        messages.say(
+            "<UNK>, which represents all words outside the vocabulary, has "
+            f"{share}. Use --with-unknown to show it."
         )
-        name = "<UNK>, which represents all words outside the vocabulary,"
-        messages.say(f"{name} has {share}. Use --with-unknown to show it.")
 
 
-def _lines(answer: "Answer") -> Iterator[str]:
+def _rows_of(answer: "Answer", model: "LanguageModel") -> Iterator[list[object]]:
+    from elmo_cli.language_model.substitutes import Substitutes
+
+    if isinstance(answer, Substitutes):
+        return answer.rows(model.vocabulary)
+    return answer.rows()
+
+
+def _lines_of(answer: "Answer") -> Iterator[str]:
     from elmo_cli.language_model.next_words import Prediction
     from elmo_cli.language_model.samples import Samples
 
     if isinstance(answer, Samples):
-        yield from map(" ".join, answer.samples)
-        return
-    lists = [answer.candidates] if isinstance(answer, Prediction) else answer.candidates
-    for index, candidates in enumerate(lists):
-        if not isinstance(answer, Prediction):
-            yield answer.tokens[index]
-        for word, probability in candidates:
-            yield f"{probability:8.4f}  {word}"
+        for sample in answer.samples:
+            yield " ".join(sample)
+    elif isinstance(answer, Prediction):
+        for word, probability in answer.candidates:
+            yield _candidate_line(word, probability)
+    else:
+        for token, candidates in zip(answer.tokens, answer.candidates, strict=True):
+            yield token
+            for word, probability in candidates:
+                yield _candidate_line(word, probability)
+
+
+def _candidate_line(word: str, probability: float) -> str:
+    return f"{probability:8.4f}  {word}"

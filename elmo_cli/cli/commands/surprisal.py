@@ -1,7 +1,5 @@
 """`elmo surprisal`."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import PATH, choice, flag, option, path_option
-from elmo_cli.cli.scored_text import OpenText, open_text, score_options
+from elmo_cli.cli.scored_text import open_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
@@ -26,6 +24,7 @@ from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
+    from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
 
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 class _Choices:
     direction: Direction = "forward"
     entropy: bool = False
+    by: "UnitKind | None" = None
     words_by: str | None = None
     regions: str | None = None
     frequencies: str | None = None
@@ -42,14 +42,6 @@ class _Choices:
     overwrite: bool = False
     row_format: str | None = None
     batch_size: int = DEFAULT_BATCH_SIZE
-
-    def print_rows(
-        self, opened: OpenText, columns: Sequence[str]
-    ) -> AbstractContextManager["RowWriter"]:
-        columns, kept = [*opened.columns, *columns], dict(opened.read.example.columns)
-        for name in self.pairs or ():
-            kept.pop(name, None)
-        return print_rows(self.row_format, columns, kept)
 
 
 @command()
@@ -68,17 +60,20 @@ class _Choices:
         help="Also print the entropy of each prediction.",
     ),
     choice(
-        "--words-by",
-        ["space", "word"],
         "--by",
-        excludes="--pairs",
-        help="Print a row for each word between spaces, with the sum of its tokens.",
+        ["token", "word", "region"],
+        excludes="--pairs or --words-by",
+        help="Unit of a row: token, word (between spaces) or region (of --regions), with "
+        "the sum of its tokens. [default: token, or region with --regions, or word with "
+        "--word-column]",
     ),
+    choice("--words-by", ["space", "word"], excludes="--pairs", hidden=True),
     option(
         "--regions COLUMN",
         excludes="--pairs or --text-column or --word-column",
         shell_complete=options.complete_columns,
-        help="Print one row per region. In COLUMN, `|` separates the regions of each text.",
+        help="Print one row per region. In COLUMN, `|` separates the regions of each "
+        "text. With --by word, print one row per word, with its region.",
     ),
     path_option(
         "--frequencies FILE",
@@ -123,7 +118,7 @@ def surprisal(
     it is in the vocabulary, else 0. An unknown token gets the surprisal of <UNK>, which
     represents all unknown words, so you should normally exclude it.
 
-    With --words-by or --regions, each row is a word or region, numbered from 1, with the sums
+    With --by word or --regions, each row is a word or region, numbered from 1, with the sums
     of its tokens. Use --word-column for a table with one word per row. --entropy adds the
     expected surprisal at each position, in bits. With --pairs, each row is a pair of sentences
     with their surprisals, and 1 if the good one is more probable. The default tokenizer of
@@ -131,7 +126,7 @@ def surprisal(
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv
-    $ elmo surprisal stimuli.csv --words-by space --keep-columns all --plot words.html
+    $ elmo surprisal stimuli.csv --by word --keep-columns all --plot words.html
     $ elmo surprisal story.csv --word-column word --id-column story --split-sentences
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
@@ -142,76 +137,128 @@ def surprisal(
         from elmo_cli.analysis.drawing import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
-    if text_settings.word_column is not None:
-        choices = replace(choices, words_by="space")
+    unit = _unit(choices, text_settings)
     input_format = find_format(source, text_settings.input_format)
-    name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
-    if name and not input_format.has_columns:
+    if not input_format.has_columns and (choices.pairs or choices.regions):
+        name = "--pairs" if choices.pairs else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    text_settings = replace(text_settings, splits_words=bool(choices.words_by))
+    text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(
             text_settings, text_column=choices.regions, text_option="--regions"
         )
-    default = "moses" if text_settings.splits_words else "whitespace"
+    default = "moses" if unit == "word" else "whitespace"
     opened = loading.open_text(source, text_settings, model_settings, default)
-    print_rows_of = _print_pairs if choices.pairs else _print_units
-    print_rows_of(opened, choices, model_settings)
+    if choices.pairs:
+        _print_pairs(opened, choices, model_settings)
+    else:
+        _print_units(opened, unit, choices, model_settings)
+
+
+def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
+    """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
+    if text_settings.word_column is not None:
+        if choices.by not in (None, "word"):
+            raise click.UsageError(
+                f"choose one of --by {choices.by} and --word-column, which has words"
+            )
+        return "word"
+    if choices.by == "region" and choices.regions is None:
+        raise click.UsageError("--by region requires --regions")
+    if choices.by is not None:
+        return choices.by
+    if choices.words_by is not None:
+        return "word"
+    return "token" if choices.regions is None else "region"
 
 
 def _print_units(
-    text: TextInput, choices: _Choices, model_settings: ModelSettings
+    text: TextInput,
+    unit: "UnitKind",
+    choices: _Choices,
+    model_settings: ModelSettings,
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequency_file import read_frequencies
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
-    if choices.regions:
+    if choices.regions is not None:
         text = replace(text, tokenizer=ignore_marks(text.tokenizer))
-    counts = (
-        None if choices.frequencies is None else read_frequencies(choices.frequencies)
-    )
-    kind: UnitKind = (
-        "word" if choices.words_by else "region" if choices.regions else "token"
-    )
-    with_regions = bool(choices.words_by and choices.regions)
+    frequencies = None
+    if choices.frequencies is not None:
+        frequencies = read_frequencies(choices.frequencies)
     table = SurprisalTable(
-        kind, choices.direction, choices.entropy, counts, with_regions
+        unit=unit,
+        direction=choices.direction,
+        with_entropy=choices.entropy,
+        frequencies=frequencies,
+        with_regions=choices.regions is not None and unit != "region",
     )
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
-    n_tokens = n_unknown = n_rows = n_without = 0
-    with (
-        open_text(text, model) as opened,
-        choices.print_rows(opened, table.columns) as rows,
-    ):
-        records, is_ready = opened.read.records, opened.read.is_ready
-        for scored in table.measure(model, records, choices.batch_size, is_ready):
-            record = scored.record
-            if not record.word_columns:
-                rows.write(map(table.row, scored.result), record.columns, scored.names)
-            for unit, columns in zip(scored.result, record.word_columns, strict=False):
-                rows.write([table.row(unit)], columns, scored.names)
-            if choices.plot and scored.result and len(drawn) < MAX_SENTENCES:
-                drawn.append(scored)
-            n_tokens += len(record.tokens)
-            opened.show_rate(n_tokens)
-            n_unknown += sum(unit.n_unknown for unit in scored.result)
-            n_rows += len(scored.result)
-            n_without += sum(unit.log_frequency is None for unit in scored.result)
-    messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
-    if counts is not None and 2 * n_without > n_rows:
+    tally = _Tally()
+    with open_text(text, model) as opened:
+        columns = [*opened.columns, *table.columns]
+        kept = opened.read.example.columns
+        with print_rows(choices.row_format, columns, kept) as rows:
+            for scored in table.measure(
+                model, opened.read.records, choices.batch_size, opened.read.is_ready
+            ):
+                _write_units(rows, table, scored)
+                if scored.result and len(drawn) < MAX_SENTENCES:
+                    drawn.append(scored)
+                tally.add(scored)
+                opened.show_rate(tally.n_tokens)
+    messages.say(
+        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
+    )
+    if choices.frequencies is not None and tally.few_have_frequencies:
         messages.say(
-            f"Warning: {n_without:,} of {counted(n_rows, 'row')} have no log frequency, because "
-            f"{choices.frequencies} does not contain their words. Name its columns word and count."
+            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
+            f"have no log frequency, because {choices.frequencies} does not contain their "
+            "words. Name its columns word and count."
         )
     if choices.plot is not None:
-        overwrite = choices.overwrite
         n_drawn = plot_surprisals(
-            drawn, choices.plot, choices.direction, overwrite=overwrite
+            drawn, choices.plot, choices.direction, overwrite=choices.overwrite
         )
         messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
+
+
+def _write_units(rows: RowWriter, table: "SurprisalTable", scored: "Measured") -> None:
+    """Write the rows of a record. A word that is a row of the input keeps its columns."""
+    units = scored.result
+    word_columns = scored.record.word_columns
+    if not word_columns:
+        rows.write(map(table.row, units), scored.record.columns, scored.names)
+        return
+    for word, columns in zip(units, word_columns, strict=True):
+        rows.write([table.row(word)], columns, scored.names)
+
+
+class _Tally:
+    """Numbers of tokens and rows."""
+
+    def __init__(self) -> None:
+        self.n_tokens = 0
+        self.n_unknown = 0
+        self.n_rows = 0
+        self.n_without_frequency = 0
+
+    def add(self, scored: "Measured") -> None:
+        """Count the tokens and rows of a record."""
+        self.n_tokens += len(scored.record.tokens)
+        self.n_rows += len(scored.result)
+        for unit in scored.result:
+            self.n_unknown += unit.n_unknown
+            if unit.log_frequency is None:
+                self.n_without_frequency += 1
+
+    @property
+    def few_have_frequencies(self) -> bool:
+        """True if most rows have no log frequency."""
+        return 2 * self.n_without_frequency > self.n_rows
 
 
 def _print_pairs(
@@ -221,20 +268,28 @@ def _print_pairs(
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
-    direction, n = choices.direction, choices.batch_size
-    accuracy = Accuracy(direction, choices.group_by)
-    with (
-        open_text(replace(text, settings=table.reading), model) as opened,
-        choices.print_rows(opened, pair_columns(direction)) as rows,
-    ):
-        records, is_ready = opened.read.records, opened.read.is_ready
-        measured = table.measure(
-            model, records, text.tokenizer, n, is_ready, direction=direction
-        )
-        for scored in measured:
-            rows.write([scored.result.row], scored.record.columns, scored.names)
-            accuracy.add(scored)
+    accuracy = Accuracy(choices.direction, choices.group_by)
+    with open_text(replace(text, settings=table.reading), model) as opened:
+        columns = [*opened.columns, *pair_columns(choices.direction)]
+        kept = {
+            name: value
+            for name, value in opened.read.example.columns.items()
+            if name not in table.columns
+        }
+        with print_rows(choices.row_format, columns, kept) as rows:
+            for scored in table.measure(
+                model,
+                opened.read.records,
+                text.tokenizer,
+                choices.batch_size,
+                opened.read.is_ready,
+                direction=choices.direction,
+            ):
+                rows.write([scored.result.row], scored.record.columns, scored.names)
+                accuracy.add(scored)
     for line in accuracy.lines():
         messages.say(line)
-    unknown = f"{accuracy.n_unknown:,} of them with unknown words"
-    messages.say(f"{counted(accuracy.n_pairs, 'pair')}, {unknown}")
+    messages.say(
+        f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
+        "unknown words"
+    )
