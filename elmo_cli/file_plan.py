@@ -5,6 +5,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.files.outputs import check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
@@ -22,8 +23,10 @@ class FilePlan:
     text: TextInput
     output: str | Path
     shard: Shard | None
-    selection: Selection  # selection that is not checked for a model yet
-    output_format: OutputSettings  # settings with the name of a format
+    selection: Selection
+    """Selection that is not checked for a model yet."""
+    output_format: OutputSettings
+    """Settings that name a format."""
     overwrite: bool
 
     @property
@@ -43,13 +46,15 @@ def plan_file(
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     check_type("output_file_path", output, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
-        problem = "carried states need all lines in their order. Remove --shard."
-        raise SettingsError(f"--shard requires --state zero or warm: {problem}")
+        problem = (
+            "{--shard} requires {--state zero} or warm: carried states need all lines in "
+            "their order"
+        )
+        raise SettingsError(Message(problem, remedy="Remove {--shard}."))
     input_name = text.format.name
     if written.use_sentence_keys and input_name != TEXT.name:
-        raise SettingsError(
-            f"--use-sentence-keys has no effect with {input_name}, which has ids"
-        )
+        problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
+        raise SettingsError(Message(problem, input_name=input_name))
     forget_sentences = written.forget_sentences or input_name == FASTA.name
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
@@ -58,14 +63,19 @@ def plan_file(
     if text.settings.keep_columns:
         if output_format.name not in FORMATS_WITH_ROWS:
             name = "HDF5" if output_format.name == "hdf5" else output_format.name
-            raise SettingsError(
-                f"--keep-columns requires Parquet or JSON lines, found {name}"
-            )
+            problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
+            raise SettingsError(Message(problem, name=name))
         if input_name == output_format.name == PARQUET.name:
             output_format = replace(
                 output_format, column_types=column_types(text.source)
             )
     if str(output) != STANDARD_OUTPUT:
         check_output(output, text.source.path, overwrite=True)
-    shard = text.settings.parse_shard()
-    return FilePlan(text, output, shard, selection, output_format, written.overwrite)
+    return FilePlan(
+        text=text,
+        output=output,
+        shard=text.settings.parse_shard(),
+        selection=selection,
+        output_format=output_format,
+        overwrite=written.overwrite,
+    )

@@ -30,6 +30,7 @@ from elmo_cli.errors.exceptions import (
     OtherInputError,
     SettingsError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name, open_location
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
@@ -52,7 +53,8 @@ _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 _TOKEN_BYTES: Final = 6
 _BUFFER_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 1024
-_N_THREADS: Final = 16  # number of inputs that are hashed at the same time
+# number of inputs that are hashed at the same time
+_N_THREADS: Final = 16
 
 
 class Input(NamedTuple):
@@ -66,13 +68,17 @@ class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
 
     number: int
-    first: int  # number of its first record in the whole input, from 0
+    first: int
+    """Number of its first record in all inputs, from 0."""
     path: str
-    start: int  # byte of the file at which it starts, or row of Parquet, from 0
-    line: int  # line of the file at which it starts, or row, from 1
+    start: int
+    """Byte of the file at which it starts, or row of Parquet, from 0."""
+    line: int
+    """Line of the file at which it starts, or row, from 1."""
     n_lines: int
     n_records: int
-    sha256: str = ""  # SHA-256 of its bytes, after decompression; Parquet has none
+    sha256: str = ""
+    """SHA-256 of its bytes, after decompression. Parquet has none."""
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -85,9 +91,8 @@ class ColumnTypes:
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._batch: list[tuple[str | None, Mapping[str, object]]] = []
-        self.has_ids: dict[
-            bool, str
-        ] = {}  # first input with ids, and first one without
+        # first input with ids (True), and first one without
+        self.has_ids: dict[bool, str] = {}
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
@@ -97,44 +102,43 @@ class ColumnTypes:
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
         """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
-        self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
-        self._merge(
-            {new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()}
-        )
+        if id_type is not None:
+            self._merge("id", _type_of_ids(id_type))
+        for old_name, name in kept_names(kept_types.keys()).items():
+            self._merge(name, kept_types[old_name])
 
     def merged(self) -> dict[str, Any]:
         """Return the types so far; columns without a value are texts."""
         import pyarrow
 
         self._merge_batch()
-        is_null = pyarrow.types.is_null
-        return {
-            name: pyarrow.string() if is_null(t) else t
-            for name, t in self._types.items()
-        }
+        for name, column_type in self._types.items():
+            if pyarrow.types.is_null(column_type):
+                self._types[name] = pyarrow.string()
+        return dict(self._types)
 
     def _merge_batch(self) -> None:
-        if ids := [id_value(each) for each, _ in self._batch if each is not None]:
-            self._merge({"id": type_of(ids)})
+        ids = [id_value(each) for each, _ in self._batch if each is not None]
+        if ids:
+            self._merge("id", type_of(ids))
         rows = [row for _, row in self._batch]
         names = kept_names(dict.fromkeys(chain.from_iterable(rows)))
-        self._merge(
-            {new: type_of([row.get(old) for row in rows]) for old, new in names.items()}
-        )
+        for old_name, name in names.items():
+            self._merge(name, type_of([row.get(old_name) for row in rows]))
         self._batch.clear()
 
-    def _merge(self, types: Mapping[str, Any]) -> None:
-        for name, column_type in types.items():
-            self._types[name] = _common_type(
-                self._types.get(name, column_type), column_type
-            )
+    def _merge(self, name: str, column_type: Any) -> None:
+        if name in self._types:
+            column_type = _common_type(self._types[name], column_type)
+        self._types[name] = column_type
 
 
 def _type_of_ids(id_type: Any) -> Any:
     """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
     import pyarrow
 
-    id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
+    if pyarrow.types.is_dictionary(id_type):
+        id_type = id_type.value_type
     # Ids that are floats are integers: see `normal_row`.
     if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
@@ -146,9 +150,8 @@ def _common_type(first: Any, second: Any) -> Any:
 
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]
     try:
-        return (
-            pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
-        )
+        unified = pyarrow.unify_schemas(schemas, promote_options="permissive")
+        return unified.field(0).type
     except pyarrow.ArrowException:
         return pyarrow.string()
 
@@ -161,10 +164,11 @@ class HashingReader:
         path: str,
         file: BinaryIO,
         input_format: InputFormat,
+        *,
         start: int = 0,
         number: int = 1,
     ) -> None:
-        """Read from the line `number`, which starts at `start`, in decompressed bytes."""
+        """Read from the line `number`, which starts at the byte `start` after decompression."""
         self.lines = LineReader(
             path, file, first=number, splits_at_cr=input_format.splits_at_cr
         )
@@ -182,7 +186,8 @@ class HashingReader:
 
     def take(self, n_bytes: float = math.inf) -> Iterator[bytes]:
         """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
-        end, line = self.position + n_bytes, self.peek()
+        end = self.position + n_bytes
+        line = self.peek()
         while line and (self.position < end or not self._starts_record(line)):
             self._digest.update(line)
             self.position += len(line)
@@ -193,18 +198,23 @@ class HashingReader:
     @property
     def number(self) -> int:
         """Number of the next line."""
-        return self.lines.number + (self._next is None)
+        if self._next is None:
+            return self.lines.number + 1
+        return self.lines.number
 
     def take_sha256(self) -> str:
         """Return the hash of the lines since the last call."""
-        sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
+        sha256 = self._digest.hexdigest()
+        self._digest = hashlib.sha256()
         return sha256
 
     def _starts_record(self, line: bytes) -> bool:
         text = line.decode("utf-8", "replace").strip()
         if self._format == "fasta":
             return text.startswith(">")
-        return self._format == "text" or text != ""
+        if self._format == "text":
+            return True
+        return text != ""
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
@@ -217,23 +227,23 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
 
 
 def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
-    """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
+    """Find and hash the files of paths, URIs and patterns, except those in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
-        found = _matching(pattern)
+        found = _matching_files(pattern)
         outside = [path for path in found if not folder.holds(path)]
         if not outside:
             raise InputError(
                 f"{pattern}: the input is in the output folder. {OTHER_FOLDER}"
             )
-        if n_inside := len(found) - len(outside):
+        n_inside = len(found) - len(outside)
+        if n_inside:
             left_out = counted(n_inside, "file")
             logger.warning("%s: skipped %s in the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
-        return [
-            Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)
-        ]
+        hashes = pool.map(sha256_of, paths)
+    return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
 
 
 def sha256_of(path: str) -> str:
@@ -245,18 +255,18 @@ def sha256_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def _matching(pattern: str) -> list[str]:
+def _matching_files(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name(pattern)
     if "://" not in pattern:
-        paths = (
-            []
-            if os.path.exists(pattern)
-            else sorted(glob.glob(pattern, recursive=True))
-        )
-        return [os.path.abspath(path) for path in paths or [pattern]]
-    folder, _, name = pattern.rpartition("/")
-    names = fnmatch.filter(Folder(folder).names(), name) if glob.has_magic(name) else []
+        paths = [pattern]
+        if not os.path.exists(pattern):
+            paths = sorted(glob.glob(pattern, recursive=True)) or [pattern]
+        return [os.path.abspath(path) for path in paths]
+    folder, _, name_pattern = pattern.rpartition("/")
+    names: list[str] = []
+    if glob.has_magic(name_pattern):
+        names = fnmatch.filter(Folder(folder).names(), name_pattern)
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
@@ -268,19 +278,26 @@ def split_inputs(
     Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []
-    n_records, types, split_texts = 0, ColumnTypes(), set[bool]()
+    n_records = 0
+    types = ColumnTypes()
+    split_texts = set[bool]()  # whether the texts of records are split
     for path in paths:
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            problem = "--split-sentences requires text alone, or tables alone"
-            raise SettingsError(f"{path}: {problem}. Embed them to two folders.")
+            problem = (
+                "{path}: {--split-sentences} requires text alone, or tables alone. "
+            )
+            remedy = "Embed them to two folders."
+            raise SettingsError(Message(problem + remedy, path=path))
         text.check_format(input_format.name, has_columns=input_format.has_columns)
-        n_bytes = max(
-            1, int(n_tokens * (1 if input_format.name == "fasta" else _TOKEN_BYTES))
-        )
-        split = _split_rows if input_format.name == "parquet" else _split_lines
-        for part in split(path, input_format, text, n_bytes, types):
+        token_bytes = 1 if input_format.name == "fasta" else _TOKEN_BYTES
+        n_bytes = max(1, int(n_tokens * token_bytes))
+        if input_format.name == "parquet":
+            split = _split_rows(path, text, n_bytes, types)
+        else:
+            split = _split_lines(path, input_format, text, n_bytes, types)
+        for part in split:
             parts.append(part._replace(number=len(parts), first=n_records))
             n_records += part.n_records
     if len(types.has_ids) > 1:
@@ -298,7 +315,10 @@ def _split_lines(
     n_bytes: int,
     types: ColumnTypes,
 ) -> Iterator[Part]:
-    """Yield parts of a file of lines, numbered 0, and add its ids and columns to `types`."""
+    """Yield parts of a file of lines, and add its ids and columns to `types`.
+
+    The parts have the number 0 and their first record is 0.
+    """
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(chosen_tokenizer(text), tokenize=lambda _: [])
     if input_format.has_columns:
@@ -309,7 +329,9 @@ def _split_lines(
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes
         while reader.peek():
-            start, number, n_records = reader.position, reader.number, 0
+            start = reader.position
+            line = reader.number
+            n_records = 0
             taken = reader.take(limit)
             if is_record_per_line:
                 n_records = sum(1 for _ in taken)
@@ -320,20 +342,24 @@ def _split_lines(
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
                         types.add(entry.record)
-            n_lines, sha256 = reader.number - number, reader.take_sha256()
-            yield Part(0, 0, path, start, number, n_lines, n_records, sha256)
+            yield Part(
+                number=0,
+                first=0,
+                path=path,
+                start=start,
+                line=line,
+                n_lines=reader.number - line,
+                n_records=n_records,
+                sha256=reader.take_sha256(),
+            )
     if has_ids is not None:
         types.has_ids.setdefault(has_ids, path)
 
 
 def _split_rows(
-    path: str,
-    input_format: InputFormat,
-    text: TextSettings,
-    n_bytes: int,
-    types: ColumnTypes,
+    path: str, text: TextSettings, n_bytes: int, types: ColumnTypes
 ) -> Iterator[Part]:
-    """Yield parts of a file of rows; see `_split_lines`."""
+    """Yield parts of a file of Parquet as `_split_lines` does."""
     with _open(path) as file:
         n_rows, n_text_bytes, id_type, kept_types = parquet_size(file.raw, text)
     types.add_schema(id_type, kept_types)
@@ -341,7 +367,15 @@ def _split_rows(
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     for start in range(0, n_rows, step):
         n_here = min(step, n_rows - start)
-        yield Part(0, 0, path, start, start + 1, n_here, n_here)
+        yield Part(
+            number=0,
+            first=0,
+            path=path,
+            start=start,
+            line=start + 1,
+            n_lines=n_here,
+            n_records=n_here,
+        )
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
@@ -353,24 +387,28 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
     input_format = find_input_format(text, part.path)
     if has_ids:
         text = replace(text, id_column=text.id_column or DEFAULT_ID)
-    tokenizer, skip_errors = chosen_tokenizer(text), text.skip_errors
+    tokenizer = chosen_tokenizer(text)
     with _open(part.path) as file:
         if input_format.name == "parquet":
             rows = range(part.start, part.start + part.n_records)
             entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
         else:
-            reader = HashingReader(part.path, file, input_format, part.start, part.line)
-            n_lines = min(
-                max(part.n_lines, 0), sys.maxsize
-            )  # A damaged plan has any number.
-            taken = islice(reader.take(), n_lines)
-            lines = map(partial(reader.lines.decode, skip_errors=skip_errors), taken)
+            reader = HashingReader(
+                part.path, file, input_format, start=part.start, number=part.line
+            )
+            # A damaged plan has any number.
+            n_lines = min(max(part.n_lines, 0), sys.maxsize)
+            decode = partial(reader.lines.decode, skip_errors=text.skip_errors)
+            lines = map(decode, islice(reader.take(), n_lines))
             entries = _numbered_from(
                 part.line, input_format.entries(lines, tokenizer, text)
             )
-        unit = input_format.number_unit
         yield from checked_records(
-            entries, part.path, skip_errors=skip_errors, ids="any", number_unit=unit
+            entries,
+            part.path,
+            skip_errors=text.skip_errors,
+            ids="any",
+            number_unit=input_format.number_unit,
         )
         if input_format.name != "parquet" and reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
@@ -389,7 +427,8 @@ def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
         record = entry.record
         if LINE in record.attributes:
             line = int(str(record.attributes[LINE])) + first - 1
-            record = record._replace(attributes={**record.attributes, LINE: line})
+            attributes = {**record.attributes, LINE: line}
+            record = record._replace(attributes=attributes)
         yield entry._replace(line=entry.line + first - 1, record=record)
 
 
@@ -402,9 +441,8 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     try:
         if not file_system.get_file_info(inner).is_file:
             raise MissingInputError(f"{path}: no such file.")
-        with io.BufferedReader(
-            file_system.open_input_file(inner), _BUFFER_BYTES
-        ) as file:
+        opened = file_system.open_input_file(inner)
+        with io.BufferedReader(opened, _BUFFER_BYTES) as file:
             yield file
     except ElmoError:
         raise
