@@ -34,7 +34,7 @@ from benchmarks.probabilities import probabilities_rows
 from benchmarks.setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from benchmarks.speed import module_rows, speed_rows
 from benchmarks.training import training_rows
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.kernels import has_kernel
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
@@ -108,9 +108,7 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "compiled": ", ".join(
-            name
-            for name in ("product_float32", "product_bfloat16")
-            if find_kernel(name)
+            name for name in ("product_float32", "product_bfloat16") if has_kernel(name)
         ),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",

@@ -22,17 +22,14 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.allennlp_elmo import peak_memory_mb
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.corpus import (
-    Row,
-    TrainingText,
-    count_predictions,
-    make_batch,
-    read_batches,
-)
+from elmo_cli.training.batches import Row, count_predictions, make_batch, read_batches
+from elmo_cli.training.presets import PRESETS
+from elmo_cli.training.processes import Processes
 from elmo_cli.training.start import Start, start_weights
 from elmo_cli.training.train import keep_memory
-from elmo_cli.training.training_options import PRESETS, complete_options
-from elmo_cli.training.training_run import Processes, Run
+from elmo_cli.training.training_options import complete_options
+from elmo_cli.training.training_run import Run
+from elmo_cli.training.training_text import TrainingText
 
 N_WORDS = 25_000
 Shape = tuple[int, int, int]
@@ -69,7 +66,7 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     vocabulary = Vocabulary(names[:N_WORDS])
     content = PRESETS[preset]
     options = complete_options({"precision": precision}, content)
-    start = Start(content, preset, None, vocabulary, None, None)
+    start = Start(content=content, name=preset, vocabulary=vocabulary)
     objective = start_weights(start, vocabulary, options)
     return Run(
         objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1

@@ -13,7 +13,7 @@ from torch.nn import functional
 from benchmarks.setting import Row, Setting
 from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
 from elmo_cli.language_model.softmax_file import write_softmax
-from elmo_cli.language_model.softmax_kernels import find_softmax
+from elmo_cli.language_model.softmax_kernels import softmax_kernel
 from elmo_cli.options.model import Precision
 
 DIM = 512
@@ -56,7 +56,7 @@ def probabilities_rows(
     rows = []
     for name, target in TIMES.items():
         aim = f"{target:g} times torch in float32, error at most {BITS[name]:g} bits"
-        if not find_softmax(getattr(torch, name)):
+        if not softmax_kernel(getattr(torch, name)):
             rows.append(
                 Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it")
             )

@@ -15,11 +15,11 @@ from elmo_cli.errors.checks import (
 )
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.inference.bilm_runner import BiLmRunner
-from elmo_cli.inference.weights_version import uncompiled
+from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.characters import character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
-from elmo_cli.model.vocabulary import character_ids
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm

@@ -26,7 +26,7 @@ from elmo_cli.errors.exceptions import (
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import counted, first_line, size_text
 from elmo_cli.file_plan import FilePlan
-from elmo_cli.files.outputs import check_not_read
+from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE

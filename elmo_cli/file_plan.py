@@ -6,7 +6,7 @@ from pathlib import Path
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.outputs import check_output
+from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection

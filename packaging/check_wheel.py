@@ -23,7 +23,7 @@ import torch
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.kernels import has_kernel
 
 ROOT: Final = Path(__file__).parents[1]
 GOLDEN: Final = ROOT / "tests" / "golden" / "relu"
@@ -39,9 +39,7 @@ def main() -> None:
     )
     compilers = [name for name in ("cc", "gcc", "clang", "c++") if shutil.which(name)]
     expect(not compilers, f"compilers in PATH: {compilers}")
-    has_kernels = (
-        find_kernel("product_float32", *(int,) * 3, *(torch.float32,) * 4) is not None
-    )
+    has_kernels = has_kernel("product_float32")
     expect(
         has_kernels != ("--without-kernels" in sys.argv), f"has kernels: {has_kernels}"
     )

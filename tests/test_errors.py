@@ -19,7 +19,7 @@ from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError, option_names
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.training.corpus import find_text_files
+from elmo_cli.training.text_files import find_text_files
 from tests.support.commands import TINY
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.transcripts import read_rows

@@ -15,7 +15,7 @@ from elmo_cli.errors.exceptions import OutputNameError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.outputs import check_output
+from elmo_cli.files.output_checks import check_output
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 

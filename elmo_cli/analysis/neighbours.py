@@ -16,7 +16,7 @@ from elmo_cli.analysis.vector_sources import Location, Vectors
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
 

@@ -16,7 +16,7 @@ from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.selection import Layers
-from elmo_cli.outputs.reader import check_same
+from elmo_cli.outputs.comparison import check_same
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "match")
 """Attributes in which the files of both corpora agree, as far as they have attributes."""

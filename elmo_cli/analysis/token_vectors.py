@@ -18,7 +18,7 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax_file import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of

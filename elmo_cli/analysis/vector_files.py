@@ -18,12 +18,8 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import Layers
-from elmo_cli.outputs.reader import (
-    SHARED_ATTRIBUTES,
-    Activations,
-    check_same,
-    matching_paths,
-)
+from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
+from elmo_cli.outputs.reader import Activations, matching_paths
 
 OnProgress = Callable[[int], object]
 

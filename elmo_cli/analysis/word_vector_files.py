@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.outputs import check_output
+from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
-from elmo_cli.model.vocabulary import read_words
+from elmo_cli.model.vocabulary_files import read_words
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from elmo_cli.cli.messages import (
     verbosity_options,
 )
 from elmo_cli.errors.exceptions import SettingsError, option_names
-from elmo_cli.files.outputs import check_not_read
+from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.output import STANDARD_OUTPUT
 

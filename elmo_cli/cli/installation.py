@@ -13,7 +13,7 @@ def describe_installation() -> dict[str, str]:
 
     import torch
 
-    from elmo_cli.compiled.kernels import find_kernel, has_tiles
+    from elmo_cli.compiled.kernels import has_kernel, has_tiles
 
     processor, cpus = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if cpus.exists() and (
@@ -36,6 +36,6 @@ def describe_installation() -> dict[str, str]:
         "Python": f"{platform.python_version()}, on {platform.platform()}",
         "packages": ", ".join(packages),
         "processor": f"{processor}, {torch.get_num_threads()} threads",
-        "kernels": kernels if find_kernel("run") else "not compiled",
+        "kernels": kernels if has_kernel("run") else "not compiled",
         "devices": ", ".join(["cpu", *devices]),
     }

@@ -1,6 +1,6 @@
-"""Loader of the functions in `kernels.c`, and the linear layers that use them.
+"""Loader of the functions in `kernels.c`.
 
-The functions may not have been compiled for this processor. Then torch multiplies.
+They may not have been compiled for this processor. Then torch computes the same values.
 """
 
 import ctypes
@@ -8,30 +8,30 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import torch
 
-Kernel: TypeAlias = Callable[
-    ..., None
-]  # Function in C. It runs on all threads of torch.
+from elmo_cli.compiled.structures import Arguments
 
 SOURCE = Path(__file__).with_suffix(".c")
-_C_TYPES: dict[Any, Any] = {
-    int: ctypes.c_int64,
-    float: ctypes.c_double,
-    list: ctypes.POINTER(ctypes.c_int64),
-}
 
 
-def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
-    """Return a function in C, or None if it was not compiled for this processor.
+def has_kernel(name: str) -> bool:
+    """Return whether a function in C was compiled for this processor.
 
-    Its name may contain data types as torch spells them. The types of its arguments are int, float,
-    list (of integers), or the data type of a tensor, for which a caller may pass None.
+    Its name may contain data types as torch spells them: `step_torch.float32`.
     """
-    processor = torch.backends.cpu.get_cpu_capability()
-    return _load_function(name.replace("torch.", ""), types, processor)
+    return _load_function(name, torch.backends.cpu.get_cpu_capability()) is not None
+
+
+def run_kernel(name: str, arguments: Arguments) -> None:
+    """Call a function in C, which must have been compiled, on all threads of torch.
+
+    Its name may contain data types as torch spells them: `step_torch.float32`.
+    """
+    function = _load_function(name, torch.backends.cpu.get_cpu_capability())
+    assert function is not None
+    function(arguments)
 
 
 def read_constant(name: str) -> int:
@@ -49,7 +49,7 @@ def processor_has(instructions: str) -> bool:
 
 def has_tiles() -> bool:
     """Return whether the functions for AMX were compiled, and this process may use its tiles."""
-    return find_kernel("product_bfloat16_tiles") is not None and request_tiles()
+    return has_kernel("product_bfloat16_tiles") and request_tiles()
 
 
 @cache
@@ -59,35 +59,15 @@ def request_tiles() -> bool:
 
 
 @cache
-def _load_function(
-    name: str, types: tuple[type | torch.dtype, ...], processor: str
-) -> Kernel | None:
+def _load_function(name: str, processor: str) -> Callable[[Arguments], None] | None:
+    """Return a function in C that was compiled for a kind of processor, or None."""
     library = _load_library(processor)
+    name = name.replace("torch.", "")
     if library is None or not hasattr(library, name):
         return None
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
-    fields = [
-        (f"field{i}", _C_TYPES.get(kind, ctypes.c_void_p))
-        for i, kind in enumerate(types)
-    ]
-    structure = type(name, (ctypes.Structure,), {"_fields_": fields})
+    work = ctypes.cast(getattr(library, name), ctypes.c_void_p)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
-    return lambda *values: run(
-        address, ctypes.byref(structure(*map(_to_c, values, types)))
-    )
-
-
-def _to_c(value: Any, kind: type | torch.dtype) -> Any:
-    """Return a number unchanged, an array for a list, or the address of a contiguous tensor."""
-    if value is None or kind is int or kind is float:
-        return value
-    if kind is list:
-        return (ctypes.c_int64 * len(value))(*value)
-    if value.dtype != kind or not value.is_contiguous():
-        raise ValueError(
-            f"expected a contiguous tensor of {kind}, found {value.dtype}, strides {value.stride()}"
-        )
-    return value.data_ptr()
+    return lambda arguments: run(work, ctypes.byref(arguments))
 
 
 @cache

@@ -1,19 +1,20 @@
-"""Linear layers whose weights are packed for the C kernels."""
+"""Linear layers with constant weights: by torch, or packed for the products in C."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import (
-    Kernel,
-    find_kernel,
+    has_kernel,
     has_tiles,
     processor_has,
     read_constant,
+    run_kernel,
 )
+from elmo_cli.compiled.structures import Product, Strides, address
 
 
 class Linear:
@@ -37,6 +38,18 @@ class Linear:
         return self.weight, self.bias
 
 
+class _Panels(NamedTuple):
+    """Shape of packed weights: panels of outputs, and units of inputs.
+
+    A unit has 4 bytes: one value of float32, or two of bfloat16.
+    """
+
+    n_panels: int
+    n_units: int  # units per panel
+    panel: int  # outputs per panel
+    unit: int  # values per unit
+
+
 class CompiledLinear(Linear):
     """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
 
@@ -46,66 +59,77 @@ class CompiledLinear(Linear):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Pack the weights into panels, in the order in which C reads them."""
         n_outputs, n_inputs = weight.shape
-        n_panels, n_units, panel, unit = _panels_shape(
-            weight.dtype, n_outputs, n_inputs
-        )
-        missing, padding = n_panels * panel - n_outputs, n_units * unit - n_inputs
-        if missing or padding:
-            weight = functional.pad(weight, (0, padding, 0, missing))
-        units = weight.contiguous().view(torch.float32).view(n_panels, panel, n_units)
-        panels = units.transpose(1, 2).contiguous().view(weight.dtype)
-        panels = panels.view(n_panels, n_units, panel, unit)
-        padded = (
-            functional.pad(bias, (0, missing)) if bias is not None and missing else bias
-        )
-        self._set_up(panels, padded, n_outputs, n_inputs)
+        shape = _panels_shape(weight.dtype, n_outputs, n_inputs)
+        missing_outputs = shape.n_panels * shape.panel - n_outputs
+        missing_inputs = shape.n_units * shape.unit - n_inputs
+        if missing_outputs or missing_inputs:
+            weight = functional.pad(weight, (0, missing_inputs, 0, missing_outputs))
+        if bias is not None and missing_outputs:
+            bias = functional.pad(bias, (0, missing_outputs))
+        units = weight.contiguous().view(torch.float32)
+        units = units.view(shape.n_panels, shape.panel, shape.n_units)
+        panels = units.transpose(1, 2).contiguous().view(weight.dtype).view(shape)
+        self._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
 
     def _set_up(
-        self, panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int
+        self, panels: Tensor, bias: Tensor | None, *, n_outputs: int, n_inputs: int
     ) -> None:
-        self.weight, self.bias = (
-            panels,
-            bias,
-        )  # (panels, units, panel, values per unit), (out,)
-        self.n_outputs, self._n_inputs = n_outputs, n_inputs
+        self.weight = panels  # (panels, units, outputs per panel, values per unit)
+        self.bias = bias  # (out,), with zeros to fill the last panel
+        self.n_outputs = n_outputs
+        self._n_inputs = n_inputs
         self._padding = panels.shape[1] * panels.shape[3] - n_inputs
-        self._product = find_product(panels.dtype)
+        self._kernel = product_kernel(panels.dtype)
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
-        return self._multiply(inputs, workspace, self.n_outputs, gates_block())
+        strides = Strides(row=self.n_outputs, block=gates_block())
+        return self._multiply(inputs, workspace, strides)
 
     def multiply_to_blocks(
         self, inputs: Tensor, workspace: Tensor | None = None
     ) -> Tensor:
         """Multiply to blocks of g = `gates_block()` outputs: float, shape (blocks, N, g)."""
         size = gates_block()
-        product = self._multiply(inputs, workspace, size, size * len(inputs))
+        strides = Strides(row=size, block=size * len(inputs))
+        product = self._multiply(inputs, workspace, strides)
         return product.view(-1, len(inputs), size)
 
     def _multiply(
-        self, inputs: Tensor, workspace: Tensor | None, *strides: int
+        self, inputs: Tensor, workspace: Tensor | None, strides: Strides
     ) -> Tensor:
-        assert self._product is not None
-        padding = (0, self._padding)
-        inputs = (
-            functional.pad(inputs, padding) if self._padding else inputs.contiguous()
-        )
+        assert self._kernel is not None
+        if self._padding:
+            inputs = functional.pad(inputs, (0, self._padding))
+        else:
+            inputs = inputs.contiguous()
         n_rows = len(inputs)
         if workspace is None or len(workspace) < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
-        out, n_units = workspace[:n_rows], self.weight.shape[1]
-        rest = self.weight, self.bias, math.inf, out, *strides
-        self._product(n_rows, n_units, self.n_outputs, inputs, *rest)
+        out = workspace[:n_rows]
+        dtype = self.weight.dtype
+        arguments = Product(
+            n=n_rows,
+            n_units=self.weight.shape[1],
+            out_dim=self.n_outputs,
+            inputs=address(inputs, dtype),
+            weights=address(self.weight, dtype),
+            bias=address(self.bias, dtype),
+            clip=math.inf,
+            out=address(out, dtype),
+            strides=strides,
+        )
+        run_kernel(self._kernel, arguments)
         return out
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
         """Return the weights, shape (out, in), and the bias as they were before packing."""
         rows = self.weight.transpose(1, 2).flatten(2).flatten(0, 1)
         weight = rows[: self.n_outputs, : self._n_inputs].contiguous()
-        return weight, None if self.bias is None else self.bias[
-            : self.n_outputs
-        ].clone()
+        bias = None
+        if self.bias is not None:
+            bias = self.bias[: self.n_outputs].clone()
+        return weight, bias
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the panels. A temporary copy would be gone before a new process can share it."""
@@ -117,19 +141,26 @@ def _from_panels(
 ) -> Linear:
     """Return a pickled layer, repacked if this processor has other panels, or no library."""
     layer = CompiledLinear.__new__(CompiledLinear)
-    layer._set_up(panels, bias, n_outputs, n_inputs)
-    shape = layer._product and _panels_shape(panels.dtype, n_outputs, n_inputs)
-    return layer if panels.shape == shape else make_linear(*layer.unpack())
+    layer._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
+    if layer._kernel is not None:
+        shape = _panels_shape(panels.dtype, n_outputs, n_inputs)
+        if tuple(panels.shape) == tuple(shape):
+            return layer
+    return make_linear(*layer.unpack())
 
 
-def _panels_shape(
-    dtype: torch.dtype, n_outputs: int, n_inputs: int
-) -> tuple[int, int, int, int]:
-    """Return the numbers of panels, of units per panel, and of rows and values per unit."""
+def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:
+    """Return the shape of the panels for weights, (out, in), of a data type."""
     panel = read_constant("tiles_panel" if _uses_tiles(dtype) else "panel")
     unit = 4 // dtype.itemsize
-    tile = 1 if dtype == torch.float32 else read_constant("tile")
-    return -(-n_outputs // panel), -(-n_inputs // (unit * tile)) * tile, panel, unit
+    # Rows of bfloat16 consist of whole tiles.
+    units_at_once = 1 if dtype == torch.float32 else read_constant("tile")
+    return _Panels(
+        n_panels=math.ceil(n_outputs / panel),
+        n_units=math.ceil(n_inputs / (unit * units_at_once)) * units_at_once,
+        panel=panel,
+        unit=unit,
+    )
 
 
 def gates_block() -> int:
@@ -139,16 +170,17 @@ def gates_block() -> int:
 
 def make_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
     """Create the fastest layer for weights of this data type, on their device."""
-    is_compiled = weight.device.type == "cpu" and find_product(weight.dtype) is not None
-    return (CompiledLinear if is_compiled else Linear)(weight, bias)
+    if weight.device.type == "cpu" and product_kernel(weight.dtype) is not None:
+        return CompiledLinear(weight, bias)
+    return Linear(weight, bias)
 
 
-def find_product(dtype: torch.dtype) -> Kernel | None:
-    """Return the function in C that multiplies values of a data type, or None."""
+def product_kernel(dtype: torch.dtype) -> str | None:
+    """Return the name of the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
     name = f"product_{dtype}_tiles" if _uses_tiles(dtype) else f"product_{dtype}"
-    return find_kernel(name, int, int, int, dtype, dtype, dtype, float, dtype, int, int)
+    return name if has_kernel(name) else None
 
 
 def _uses_tiles(dtype: torch.dtype) -> bool:

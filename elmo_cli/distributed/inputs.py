@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.files.folder import Folder, check_name, open_location
+from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
@@ -257,7 +257,7 @@ def sha256_of(path: str) -> str:
 
 def _matching_files(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
-    check_name(pattern)
+    check_name_is_utf8(pattern)
     if "://" not in pattern:
         paths = [pattern]
         if not os.path.exists(pattern):
@@ -435,7 +435,7 @@ def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
 @contextmanager
 def _open(path: str) -> Iterator[io.BufferedReader]:
     """Open a file. Errors of the file in the block name it."""
-    file_system, inner = open_location(path)
+    file_system, inner = find_file_system(path)
     from pyarrow import ArrowInvalid
 
     try:

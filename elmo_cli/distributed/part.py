@@ -59,7 +59,7 @@ class PartResult(NamedTuple):
     n_skipped: int = 0
     skipped: tuple[str | Message, ...] = ()
     """Reasons of the first skipped records."""
-    warning: str | Message | None = None
+    warning: Message | None = None
     """Warning about its values."""
     n_empty: int = 0
     """Number of records without text, apart from skipped ones."""
@@ -150,9 +150,7 @@ def embed_part(
 
 def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
     footer = read_footer(folder, part.number)
-    if footer is None:
-        return False
-    return footer.plan_sha256 == key.sha256 and footer.number == part.number
+    return footer is not None and footer.is_of(key.sha256, part.number)
 
 
 def _check_weights(engine: Engine, key: PlanKey, worker: str) -> None:
@@ -176,7 +174,7 @@ class _PartSink:
     n_empty: int = 0
     skipped: dict[str, str | Message] = field(default_factory=dict)
     """Reason for each skipped record, by its number in all inputs from 0."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
     finite: FiniteCheck = field(init=False)
 
     def __post_init__(self) -> None:

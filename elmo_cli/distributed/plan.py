@@ -26,7 +26,8 @@ from elmo_cli.distributed.inputs import (
 )
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError
-from elmo_cli.errors.wording import first_line, shown, utf8_name
+from elmo_cli.errors.messages import Message, joined
+from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.inference.selection import choose_layers
@@ -35,10 +36,10 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
-from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -141,15 +142,21 @@ def open_plan(
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
         stored = read_plan(folder) or plan  # Another run may have been faster.
     if differing := _differences(stored, recorded, inputs):
-        remedy = f"These differ: {shown(', '.join(differing))}. {OTHER_FOLDER}"
-        raise OutputError(f"{folder.location} belongs to another run. {remedy}")
+        raise OutputError(
+            Message(
+                "{folder} belongs to another run. These differ: {differing}. {advice}",
+                folder=folder.location,
+                differing=joined(differing),
+                advice=OTHER_FOLDER,
+            )
+        )
     return stored
 
 
 def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
-) -> list[str]:
-    differing = differences(stored.settings, settings)
+) -> list[Message | str]:
+    differing: list[Message | str] = [*differences(stored.settings, settings)]
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
         if there.path != here.path:

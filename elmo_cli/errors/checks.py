@@ -2,10 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import kind_of, listed
+
+Sentence = list[str]
+Text = str | Sentence
+"""Raw text, or a list of tokens."""
+
+_Item = TypeVar("_Item")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -29,38 +35,24 @@ def check_type(
         raise InputError(f"{name}: expected {expected}, found {kind_of(value)}.")
 
 
-Sentence = list[str]
-
-
-Text = str | Sentence  # raw text, or a list of tokens
-
-
-_Item = TypeVar("_Item")
-
-
-_READS: Final = ("__iter__", "__getitem__")
-
-
-_REMEDIES: Final = {
-    str: " Tokenize it first, for example with elmo_cli.tokenize().",
-    bytes: " Decode them first, for example by .decode().",
-}
-
-
 def check_sentence(
     sentence: object, name: str = "sentence", expected: str = "a list of tokens"
 ) -> Sentence:
-    """Return the tokens of a sentence, a sequence of strings; its name is for error messages."""
+    """Return the tokens of a sentence, a sequence of strings.
+
+    `name` and `expected` describe it in the error for anything else.
+    """
     # Arrays are accepted. An iterator is not, because reading it once would consume it.
+    is_text = isinstance(sentence, (str, bytes))
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
-    is_sequence = hasattr(sentence, "__getitem__") and not is_table
-    if isinstance(sentence, (str, bytes)) or not is_sequence:
-        remedy = next(
-            (text for kind, text in _REMEDIES.items() if isinstance(sentence, kind)), ""
-        )
-        raise InputError(
-            f"{name}: expected {expected}, found {kind_of(sentence)}.{remedy}"
-        )
+    if is_text or is_table or not hasattr(sentence, "__getitem__"):
+        remedy = ""
+        if isinstance(sentence, str):
+            remedy = " Tokenize it first, for example with elmo_cli.tokenize()."
+        if isinstance(sentence, bytes):
+            remedy = " Decode them first, for example by .decode()."
+        found = kind_of(sentence)
+        raise InputError(f"{name}: expected {expected}, found {found}.{remedy}")
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
         if not isinstance(token, str):
@@ -79,20 +71,23 @@ def check_sentences(
 
 
 def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
-    """Return a batch unchanged; raise an `InputError` for a string, a mapping, a set or a table."""
-    remedy = None
-    if isinstance(batch, (str, bytes)):
-        remedy = "Put it into a list."
-    elif isinstance(batch, Mapping):
-        remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
-    elif hasattr(
-        batch, "columns"
-    ):  # Iterating over a table gives the names of its columns.
-        remedy = "Choose one of its columns."
-    elif isinstance(batch, (set, frozenset)) or not any(
-        hasattr(batch, name) for name in _READS
-    ):
-        remedy = "Make a list."
+    """Return a batch unchanged; raise an `InputError` for a string, a set or a table."""
+    remedy = _batch_remedy(batch)
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
     return batch
+
+
+def _batch_remedy(batch: object) -> str | None:
+    """Return what to do with a value that is no batch of sentences; None for a batch."""
+    if isinstance(batch, (str, bytes)):
+        return "Put it into a list."
+    if isinstance(batch, Mapping):
+        return "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
+    # Iterating over a table gives the names of its columns.
+    if hasattr(batch, "columns"):
+        return "Choose one of its columns."
+    is_readable = hasattr(batch, "__iter__") or hasattr(batch, "__getitem__")
+    if isinstance(batch, (set, frozenset)) or not is_readable:
+        return "Make a list."
+    return None

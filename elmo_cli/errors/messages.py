@@ -1,7 +1,7 @@
 """Messages that name options, which Python and the command line spell differently."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
@@ -30,9 +30,10 @@ class Message:
             cell=cell,
         )
 
-    `str` of a message spells options as arguments of Python: `quotes='none'`. The command line
-    calls `as_options`. Only the author of a message writes braces: they hold an option, or the name
-    of a value, which is inserted as it is. A value may be a message or an error itself.
+    `str` of a message spells options as arguments of Python: `quotes='none'`. The command
+    line calls `as_options`. Only the author of a message writes braces: they hold an option,
+    or the name of a value, which is inserted as it is. A value may be a message or an error
+    itself.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in a
     shell, such as a pipe.
@@ -61,8 +62,8 @@ class Message:
     def as_options(self, offered: Collection[str] | None = None) -> str:
         """Return the message with options as they are typed: `--quotes none`.
 
-        `offered` are the options of the running command; None are all. A remedy with another
-        option is left out.
+        `offered` are the options of the running command; None are all. A remedy with
+        another option is left out.
         """
         return self._spell(_option, self._shell_remedy or self._remedy, offered)
 
@@ -99,6 +100,13 @@ class Message:
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
+
+
+def joined(parts: Iterable[object], separator: str = ", ") -> Message:
+    """Return messages, errors or other values as one message."""
+    values = {f"part{number}": part for number, part in enumerate(parts)}
+    template = separator.join(f"{{{name}}}" for name in values)
+    return Message(template, remedy=None, shell_remedy=None, **values)
 
 
 def spelled_as_options(value: object, offered: Collection[str] | None = None) -> str:

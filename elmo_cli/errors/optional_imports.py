@@ -7,14 +7,16 @@ from elmo_cli.errors.exceptions import ElmoError
 
 
 def load_extra(name: str, package: str, extra: str) -> Any:
-    """Import a package of an extra. Raise an `ElmoError` with the remedy if it is missing."""
+    """Import a package of an extra; raise an `ElmoError` if it is missing.
+
+    `name` says in the error what needs the package.
+    """
     try:
         return import_module(package)
     except ImportError as error:
         needed = f"{name} needs {error.name or package}, which is not installed"
-        raise ElmoError(
-            f"{needed}. Install it with {install_command(extra)}."
-        ) from None
+        install = f"Install it with {install_command(extra)}."
+        raise ElmoError(f"{needed}. {install}") from None
 
 
 def install_command(extra: str) -> str:

@@ -6,31 +6,37 @@ from collections.abc import Callable, Iterable
 
 def listed(words: Iterable[object], last: str) -> str:
     """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
-    return f" {last} ".join(", ".join(map(str, words)).rsplit(", ", 1))
+    texts = [str(word) for word in words]
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
 def did_you_mean(
     word: str, others: Iterable[str], key: Callable[[str], str] = str
 ) -> str:
-    """Return the question whether a word with a similar key was meant, after a space, or `""`."""
+    """Return the question whether a word with a similar key was meant, after a space.
+
+    Without a similar word it is empty.
+    """
     from difflib import get_close_matches  # Most runs need none.
 
-    folded = {key(each).casefold(): each for each in others}
-    similar = get_close_matches(key(word).casefold(), folded, n=1)
-    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
+    by_key = {key(other).casefold(): other for other in others}
+    similar = get_close_matches(key(word).casefold(), by_key, n=1)
+    if not similar:
+        return ""
+    return f" Did you mean {by_key[similar[0]]!r}?"
 
 
 def kind_of(value: object) -> str:
     """Describe a value of a wrong kind for an error message."""
     if isinstance(value, str):
         return f"the string {value[:40]!r}"
+    if isinstance(value, bytes):
+        return "bytes"
     if value is None or isinstance(value, (bool, int, float)):
         return str(value)
-    return (
-        "bytes"
-        if isinstance(value, bytes)
-        else f"a value of type {type(value).__name__}"
-    )
+    return f"a value of type {type(value).__name__}"
 
 
 def first_line(error: BaseException) -> str:
@@ -42,36 +48,37 @@ def system_reason(error: OSError) -> str:
     """Return the system's message for an error of a file, without what HDF5 adds."""
     if "unable to lock" in str(error):
         return (
-            f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program that writes "
-            "it, or set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
+            f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program "
+            "that writes it, or set the environment variable HDF5_USE_FILE_LOCKING to "
+            "FALSE"
         )
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 
-def shown(value: object) -> str:
-    """Return a value from a file for a message, shortened if it is long."""
+def shown(value: object, longest: int = 1000) -> str:
+    """Return a value from a file for a message, cut after `longest` characters."""
     text = str(value)
-    return text if len(text) <= 1000 else f"{text[:1000]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def utf8_name(path: str) -> str:
-    """Return the name of a file, with escapes such as `\\xe9` for bytes that are not UTF-8."""
+    r"""Return the name of a file, with escapes such as `\xe9` for bytes that are not UTF-8."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def counted(number: int, unit: str) -> str:
     """Format a number with its unit: `1 line`, `2,000 lines`."""
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
 def size_text(n_bytes: float) -> str:
     """Format a number of bytes in powers of 1000: `1.5 GB`."""
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if n_bytes < 1000 or unit == "TB":
+    unit = "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if n_bytes < 1000:
             break
         n_bytes /= 1000
-    return (
-        f"{n_bytes:,.0f} {unit}"
-        if n_bytes >= 10 or unit == "bytes"
-        else f"{n_bytes:.1f} {unit}"
-    )
+        unit = larger
+    if n_bytes >= 10 or unit == "bytes":
+        return f"{n_bytes:,.0f} {unit}"
+    return f"{n_bytes:.1f} {unit}"

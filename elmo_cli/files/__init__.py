@@ -1,1 +1,1 @@
-"""TODO files."""
+"""Files: atomic and resumable writes, locks, folders, and checks of what is read."""

@@ -1,6 +1,7 @@
 """Atomic writes: a file is written as `NAME.elmo-partial`, synced, then renamed.
 
-No other program makes files of this name, so that one which a killed run has left can be removed.
+No other program makes files of this name, so that one which a killed run has left can be
+removed.
 """
 
 import errno
@@ -9,21 +10,23 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from elmo_cli.errors.exceptions import ElmoError, OutputError
 
-_OPEN_ELSEWHERE = (5, 32)  # on Windows: access denied, sharing violation
-
-
-OPEN_SECONDS = 2.0
-
-
-RETRY_SECONDS = 0.05
+OPEN_SECONDS: Final = 2.0
+"""Time to wait for programs on Windows to close a file."""
+RETRY_SECONDS: Final = 0.05
+_OPEN_ELSEWHERE: Final = (5, 32)  # on Windows: access denied, sharing violation
 
 
 @contextmanager
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Write `NAME.elmo-partial` in this context. Sync and rename it at the end, unless it fails."""
+    """Yield the path of a file to write, and rename it to `path` at the end.
+
+    The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if the
+    block fails.
+    """
     partial = partial or path.with_name(f"{path.name}.elmo-partial")
     try:
         partial.unlink(missing_ok=True)  # It may be a link.
@@ -37,16 +40,15 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Open the context of `renamed`, and raise its errors as `OutputError`."""
+    """Yield the path of a file to write, like `renamed`; its errors are `OutputError`."""
     try:
         with renamed(Path(path)) as partial:
             yield partial
     except OSError as error:
         if isinstance(error, ElmoError):
             raise
-        raise OutputError(
-            f"{path}: cannot be written: {error.strerror or error}"
-        ) from None
+        reason = error.strerror or error
+        raise OutputError(f"{path}: cannot be written: {reason}") from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

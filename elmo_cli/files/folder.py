@@ -1,7 +1,7 @@
 """Folders on a local disk, or on a file system that pyarrow supports.
 
-Any number of processes write files there, each as a whole. Object stores cannot create a file
-exclusively: see "Distributed runs" in docs/architecture.md.
+Any number of processes write files there, each as a whole. Object stores cannot create a
+file exclusively: see "Distributed runs" in docs/architecture.md.
 """
 
 import errno
@@ -17,17 +17,12 @@ from elmo_cli.errors.exceptions import InputError, OutputError
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.errors.wording import system_reason, utf8_name
 from elmo_cli.files.atomic import sync
-from elmo_cli.files.outputs import output_error
+from elmo_cli.files.output_checks import output_error
 
 WORK: Final = "_elmo/work"
-
-_Result = TypeVar("_Result")
-
-
+"""Name of the folder in it for unfinished files."""
 _METADATA_BYTES: Final = (1 << 31) - 1
-
-
-# Errors of a file system without hard links.
+"""Maximum size of metadata that is read; pyarrow's own limit is smaller."""
 _NO_LINKS: Final = (
     errno.EPERM,
     errno.ENOTSUP,
@@ -35,19 +30,26 @@ _NO_LINKS: Final = (
     errno.ENOSYS,
     errno.EMLINK,
 )
+"""Errors of a file system without hard links."""
+
+_Result = TypeVar("_Result")
 
 
-def open_location(location: str) -> tuple[Any, str]:
-    """Return the file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it."""
+def find_file_system(location: str) -> tuple[Any, str]:
+    """Return the file system of a location, and the path on it.
+
+    The location is a path, or a URI such as s3://, gs:// or hdfs://.
+    """
     load_pyarrow()
     from pyarrow.fs import FileSystem, LocalFileSystem
 
-    check_name(location)
+    check_name_is_utf8(location)
     if "://" not in location:
         return LocalFileSystem(), os.path.abspath(location)
     if location.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in location:
         # Without a network it would try for 15 minutes.
-        location += f"{'&' if '?' in location else '?'}retry_limit_seconds=10"
+        separator = "&" if "?" in location else "?"
+        location += f"{separator}retry_limit_seconds=10"
     try:
         file_system, path = FileSystem.from_uri(location)
     except (ValueError, OSError, ImportError) as error:
@@ -55,15 +57,14 @@ def open_location(location: str) -> tuple[Any, str]:
     return file_system, path.rstrip("/")
 
 
-def check_name(location: str) -> None:
+def check_name_is_utf8(location: str) -> None:
     """Raise an `InputError` for a name that is not UTF-8, which pyarrow cannot open."""
     try:
         location.encode()
     except UnicodeEncodeError:
         name = utf8_name(location)
-        raise InputError(
-            f"{name}: the name of the file is not UTF-8. Rename it."
-        ) from None
+        problem = "the name of the file is not UTF-8. Rename it."
+        raise InputError(f"{name}: {problem}") from None
 
 
 class Folder:
@@ -72,14 +73,14 @@ class Folder:
     def __init__(self, location: str) -> None:
         self.is_local = "://" not in location
         self.location = os.path.abspath(location) if self.is_local else location
-        self._file_system, self._root = open_location(location)
+        self._file_system, self._root = find_file_system(location)
 
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""
         open_file = self._file_system.open_input_stream
         with (
             suppress(FileNotFoundError),
-            self._errors_named(),
+            self._naming_folder(),
             open_file(self._path(name)) as file,
         ):
             return bytes(file.read())
@@ -89,11 +90,11 @@ class Folder:
         """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
         from pyarrow import parquet
 
-        settings = {
-            "filesystem": self._file_system,
-            "thrift_string_size_limit": _METADATA_BYTES,
-        }
-        return parquet.ParquetFile(self._path(name), **settings)
+        return parquet.ParquetFile(
+            self._path(name),
+            filesystem=self._file_system,
+            thrift_string_size_limit=_METADATA_BYTES,
+        )
 
     def create(self, name: str, content: bytes) -> None:
         """Write a small file, unless there is one of that name."""
@@ -110,11 +111,14 @@ class Folder:
     def publish(
         self, name: str, write: Callable[[IO[bytes]], _Result], *, replaces: bool = True
     ) -> _Result:
-        """Write a file under a temporary name, then give it its own. Return the result of `write`.
+        """Write a file under a temporary name, then give it its own name.
 
-        After an error, the file may be there, written by a run that has removed temporary files.
+        Unless it `replaces`, a file of that name is kept. The answer is that of `write`.
+        After an error, the file may be there, written by a run that has removed temporary
+        files.
         """
-        source, target = self._path(f"{WORK}/{uuid.uuid4().hex}"), self._path(name)
+        source = self._path(f"{WORK}/{uuid.uuid4().hex}")
+        target = self._path(name)
         try:
             for path in (source, target):
                 self._file_system.create_dir(os.path.dirname(path), recursive=True)
@@ -128,7 +132,7 @@ class Folder:
                 result = write(file)
                 file.flush()
                 os.fsync(file.fileno())
-            if replaces or not _linked(source, target):
+            if replaces or not _link_unless_there(source, target):
                 os.replace(source, target)
             sync(Path(target).parent)
             return result
@@ -140,32 +144,33 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""
-        with self._errors_named():
+        with self._naming_folder():
             return bool(self._file_system.get_file_info(self._path(name)).is_file)
 
     def holds(self, location: str) -> bool:
         """Return whether a path or URI is in the folder, or is the folder."""
-        file_system, path = open_location(location)
+        file_system, path = find_file_system(location)
+        if file_system != self._file_system:
+            return False
         root = self._root
         if file_system.type_name == "local":
-            path, root = os.path.realpath(path), os.path.realpath(root)
-        return bool(file_system == self._file_system) and PurePath(path).is_relative_to(
-            root
-        )
+            path = os.path.realpath(path)
+            root = os.path.realpath(root)
+        return PurePath(path).is_relative_to(root)
 
     def names(self, *, only_files: bool = False) -> list[str]:
         """Return the names in the folder, sorted."""
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self._root, allow_not_found=True)
-        with self._errors_named():
+        with self._naming_folder():
             infos = self._file_system.get_file_info(selector)
         return sorted(
             info.base_name for info in infos if info.is_file or not only_files
         )
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder of the folder with all in it, as far as no other run writes to it."""
+        """Remove a folder of the folder, as far as no other run writes to it."""
         with suppress(OSError):
             if self.is_local:
                 shutil.rmtree(self._path(name), ignore_errors=True)
@@ -173,8 +178,8 @@ class Folder:
                 self._file_system.delete_dir(self._path(name))
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the file system into an `OutputError`, but keep `FileNotFoundError`."""
+    def _naming_folder(self) -> Iterator[None]:
+        """Turn errors of the file system into an `OutputError`, but no missing file."""
         try:
             yield
         except FileNotFoundError:
@@ -189,8 +194,11 @@ class Folder:
         return f"{self._root}/{name}"
 
 
-def _linked(source: str, target: str) -> bool:
-    """Give a file a second name, or keep a file of that name. Return False without hard links."""
+def _link_unless_there(source: str, target: str) -> bool:
+    """Give a file a second name, or keep a file of that name.
+
+    The answer is whether there is a file of that name now: False without hard links.
+    """
     try:
         os.link(source, target)
     except FileExistsError:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-
 logger = logging.getLogger(__name__)
 
-
 LOCK_FILE: Final = ".lock"
-
-
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Name of the lock of a folder."""
+NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors of a file system that has no locks."""
 
 
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
-    """Create a file, and lock it. Return None, with a warning, if the file system has no locks.
+    """Create a file, and lock it.
 
-    A `BlockingIOError` ends the wait for another process after some `seconds`; -1 waits forever.
+    Another process may have locked it: a `BlockingIOError` ends the wait after some
+    `seconds`, by default at once; -1 waits forever. On a file system without locks, a
+    warning is logged, and the answer is None.
     """
     from filelock import FileLock, Timeout
 
@@ -32,14 +32,14 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     try:
         file_lock.acquire(timeout=seconds)
     except Timeout:
-        raise BlockingIOError(
-            errno.EAGAIN, "another process has locked it", str(path)
-        ) from None
+        reason = "another process has locked it"
+        raise BlockingIOError(errno.EAGAIN, reason, str(path)) from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         logger.warning(
-            "Warning: %s: the file system has no locks. Let only one process write there.",
+            "Warning: %s: the file system has no locks. Let only one process write "
+            "there.",
             path.parent,
         )
         return None
@@ -63,8 +63,9 @@ def locked_folder(
 ) -> Iterator[None]:
     """Make a folder, and lock it against other processes. Remove it at the end if it is empty.
 
-    `error_of` returns the error to raise for one of the system, such as a `BlockingIOError`.
-    `on_wait` is called before waiting for another process. None does not wait.
+    `error_of` returns the error to raise for one of the system, such as a
+    `BlockingIOError`. `on_wait` is called before waiting for another process; without it,
+    a lock of another process is such an error.
     """
     path = folder / LOCK_FILE
     try:

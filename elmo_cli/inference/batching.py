@@ -1,16 +1,7 @@
-"""Division of streams of sentences into windows, of windows into batches, of batches into tries.
+"""Division of a stream of sentences into windows, and of windows into batches.
 
 A window is the part of a stream that is in memory at one time. Its sentences are grouped by length
-into batches of a limited number of tokens. From equal states, equal tokens lead an LSTM to equal
-states. Therefore a batch becomes a trie, one per direction, which branches where tokens differ, so
-that equal beginnings are computed once:
-
-    step            0          1            2
-    the cat sat     the ---+-- cat ------- sat
-    the dog                +-- dog
-    a dog           a -------- dog
-
-The nodes are stored step after step, without padding.
+into batches of a limited number of tokens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,13 +39,11 @@ def split_by_size(
     for sentence in sentences:
         window.append(sentence)
         n_tokens += length(sentence)
-        if (
-            n_tokens >= max_tokens
-            or len(window) >= max_sentences
-            or ends_window(sentence)
-        ):
+        is_full = n_tokens >= max_tokens or len(window) >= max_sentences
+        if is_full or ends_window(sentence):
             yield window
-            window, n_tokens = [], 0
+            window = []
+            n_tokens = 0
     if window:
         yield window
 
@@ -70,26 +59,34 @@ def compute_window(
 ) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    After a batch that does not fit into memory, all have at most half of its tokens. A sentence
-    that does not fit alone is for `compute_on_cpu`. With carried state the error is raised. Return
-    the result or error of each sentence with tokens, by its index, and the tokens that fitted.
+    After a batch that does not fit into memory, all have at most half of its tokens.
+
+    Args:
+        compute: Function from the indices of a batch's sentences to their results.
+        lengths: Number of tokens of each sentence.
+        batch_tokens: Maximum number of tokens per batch.
+        device_type: `cpu`, `cuda` or `mps`.
+        carried: True if `compute` changes a state. Then lack of memory is raised.
+        compute_on_cpu: Function for a sentence that does not fit into memory alone.
+
+    Returns:
+        The result or error of each sentence with tokens, by its index, and the number of tokens per
+        batch that fitted.
     """
+    max_sentences = BATCH_SENTENCES[device_type]
     results: dict[int, _Result | ComputationError] = {}
-    batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
+    batches = list(group_by_length(lengths, batch_tokens, max_sentences))
     while batches:
         batch = batches.pop(0)
         computed = compute(batch) if carried else _compute_or_catch(compute, batch)
         if isinstance(computed, ComputationError) and len(batch) > 1:
             batch_tokens = sum(lengths[index] for index in batch) // 2
-            left = [
-                0 if index in results else length
-                for index, length in enumerate(lengths)
-            ]
-            batches = [
-                *group_by_length(left, batch_tokens, BATCH_SENTENCES[device_type])
-            ]
+            left = list(lengths)
+            for index in results:
+                left[index] = 0
+            batches = list(group_by_length(left, batch_tokens, max_sentences))
             continue
-        if isinstance(computed, ComputationError) and compute_on_cpu:
+        if isinstance(computed, ComputationError) and compute_on_cpu is not None:
             computed = _compute_or_catch(compute_on_cpu, batch)
         if isinstance(computed, ComputationError):
             results[batch[0]] = computed
@@ -101,6 +98,7 @@ def compute_window(
 def _compute_or_catch(
     compute: _Compute[_Result], batch: Sequence[int]
 ) -> Sequence[_Result] | ComputationError:
+    """Compute a batch, or return the error if it does not fit into memory."""
     try:
         return compute(batch)
     except (RuntimeError, MemoryError) as error:
@@ -108,8 +106,10 @@ def _compute_or_catch(
             raise
         reason = first_line(error).split("DefaultCPUAllocator: ")[-1]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()  # Unlike torch, cuBLAS does not do this before it raises an error.
-    # An error created in the handler would hold the traceback, and with it the batch's memory.
+        # Unlike torch, cuBLAS does not do this before it raises an error.
+        torch.cuda.empty_cache()
+    # An error created in the handler would hold the traceback, and with it the batch's
+    # memory.
     return ComputationError(f"out of memory: {reason}")
 
 
@@ -123,12 +123,15 @@ def group_by_length(
     batch: list[int] = []
     n_tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if lengths[index] == 0:
+        length = lengths[index]
+        if length == 0:
             break
-        n_tokens += lengths[index]
-        if batch and (len(batch) == batch_sentences or n_tokens > batch_tokens):
+        is_full = len(batch) == batch_sentences or n_tokens + length > batch_tokens
+        if batch and is_full:
             yield batch
-            batch, n_tokens = [], lengths[index]
+            batch = []
+            n_tokens = 0
         batch.append(index)
+        n_tokens += length
     if batch:
         yield batch

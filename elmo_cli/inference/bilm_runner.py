@@ -1,4 +1,8 @@
-"""Fast computation of a biLM that is part of a torch model."""
+"""Runner for a biLM that is part of a torch model, as fast as the model allows.
+
+A biLM that does not train runs by the fast LSTMs of `FastBiLm`, on the CPU. A biLM that trains runs
+by `packed_lstm`.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.inference.fast_bilm import FastBiLm
+from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.bilm import BiLm
@@ -35,7 +40,8 @@ class BiLmRunner:
 
     def reload_weights(self) -> None:
         """Forget the copy of the weights, so that the next call makes a new one."""
-        self._fast, self._copied = None, WeightsVersion()
+        self._fast = None
+        self._copied = WeightsVersion()
 
     def run(
         self,
@@ -45,41 +51,48 @@ class BiLmRunner:
         lengths: Sequence[int],
         encode: EncodeAt | None = None,
     ) -> Tensor:
-        """Run over a padded batch with boundaries, from the zero state: see `BiLm.run_bounded`.
+        """Run over a padded batch with boundaries, from the zero state.
 
-        All calls must get one model. `ids` are int64, shape (B, T + 2, C). Return layers, float,
-        shape (L, B, T + 2, W), zero outside the mask.
+        Args:
+            bilm: The biLM. All calls must get one model.
+            ids: Ids with boundaries, int64, shape (B, T + 2, C).
+            mask: Mask of `BiLm.add_boundaries`, bool, shape (B, T + 2).
+            lengths: Number of tokens of each sentence, without the boundaries.
+            encode: Function that encodes tokens. None is the biLM's encoder of their ids.
+
+        Returns:
+            Layers, float, shape (L, B, T + 2, W), zero outside the mask.
         """
-        encode = encode or (
-            lambda rows, columns: bilm.token_encoder(ids[rows, columns])
-        )
-        is_frozen = _is_frozen(bilm)
-        if not is_frozen:
-            self.reload_weights()  # Not all optimizers count their steps.
-        if not is_frozen and (
-            bilm.device.type != "cpu" or torch.compiler.is_compiling()
-        ):
-            return bilm.run_bounded(mask, lengths, encode).layers
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
+        if encode is None:
+
+            def encode(rows: Tensor, columns: Tensor) -> Tensor:
+                vectors: Tensor = bilm.token_encoder(ids[rows, columns])
+                return vectors
+
+        if _is_frozen(bilm):
+            return self._run_frozen(bilm, ids, mask, encode)
+        self.reload_weights()  # Not all optimizers count their steps.
+        if bilm.device.type == "cpu" and not torch.compiler.is_compiling():
+            encode = _encode_once(ids, mask, encode)
+        output = bilm.run_bounded(mask, lengths, encode, run_lstm=run_packed)
+        return output.layers
+
+    def _run_frozen(
+        self, bilm: BiLm, ids: Tensor, mask: Tensor, encode: EncodeAt
+    ) -> Tensor:
+        """Run a biLM that does not train over a padded batch by the fast LSTMs."""
+        with torch.no_grad():
             vectors, tokens = _encode_distinct_tokens(ids, mask, encode)
-        if not is_frozen:
-            return bilm.run_bounded(
-                mask,
-                lengths,
-                lambda rows, columns: vectors.index_select(0, tokens[rows, columns]),
-            ).layers
-        vectors = vectors.to(
-            _gates_dtype(bilm)
-        )  # Autocast may have changed the data type.
+        # Autocast may have changed the data type.
+        vectors = vectors.to(_gates_dtype(bilm))
         # Created outside of inference mode, because a mix may need gradients.
         layers = vectors.new_zeros(
             bilm.options.n_layers, *mask.shape, bilm.options.width
         )
-        if len(lengths):
+        if len(mask) > 0:
             run = self._contextualize
-            if (
-                "torch._dynamo" in sys.modules
-            ):  # torch.compile would trace the calls of kernels.
+            # torch.compile would trace the calls of kernels.
+            if "torch._dynamo" in sys.modules:
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
             layers[:, mask] = run(bilm, vectors, tokens.numpy())
         return layers
@@ -88,36 +101,45 @@ class BiLmRunner:
         self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]
     ) -> Tensor:
         """Run the fast LSTMs, and copy the weights first if they have changed."""
-        stacks = bilm.forward_layers, bilm.backward_layers
         version = WeightsVersion(
-            weight for stack in stacks for weight in stack.parameters()
+            weight
+            for stack in (bilm.forward_layers, bilm.backward_layers)
+            for weight in stack.parameters()
         )
         if self._fast is None or version.key != self._copied.key:
-            self._fast, self._copied = (
-                None,
-                version,
-            )  # The old copy is freed before the new one.
+            self._fast = None  # The old copy is freed before the new one is made.
+            self._copied = version
             dtype = _gates_dtype(bilm)
-            types = ComputeTypes(bilm.device, dtype, dtype, dtype)
+            types = ComputeTypes(
+                device=bilm.device, values=dtype, weights=dtype, gate_weights=dtype
+            )
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
         with torch.autocast("cpu", enabled=False):
-            return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[
-                0
-            ]
+            layers, _ = self._fast.contextualize(
+                vectors, tokens, self._fast.zero_state(1)
+            )
+        return layers
 
 
 def _is_frozen(bilm: BiLm) -> bool:
     """Return whether fast LSTMs can replace a biLM: no gradients, no dropout, and on the CPU."""
-    if bilm.device.type != "cpu" or (bilm.training and bilm.dropout.p > 0):
+    if bilm.device.type != "cpu":
         return False
-    is_trained = any(parameter.requires_grad for parameter in bilm.parameters())
-    return (
-        not is_trained and _gates_dtype(bilm) != torch.float64
-    )  # Fast cells are float32.
+    if bilm.training and bilm.dropout.p > 0:
+        return False
+    if any(parameter.requires_grad for parameter in bilm.parameters()):
+        return False
+    return _gates_dtype(bilm) != torch.float64  # Fast cells are float32.
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
     return bilm.layer_pairs()[0][0].gates.weight.dtype
+
+
+def _encode_once(ids: Tensor, mask: Tensor, encode: EncodeAt) -> EncodeAt:
+    """Encode each distinct token once. Return a function that looks up the vectors."""
+    vectors, tokens = _encode_distinct_tokens(ids, mask, encode)
+    return lambda rows, columns: vectors.index_select(0, tokens[rows, columns])
 
 
 def _encode_distinct_tokens(
@@ -126,10 +148,10 @@ def _encode_distinct_tokens(
     """Return distinct vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1."""
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
+    # First row of each distinct token
     first = indices.new_full((len(distinct),), len(indices))
-    first.scatter_reduce_(
-        0, indices, torch.arange(len(indices), device=ids.device), "amin"
-    )
+    positions = torch.arange(len(indices), device=ids.device)
+    first.scatter_reduce_(0, indices, positions, "amin")
     tokens = indices.new_full(mask.shape, -1)
     tokens[rows, columns] = indices
     return encode(rows[first], columns[first]), tokens

@@ -2,18 +2,20 @@
 
 import os
 import re
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import torch
+from torch import Tensor
 
 from elmo_cli.errors.exceptions import DeviceError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 
 Device: TypeAlias = str | int | torch.device
 """Name of a device or number of a GPU; see `choose_device`."""
 
-
-_SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
+_SYNONYMS: Final = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
 def choose_device(device: Device) -> torch.device:
@@ -23,37 +25,65 @@ def choose_device(device: Device) -> torch.device:
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     chosen = _SYNONYMS.get(name, name)
-    if (
-        chosen == "cpu"
-    ):  # To count GPUs starts CUDA, which a process that forks must not do.
+    # To count GPUs starts CUDA, which a process that forks must not do.
+    if chosen == "cpu":
         return torch.device(chosen)
     if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
         raise SettingsError(
-            f"--device {name!r}: unknown. Use auto, cpu, cuda, cuda:N or mps."
+            Message(
+                "{--device} {name}: unknown. Use auto, cpu, cuda, cuda:N or mps.",
+                name=repr(name),
+            )
         )
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
-        return torch.device("cuda:0" if n_gpus else "cpu")
+        return torch.device("cuda:0" if n_gpus > 0 else "cpu")
     gpus = [f"cuda:{number}" for number in range(n_gpus)]
     if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
         return torch.device(chosen)
-    raise DeviceError(f"--device {name!r}: {_explain_missing(chosen, n_gpus)}")
-
-
-def _explain_missing(name: str, n_gpus: int) -> str:
-    if name == "mps":
-        return "torch finds no Apple GPU. Use --device cpu."
-    if n_gpus:
-        return f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0. Use a lower number."
-    if torch.version.cuda is None and torch.version.hip is None:
-        remedy = (
-            "Install a build with CUDA from https://pytorch.org, or use --device cpu."
+    raise DeviceError(
+        Message(
+            "{--device} {name}: {reason}",
+            name=repr(name),
+            reason=_explain_missing(chosen, n_gpus),
         )
-        return f"torch {torch.__version__} was built without CUDA. {remedy}"
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU. Change or unset it."
-    return (
-        f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}. Install a newer "
-        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or use "
-        "--device cpu."
     )
+
+
+def _explain_missing(name: str, n_gpus: int) -> Message:
+    """Return why a GPU is missing, and what to do."""
+    if name == "mps":
+        return Message("torch finds no Apple GPU. Use {--device cpu}.")
+    if n_gpus > 0:
+        return Message(
+            "torch finds {gpus}, and numbers start at 0. Use a lower number.",
+            gpus=counted(n_gpus, "GPU"),
+        )
+    if torch.version.cuda is None and torch.version.hip is None:
+        return Message(
+            "torch {version} was built without CUDA. Install a build with CUDA from "
+            "https://pytorch.org, or use {--device cpu}.",
+            version=torch.__version__,
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return Message(
+            "CUDA_VISIBLE_DEVICES is {visible}, which leaves no GPU. Change or unset it.",
+            visible=repr(visible),
+        )
+    return Message(
+        "the NVIDIA driver is missing, or too old for CUDA {version}. Install a newer "
+        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or "
+        "use {--device cpu}.",
+        version=torch.version.cuda,
+    )
+
+
+def compute_into(
+    out: Tensor, function: Callable[..., Tensor], *arguments: Any
+) -> Tensor:
+    """Write the result of a function of torch to `out`, which may be a view, and return `out`."""
+    # On MPS, `out` arguments lose their strides and offsets.
+    if out.device.type == "mps":
+        return out.copy_(function(*arguments))
+    return function(*arguments, out=out)

@@ -1,9 +1,7 @@
-"""Encoders from tokens to token vectors, and from sentences to layers.
+"""Encoders from sentences to the layers of a biLM.
 
-`prepare_token_encoder` replaces the parts of a token encoder by faster ones, and a `TokenCache`
-keeps the vectors. With compiled kernels, the bits of a vector do not depend on the tokens that are
-encoded with it. A sentence encoder adds the LSTMs: `FixedStateEncoder` starts every sentence from
-the zero or the warm state, `CarriedStateEncoder` from the state in which an earlier one ended.
+`FixedStateEncoder` starts every sentence from the zero or the warm state, `CarriedStateEncoder`
+from the state in which an earlier one ended. Both keep the vectors of tokens in a `TokenCache`.
 """
 
 import base64
@@ -19,9 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors.checks import Sentence
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.fast_token_encoder import _encode, prepare_token_encoder
-from elmo_cli.inference.precision import ComputeTypes, exact_products
+from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
+from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
 from elmo_cli.inference.trie import index_tokens
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
@@ -42,10 +41,11 @@ class SentenceEncoder(ABC):
         """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
         self.boundaries = bilm.token_encoder.boundaries
         token_encoder = prepare_token_encoder(bilm.token_encoder, types)
-        self._cache = TokenCache(partial(_encode, token_encoder, types), cached_tokens)
+        encode = partial(encode_tokens, token_encoder, types)
+        self._cache = TokenCache(encode, cached_tokens)
         self._bilm = FastBiLm(bilm, types)
         self._tf32 = types.tf32
-        # maximum per batch, after some did not fit into memory
+        # Maximum number of tokens per batch, after some did not fit into memory.
         self.fitting_tokens = sys.maxsize
 
     def run_from(
@@ -54,16 +54,22 @@ class SentenceEncoder(ABC):
         state: BiLmState,
         directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run sentences, none empty, in D directions. Their tokens include any boundaries to run.
+        """Run sentences, none empty, in D directions.
 
-        The state has a row per sentence, or one row for all. Return layers, float, (L, N, D P), and
-        the states at the ends, or at the start in a direction that was not run.
+        Args:
+            sentences: B sentences of N tokens, with any boundaries to run.
+            state: State with a row per sentence, or one row for all.
+            directions: `FORWARD`, `BACKWARD` or `BOTH`.
+
+        Returns:
+            Layers, float, shape (L, N, D P), and the states at the ends, or at the start in a
+            direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
-        with exact_products(tf32=self._tf32):  # One thread at a time uses the cache.
-            return self._bilm.contextualize(
-                self._cache.vectors(tokens), rows, state, directions
-            )
+        # One thread at a time uses the cache.
+        with exact_products(tf32=self._tf32):
+            vectors = self._cache.vectors(tokens)
+            return self._bilm.contextualize(vectors, rows, state, directions)
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
@@ -102,10 +108,12 @@ class FixedStateEncoder(SentenceEncoder):
         """Prepare a biLM. If `warm`, start from the state in which `WARM_TEXT` ends."""
         super().__init__(bilm, types, cached_tokens)
         self.start_state = self._bilm.zero_state(1)  # state before the first boundary
-        for line in WARM_TEXT.splitlines() if warm else ():
-            bounded = self._add_boundaries([line.split()])
-            self.start_state = self.run_from(bounded, self.start_state)[1]
-        # Every sentence begins with <S> forward and </S> backward. No token depends on its end.
+        if warm:
+            for line in WARM_TEXT.splitlines():
+                bounded = self._add_boundaries([line.split()])
+                _, self.start_state = self.run_from(bounded, self.start_state)
+        # Every sentence begins with <S> forward and </S> backward. No token depends on its
+        # end.
         start, end = self.boundaries
         _, after_start = self.run_from([[start]], self.start_state)
         _, after_end = self.run_from([[end]], self.start_state)
@@ -116,7 +124,8 @@ class FixedStateEncoder(SentenceEncoder):
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
         """Run sentences; see `SentenceEncoder.run`. The slots have no effect."""
-        return self.run_from(sentences, self._inner_state)[0]
+        layers, _ = self.run_from(sentences, self._inner_state)
+        return layers
 
     def run_bounded(
         self,
@@ -124,10 +133,10 @@ class FixedStateEncoder(SentenceEncoder):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run sentences; see `SentenceEncoder.run_bounded`."""
-        return self.run_from(
-            self._add_boundaries(sentences), self.start_state, directions
-        )[0]
+        """Run sentences; see `SentenceEncoder.run_bounded`. The slots have no effect."""
+        bounded = self._add_boundaries(sentences)
+        layers, _ = self.run_from(bounded, self.start_state, directions)
+        return layers
 
 
 class CarriedStateEncoder(SentenceEncoder):
@@ -137,19 +146,19 @@ class CarriedStateEncoder(SentenceEncoder):
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a batch
-        # does not depend on earlier batches, so that a resumed run computes equal bits.
+        # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a
+        # batch does not depend on earlier batches, so that a resumed run computes equal
+        # bits.
         super().__init__(bilm, types, cached_tokens=0)
         self._state = self._bilm.zero_state(0)
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
         """Run sentences from the states of their slots; see `SentenceEncoder.run`."""
         layers = self.run_bounded(sentences, slots)
-        lengths = [len(sentence) for sentence in sentences]
-        inner = [
-            0 < index <= length for length in lengths for index in range(length + 2)
-        ]
-        return layers[:, torch.tensor(inner, device=layers.device)]
+        is_inner: list[bool] = []
+        for sentence in sentences:
+            is_inner += [False, *[True] * len(sentence), False]
+        return layers[:, torch.tensor(is_inner, device=layers.device)]
 
     def run_bounded(
         self,
@@ -159,27 +168,26 @@ class CarriedStateEncoder(SentenceEncoder):
     ) -> Tensor:
         """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
         hidden = self._state[0].forward.hidden
-        if (missing := 1 + max(slots) - len(hidden)) > 0:
-            pad = partial(functional.pad, pad=(0, 0, 0, missing))
-            self._state = map_state(self._state, pad)
+        missing = 1 + max(slots) - len(hidden)
+        if missing > 0:
+            add_rows = partial(functional.pad, pad=(0, 0, 0, missing))
+            self._state = map_state(self._state, add_rows)
         rows = torch.tensor(slots, device=hidden.device)
-        starts = select_state(self._state, rows)
         layers, ended = self.run_from(
-            self._add_boundaries(sentences), starts, directions
+            self._add_boundaries(sentences),
+            select_state(self._state, rows),
+            directions,
         )
-        for stored, new in zip(
-            state_tensors(self._state), state_tensors(ended), strict=True
-        ):
-            stored[rows] = new
+        stored = state_tensors(self._state)
+        for values, new in zip(stored, state_tensors(ended), strict=True):
+            values[rows] = new
         return layers
 
     def save(self) -> dict[str, str]:
         """Return the states of all slots, as npz in base64."""
+        arrays = [values.float().cpu().numpy() for values in state_tensors(self._state)]
         buffer = BytesIO()
-        np.savez(
-            buffer,
-            *(values.float().cpu().numpy() for values in state_tensors(self._state)),
-        )
+        np.savez(buffer, *arrays)
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:

@@ -1,12 +1,18 @@
-"""Token encoder that computes the same values faster."""
+"""Token encoder that computes the same values faster.
+
+With compiled kernels, the bits of a vector do not depend on the tokens that are encoded with it.
+"""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.compiled.kernels import find_kernel
-from elmo_cli.inference.precision import ComputeTypes, prepare_linear
+from elmo_cli.compiled import structures
+from elmo_cli.compiled.kernels import has_kernel, run_kernel
+from elmo_cli.compiled.structures import address
+from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.prepared_linear import prepare_linear
 from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder
 
 _FLOAT = torch.float32
@@ -17,7 +23,8 @@ def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEn
     encoder = encoder.to(types.device)
     for module in list(encoder.modules()):
         for name, child in list(module.named_children()):
-            if replacement := _make_faster(child, types):
+            replacement = _make_faster(child, types)
+            if replacement is not None:
                 setattr(module, name, replacement)
     return encoder
 
@@ -28,13 +35,12 @@ def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
         return FastLinear(module, types)
     if isinstance(module, Convolution):
         return FastConvolution(module)
-    if isinstance(module, Highway) and types.device.type == "cpu":
-        return FastHighway(module)
-    return (
-        FastTanh()
-        if isinstance(module, nn.Tanh) and types.device.type == "cpu"
-        else None
-    )
+    if types.device.type == "cpu":
+        if isinstance(module, Highway):
+            return FastHighway(module)
+        if isinstance(module, nn.Tanh):
+            return FastTanh()
+    return None
 
 
 class FastLinear(nn.Module):
@@ -58,9 +64,9 @@ class FastConvolution(nn.Module):
     def __init__(self, convolution: Convolution) -> None:
         super().__init__()
         assert convolution.bias is not None
-        weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
+        weight = convolution.weight.detach().flatten(1)
         self._convolution = convolution
-        self._layer = prepare_linear(weight, bias, _FLOAT, _FLOAT)
+        self._layer = prepare_linear(weight, convolution.bias.detach(), _FLOAT, _FLOAT)
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve; see `Convolution.forward`."""
@@ -77,12 +83,21 @@ class FastHighway(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
-        kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
-        if kernel is None:
+        if not has_kernel("highway"):
             return self._highway.forward(inputs)
+        carry = self._highway.carry(inputs)
+        transform = self._highway.transform(inputs)
         out = torch.empty_like(inputs)
-        carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
-        kernel(*inputs.shape, inputs, carry, transform, out)
+        n, dim = inputs.shape
+        arguments = structures.Highway(
+            n=n,
+            dim=dim,
+            inputs=address(inputs, _FLOAT),
+            carry=address(carry, _FLOAT),
+            transform=address(transform, _FLOAT),
+            out=address(out, _FLOAT),
+        )
+        run_kernel("highway", arguments)
         return out
 
 
@@ -91,14 +106,15 @@ class FastTanh(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Overwrite float32, shape (N, F), by its hyperbolic tangent."""
-        kernel = find_kernel("tanh_float32", int, int, _FLOAT)
-        if kernel is None:
+        if not has_kernel("tanh_float32"):
             return values.tanh_()
-        kernel(*values.shape, values)
+        n, dim = values.shape
+        arguments = structures.Values(n=n, dim=dim, values=address(values, _FLOAT))
+        run_kernel("tanh_float32", arguments)
         return values
 
 
-def _encode(
+def encode_tokens(
     encoder: TokenEncoder, types: ComputeTypes, tokens: Sequence[str]
 ) -> Tensor:
     """Encode N tokens by a prepared encoder: float, shape (N, P)."""

@@ -1,4 +1,7 @@
-"""Linear layers that compute in int8, on processors with AVX-512 VNNI."""
+"""Linear layers that compute in int8, on processors with AVX-512 VNNI.
+
+The products are oneDNN's, which torch has under private names only.
+"""
 
 from typing import Any, Final
 
@@ -11,16 +14,10 @@ from elmo_cli.compiled.linear import Linear
 from elmo_cli.errors.exceptions import InputError
 
 _LARGEST: Final = 127
-
-
-# value for 0 in the inputs: oneDNN's fast product takes unsigned inputs
+# Value for 0 in the inputs: oneDNN's fast product takes unsigned inputs.
 _ZERO: Final = 128
-
-
-# a product of more rows is no faster, and its result takes more memory
+# A product of more rows is no faster, and its result takes more memory.
 _MAX_ROWS: Final = 256
-
-
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
 """Numbers of rows up to each key are rounded up to a multiple of the value.
 
@@ -36,7 +33,8 @@ class Int8Linear(Linear):
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Round and pack the weights."""
-        self.n_outputs, self.bias = len(weight), bias
+        self.n_outputs = len(weight)
+        self.bias = bias
         scales = _find_largest(weight) / _LARGEST  # (out, 1)
         rounded = (weight / scales).round_().to(torch.int8).contiguous()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
@@ -45,24 +43,27 @@ class Int8Linear(Linear):
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
-        chunks = torch.split(inputs, _MAX_ROWS)
-        products = [self._multiply(_pad_rows(rows))[: len(rows)] for rows in chunks]
+        products = []
+        for rows in torch.split(inputs, _MAX_ROWS):
+            product = self._multiply(_pad_rows(rows))
+            products.append(product[: len(rows)])
         return products[0] if len(products) == 1 else torch.cat(products)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
         scales = _find_largest(inputs) / _LARGEST  # (N, 1)
         # The conversion truncates: with 0.5 added it rounds to the nearest number.
         rounded = (inputs / scales).add_(_ZERO + 0.5).to(torch.uint8)
+        # By position, because the names of these parameters change with torch.
         rows: Tensor = torch.ops.onednn.qlinear_pointwise(
             rounded,
-            1.0,
-            _ZERO,
+            1.0,  # scale of the inputs
+            _ZERO,  # and their offset
             self.weight,
             self._scales,
             self._no_offsets,
             None,  # bias
-            1.0,  # scale and offset of the result
-            0,
+            1.0,  # scale of the result
+            0,  # and its offset
             torch.float32,
             "none",  # no function after the product
             [],
@@ -79,9 +80,10 @@ class Int8Linear(Linear):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Pack the rounded weights again, if this processor can multiply them."""
         if not has_int8():
+            capability = torch.backends.cpu.get_cpu_capability()
             raise InputError(
                 "a model in int8 requires a processor with AVX-512 VNNI, and this one has "
-                f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
+                f"{capability}. Load it with another precision."
             )
         vars(self).update(state)
         weight = torch.tensor(state["weight"], device="cpu")
@@ -101,7 +103,7 @@ def _pad_rows(inputs: Tensor) -> Tensor:
     """Add rows of zeros to at most `_MAX_ROWS` rows; see `_ROW_STEPS`."""
     step = next(step for largest, step in _ROW_STEPS.items() if len(inputs) <= largest)
     missing = -len(inputs) % step
-    return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
+    return functional.pad(inputs, (0, 0, 0, missing)) if missing > 0 else inputs
 
 
 def _find_largest(rows: Tensor) -> Tensor:

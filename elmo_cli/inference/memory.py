@@ -1,6 +1,6 @@
-"""Errors of a memory that is too small."""
+"""Errors that mean too little memory."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 
@@ -8,8 +8,7 @@ from elmo_cli.errors.exceptions import ComputationError
 
 _Result = TypeVar("_Result")
 
-
-_MESSAGES = (
+_MESSAGES: Final = (
     "can't allocate memory",
     "std::bad_alloc",
     "out of memory",
@@ -20,11 +19,12 @@ _MESSAGES = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether torch or Python ran out of memory."""
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
     # torch raises a plain RuntimeError on the CPU.
-    is_named = isinstance(error, RuntimeError) and any(
+    return isinstance(error, RuntimeError) and any(
         part in str(error) for part in _MESSAGES
     )
-    return is_named or isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError))
 
 
 def result_or_raise(result: _Result | ComputationError) -> _Result:

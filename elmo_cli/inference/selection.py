@@ -1,8 +1,7 @@
-"""From the layers of a batch to activations: layers are chosen or mixed, pooled, normalized."""
+"""Selection of activations: layers of a batch are chosen or mixed, pooled, and normalized."""
 
 import sys
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -24,41 +23,51 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 """Function for each name in `settings.NAMED_LAYERS`."""
 
-
-# tokens whose layers are chosen together, while they are in the cache
+# Tokens whose layers are chosen together, while they are in the cache
 CHOSEN_TOKENS: Final = 512
 
 
 def selected_arrays(
     selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
 ) -> tuple[list[NDArray[Any]], bool]:
-    """Compute the activations of a batch in a data type, and whether all values are finite.
+    """Compute the activations of a batch in a data type.
 
-    `layers` are float, shape (L, N, W), sentence after sentence of at least one token. The arrays
-    share memory. They have the shape (n, T, W) per sentence, or (T, W) for one layer. Pooled, they
-    are (n, W) or (W,). For `word_emb`, W / 2 replaces W.
+    Args:
+        selection: Layers, pooling and normalization.
+        layers: float, shape (L, N, W), sentence after sentence of at least one token.
+        lengths: Number of tokens of each sentence.
+        dtype: Data type of the arrays.
+
+    Returns:
+        One array per sentence, (n, T, W), or (T, W) for one layer; pooled (n, W), or (W,). For
+        `word_emb`, W / 2 replaces W. The arrays share memory. Also whether all values are finite.
     """
     arrays: list[NDArray[Any]] = []
-    are_finite, end = True, 0
-    most = CHOSEN_TOKENS if layers.device.type == "cpu" else sys.maxsize
-    for chunk in split_by_size(lengths, most, sys.maxsize, length=int):
-        start, end = end, end + sum(chunk)
+    are_finite = True
+    max_tokens = CHOSEN_TOKENS if layers.device.type == "cpu" else sys.maxsize
+    start = 0
+    for chunk in split_by_size(lengths, max_tokens, sys.maxsize, length=int):
+        end = start + sum(chunk)
         selected = _select(selection, layers[:, start:end].float(), chunk)
         values = selected.to(getattr(torch, dtype)).to("cpu")
-        if not values.sum().isfinite():  # The sum of finite values may overflow.
+        # The sum of finite values may overflow.
+        if not values.sum().isfinite():
             are_finite &= bool(torch.stack(values.aminmax()).isfinite().all())
         array = values.numpy()
         if selection.pooling is None:
-            ends = accumulate(chunk)
-            arrays += [
-                array[..., end - n : end, :] for end, n in zip(ends, chunk, strict=True)
-            ]
+            first = 0
+            for length in chunk:
+                arrays.append(array[..., first : first + length, :])
+                first += length
         else:
-            arrays += [array[..., index, :] for index in range(len(chunk))]
+            for index in range(len(chunk)):
+                arrays.append(array[..., index, :])
+        start = end
     return arrays, are_finite
 
 
 def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Choose layers, pool tokens, and normalize vectors."""
     values = choose_layers(selection, layers)
     if selection.pooling is not None:
         if values.device.type == "mps":
@@ -71,13 +80,15 @@ def pool_record(
     selection: Selection, values: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W). Zeros without any."""
-    n_tokens = values.shape[-2]
+    *n_layers, n_tokens, width = values.shape
     if n_tokens == 0:
-        return np.zeros((*values.shape[:-2], values.shape[-1]), np.float32)
-    pooled = pool_tokens(torch.from_numpy(values), [n_tokens], str(selection.pooling))[
-        ..., 0, :
-    ]
-    pooled = functional.normalize(pooled, dim=-1) if selection.normalize else pooled
+        return np.zeros((*n_layers, width), np.float32)
+    pooled = pool_tokens(
+        torch.from_numpy(values), [n_tokens], str(selection.pooling)
+    )  # ([n,] 1, W)
+    pooled = pooled[..., 0, :]
+    if selection.normalize:
+        pooled = functional.normalize(pooled, dim=-1)
     array: NDArray[np.float32] = pooled.numpy()
     return array
 
@@ -89,9 +100,8 @@ def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
     """
     if selection.mix is not None:
         gamma = 1.0 if selection.gamma is None else selection.gamma
-        weights = gamma * torch.tensor(selection.mix, device=layers.device).softmax(
-            dim=0
-        )
+        parameters = torch.tensor(selection.mix, device=layers.device)
+        weights = gamma * parameters.softmax(dim=0)  # (L,)
         return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
     if selection.layers in _NAMED_LAYERS:
         return _NAMED_LAYERS[selection.layers](layers)
@@ -108,11 +118,12 @@ def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
         return values[..., ends - counts, :]
     if pooling == "last":
         return values[..., ends - 1, :]
-    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this is 2 to 100
-    # times as fast as torch.segment_reduce. No sum depends on another sentence.
+    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this is 2
+    # to 100 times as fast as torch.segment_reduce. No sum depends on another sentence.
     table = values.reshape(-1, values.shape[-1])  # (n N, W)
-    layers = torch.arange(len(table) // sum(lengths), device=values.device)
-    starts = layers[:, None] * sum(lengths) + ends - counts  # (n, B)
+    n_tokens = sum(lengths)
+    layers = torch.arange(len(table) // n_tokens, device=values.device)
+    starts = layers[:, None] * n_tokens + ends - counts  # (n, B)
     rows = torch.arange(len(table), device=values.device)
     pooled = functional.embedding_bag(rows, table, starts.flatten(), mode=pooling)
     return pooled.reshape(*values.shape[:-2], len(lengths), -1)

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from elmo_cli.model.token_encoder import encode_in_chunks
 
-MAX_CACHED_CHARACTERS: Final = 1000  # per token, so that `capacity` limits the memory
+CACHED_TOKENS = 32_768  # at most
+# Maximum length of a cached token, so that the number of tokens limits the memory
+MAX_CACHED_CHARACTERS: Final = 1000
 
 
 class TokenCache:
@@ -18,6 +20,7 @@ class TokenCache:
     def __init__(
         self, encode: Callable[[Sequence[str]], Tensor], capacity: int
     ) -> None:
+        """Make an empty cache of up to `capacity` tokens, which `encode` turns into vectors."""
         self.capacity = capacity
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
@@ -32,32 +35,32 @@ class TokenCache:
         longest = max(map(len, tokens), default=0)
         if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
             return encode_in_chunks(self._encode, tokens)
-        for token in filter(self._rows.__contains__, tokens):
-            self._rows.move_to_end(token)
-        if missing := [token for token in tokens if token not in self._rows]:
+        missing = []
+        for token in tokens:
+            if token in self._rows:
+                self._rows.move_to_end(token)
+            else:
+                missing.append(token)
+        if missing:
             self._add(missing)
         rows = [self._rows[token] for token in tokens]
-        return self._vectors[
-            torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)
-        ]
+        device = self._vectors.device
+        return self._vectors[torch.tensor(rows, dtype=torch.int64, device=device)]
 
     def _add(self, tokens: list[str]) -> None:
         """Encode tokens and store their vectors in place of the least recently used ones."""
         vectors = encode_in_chunks(self._encode, tokens)
-        if not len(self._vectors):
+        if len(self._vectors) == 0:
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
         n_used = len(self._rows)
         free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
         try:
             while len(free) < len(tokens):
-                free.append(self._rows.popitem(last=False)[1])
+                _, row = self._rows.popitem(last=False)
+                free.append(row)
             self._vectors[torch.tensor(free, device=vectors.device)] = vectors
             self._rows.update(zip(tokens, free, strict=True))
-        except (
-            BaseException
-        ):  # After Ctrl-C or out of memory, rows may have wrong vectors.
+        except BaseException:
+            # After Ctrl-C or out of memory, rows may have wrong vectors.
             self._rows.clear()
             raise
-
-
-CACHED_TOKENS = 32_768  # at most

@@ -1,8 +1,18 @@
-"""Trie of sentences, in which equal beginnings are computed once."""
+"""Trie of sentences, in which equal beginnings are computed once.
+
+From equal states, equal tokens lead an LSTM to equal states. Therefore a batch becomes a trie, one
+per direction, which branches where tokens differ:
+
+    step            0          1            2
+    the cat sat     the ---+-- cat ------- sat
+    the dog                +-- dog
+    a dog           a -------- dog
+
+The nodes are stored step after step, without padding.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -15,7 +25,8 @@ def index_tokens(
 ) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct tokens in their order, and each index, (B, T), padded with -1."""
     index: dict[str, int] = {}
-    rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)
+    longest = max(map(len, sentences), default=0)
+    rows = np.full((len(sentences), longest), -1)
     for row, sentence in zip(rows, sentences, strict=True):
         row[: len(sentence)] = [
             index.setdefault(token, len(index)) for token in sentence
@@ -27,15 +38,20 @@ def index_tokens(
 class Trie:
     """Distinct beginnings of sentences: M nodes for B sentences of N tokens."""
 
-    sizes: list[int]  # number of nodes per step; they sum to M
-    tokens: NDArray[np.int64]  # token of each node, (M,)
-    parents: Tensor  # index of a node's parent in the step before, or of its root, int64, (M,)
-    nodes: Tensor  # node of each token, sentence after sentence, int64, (N,)
-    n_ended: list[int]  # number of sentences that end at each step; they sum to B
-    ends: Tensor  # index in its step of a sentence's last node, as the sentences end, int64, (B,)
-    by_sentence: (
-        Tensor  # index of each sentence in the order in which they end, int64, (B,)
-    )
+    sizes: list[int]
+    """Number of nodes per step; they sum to M."""
+    tokens: NDArray[np.int64]
+    """Token of each node, (M,)."""
+    parents: Tensor
+    """Index of a node's parent in the step before, or of its root, int64, (M,)."""
+    nodes: Tensor
+    """Node of each token, sentence after sentence, int64, (N,)."""
+    n_ended: list[int]
+    """Number of sentences that end at each step; they sum to B."""
+    ends: Tensor
+    """Index in its step of a sentence's last node, as the sentences end, int64, (B,)."""
+    by_sentence: Tensor
+    """Index of each sentence in the order in which they end, int64, (B,)."""
 
 
 def build_trie(
@@ -45,22 +61,33 @@ def build_trie(
     *,
     backward: bool,
 ) -> Trie:
-    """Build the trie of B sentences, none empty, read from their ends if `backward`.
+    """Build the trie of B sentences, none empty.
 
-    The numbers of their tokens, (B, T), are padded with -1. `roots` are the indices of the states
-    in which they start, (B,). Sentences share nodes only if they have one root.
+    Sentences share nodes only if they have one root.
+
+    Args:
+        tokens: Number of each token, shape (B, T), padded with -1.
+        roots: Index of the state in which each sentence starts, shape (B,).
+        device: Device of the trie's tensors.
+        backward: True to read the sentences from their ends.
     """
     if len(tokens) == 1:
-        return _build_path(tokens[0][tokens[0] >= 0], roots, device, backward=backward)
+        [sentence] = tokens
+        return _build_path(
+            sentence[sentence >= 0], int(roots[0]), device, backward=backward
+        )
     mask = tokens >= 0
     lengths = mask.sum(axis=1)
+    # Step that reads each token
     steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
     if backward:
         steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
         tokens = np.take_along_axis(tokens, steps, axis=1)
     n_tokens = tokens.max(initial=0) + 1
-    nodes, n_nodes, keys = np.empty_like(tokens), 0, []
+    nodes = np.empty_like(tokens)  # node of each token, in the order of the steps
     last = roots.copy()  # index of the last node of each sentence in its step
+    keys = []  # parent and token of each node of a step, as one number
+    n_nodes = 0
     for step in range(lengths.max()):
         running = np.flatnonzero(lengths > step)
         distinct, last[running] = np.unique(
@@ -70,32 +97,37 @@ def build_trie(
         n_nodes += len(distinct)
         keys.append(distinct)
     parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
-    ended = lengths.argsort(kind="stable")  # sentences in the order in which they end
-    to_device = partial(torch.as_tensor, device=device)
+    by_end = lengths.argsort(kind="stable")  # sentences in the order in which they end
+    nodes_in_order = np.take_along_axis(nodes, steps, axis=1)[mask]
     return Trie(
-        list(map(len, keys)),
-        node_tokens,
-        to_device(parents),
-        to_device(np.take_along_axis(nodes, steps, axis=1)[mask]),
-        np.bincount(lengths)[1:].tolist(),
-        to_device(last[ended]),
-        to_device(ended.argsort()),
+        sizes=[len(distinct) for distinct in keys],
+        tokens=node_tokens,
+        parents=torch.as_tensor(parents, device=device),
+        nodes=torch.as_tensor(nodes_in_order, device=device),
+        n_ended=np.bincount(lengths)[1:].tolist(),
+        ends=torch.as_tensor(last[by_end], device=device),
+        by_sentence=torch.as_tensor(by_end.argsort(), device=device),
     )
 
 
 def _build_path(
-    tokens: NDArray[np.int64],
-    roots: NDArray[np.int64],
-    device: torch.device,
-    *,
-    backward: bool,
+    tokens: NDArray[np.int64], root: int, device: torch.device, *, backward: bool
 ) -> Trie:
     """Build the trie of one sentence, in a tenth of the time of a general one."""
     n_tokens = len(tokens)
     parents = torch.zeros(n_tokens, dtype=torch.int64, device=device)
-    parents[0] = int(roots[0])
-    nodes, end = torch.arange(n_tokens, device=device), parents.new_zeros(1)
+    parents[0] = root
+    nodes = torch.arange(n_tokens, device=device)
     if backward:
-        tokens, nodes = tokens[::-1].copy(), nodes.flip(0)
-    n_ended = [0] * (n_tokens - 1) + [1]
-    return Trie([1] * n_tokens, tokens, parents, nodes, n_ended, end, end)
+        tokens = tokens[::-1].copy()
+        nodes = nodes.flip(0)
+    zero = parents.new_zeros(1)
+    return Trie(
+        sizes=[1] * n_tokens,
+        tokens=tokens,
+        parents=parents,
+        nodes=nodes,
+        n_ended=[0] * (n_tokens - 1) + [1],
+        ends=zero,
+        by_sentence=zero,
+    )

@@ -12,7 +12,7 @@ from elmo_cli.errors.checks import Sentence, check_batch, check_choice, check_se
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.bilm_runner import BiLmRunner
-from elmo_cli.inference.weights_version import uncompiled
+from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.find import find_model

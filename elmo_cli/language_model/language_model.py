@@ -25,12 +25,8 @@ from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
-from elmo_cli.model.vocabulary import (
-    END_TOKEN,
-    START_TOKEN,
-    UNKNOWN_TOKEN,
-    read_vocabulary,
-)
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,

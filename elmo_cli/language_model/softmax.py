@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from elmo_cli.compiled.linear import CompiledLinear, make_linear
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.language_model.softmax_file import SoftmaxRows, check_softmax, read_rows
 from elmo_cli.language_model.softmax_kernels import (
     LogitLayer,
     bfloat16_logits,
-    find_softmax,
     log_probabilities,
+    softmax_kernel,
 )
 from elmo_cli.options.model import Precision
 
@@ -54,7 +54,7 @@ class FullSoftmax:
         self._sums_dtype = torch.float32 if device.type == "mps" else torch.float64
         self._dtype = torch.float32
         is_bfloat16 = device.type == "cpu" and precision == "bfloat16"
-        if is_bfloat16 and find_softmax(torch.bfloat16) is not None:
+        if is_bfloat16 and softmax_kernel(torch.bfloat16) is not None:
             self._dtype = torch.bfloat16
         self._held: list[LogitLayer] = []
         n_bytes = self._dtype.itemsize * n_words * dim
@@ -78,7 +78,7 @@ class FullSoftmax:
         """
         contexts = contexts.float()
         targets = targets.to(self._device)
-        if self._device.type == "cpu" and find_softmax(self._dtype) is not None:
+        if self._device.type == "cpu" and softmax_kernel(self._dtype) is not None:
             return log_probabilities(
                 self._layers(),
                 contexts,
@@ -164,7 +164,7 @@ class FullSoftmax:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle. In a process without AMX, continue in float32."""
         vars(self).update(state)
-        if self._dtype == torch.bfloat16 and find_softmax(self._dtype) is None:
+        if self._dtype == torch.bfloat16 and softmax_kernel(self._dtype) is None:
             self._dtype = torch.float32
             layers = []
             for first, multiply, bias in self._held:

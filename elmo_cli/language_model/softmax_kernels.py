@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.linear import Linear
+from elmo_cli.compiled.structures import Words, address
 
 
 class LogitLayer(NamedTuple):
@@ -27,34 +28,17 @@ class LogitLayer(NamedTuple):
     """float32, shape (R,)."""
 
 
-def find_softmax(
-    dtype: torch.dtype, name: str = "probabilities"
-) -> kernels.Kernel | None:
-    """Return a function in C that multiplies values of a data type, or None.
+def softmax_kernel(dtype: torch.dtype, name: str = "probabilities") -> str | None:
+    """Return the name of a function in C that multiplies values of a data type, or None.
 
     `name` is `probabilities` or `logits`.
     """
+    kernel = f"{name}_{dtype}"
     if dtype == torch.bfloat16:
         if not kernels.has_tiles():
             return None
-        name = f"{name}_{dtype}_tiles"
-    else:
-        name = f"{name}_{dtype}"
-    return kernels.find_kernel(
-        name,
-        int,  # number of contexts
-        int,  # units of a context
-        int,  # index of the first word
-        int,  # number of words
-        dtype,  # contexts
-        dtype,  # weights
-        torch.float32,  # biases
-        torch.int64,  # targets
-        int,  # whether to compute the mean logit, for the entropy
-        torch.float32,  # totals of chunks of words
-        torch.float64,  # sums of each prediction
-        torch.float32,  # logits
-    )
+        kernel = f"{kernel}_tiles"
+    return kernel if kernels.has_kernel(kernel) else None
 
 
 def log_probabilities(
@@ -66,7 +50,7 @@ def log_probabilities(
     with_entropy: bool = False,
 ) -> Tensor:
     """Compute log probabilities as `FullSoftmax.of_targets` does, with packed layers."""
-    kernel = find_softmax(dtype)
+    kernel = softmax_kernel(dtype)
     assert kernel is not None
     n = len(targets)
     factors = _prepare(contexts, dtype)
@@ -79,20 +63,21 @@ def log_probabilities(
     for first, layer, bias in layers:
         n_chunks = math.ceil(len(bias) / chunk)
         totals = torch.empty(n_chunks, n, 3, device="cpu")
-        kernel(
-            n,
-            layer.weight.shape[1],
-            first,
-            len(bias),
-            factors,
-            layer.weight,
-            bias,
-            targets,
-            with_entropy,
-            totals,
-            sums,
-            None,
+        arguments = Words(
+            n=n,
+            n_units=layer.weight.shape[1],
+            first_word=first,
+            n_words=len(bias),
+            contexts=address(factors, dtype),
+            weights=address(layer.weight, dtype),
+            bias=address(bias, torch.float32),
+            targets=address(targets, torch.int64),
+            with_mean=int(with_entropy),
+            totals=address(totals, torch.float32),
+            predictions=address(sums, torch.float64),
+            logits=None,
         )
+        kernels.run_kernel(kernel, arguments)
     reference, total, mean, target = sums.t().contiguous()
     bits = [target - reference - total.log2()]
     if with_entropy:
@@ -102,25 +87,27 @@ def log_probabilities(
 
 def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
     """Multiply contexts, shape (N, P), to logits, float32, shape (N, R), in bfloat16."""
-    kernel = find_softmax(torch.bfloat16, "logits")
+    kernel = softmax_kernel(torch.bfloat16, "logits")
     assert kernel is not None
     weight = layer.multiply.weight
     n_words = len(layer.bias)
     logits = torch.empty(len(contexts), n_words, device="cpu")
-    kernel(
-        len(contexts),
-        weight.shape[1],
-        0,
-        n_words,
-        _prepare(contexts, torch.bfloat16),
-        weight,
-        layer.bias,
-        None,
-        0,
-        None,
-        None,
-        logits,
+    factors = _prepare(contexts, torch.bfloat16)
+    arguments = Words(
+        n=len(contexts),
+        n_units=weight.shape[1],
+        first_word=0,
+        n_words=n_words,
+        contexts=address(factors, torch.bfloat16),
+        weights=address(weight, torch.bfloat16),
+        bias=address(layer.bias, torch.float32),
+        targets=None,
+        with_mean=0,
+        totals=None,
+        predictions=None,
+        logits=address(logits, torch.float32),
     )
+    kernels.run_kernel(kernel, arguments)
     return logits
 
 

@@ -1,7 +1,7 @@
-"""Token vectors to biLM layers by two stacks of LSTMs, and to the weighted sum of the layers.
+"""Two stacks of LSTMs that turn token vectors into the layers of a biLM.
 
 The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from `</S>` to `<S>`.
-They never mix (Peters et al., 2018, section 3.1). A task learns the weights of the sum
+They never mix (Peters et al., 2018, section 3.1). A task learns the weights of the layers' sum
 (`ScalarMix`, section 3.2).
 """
 
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.lstm import Lstm, LstmState, send
+from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.packing import pack
+from elmo_cli.model.placement import send
 from elmo_cli.model.token_encoder import (
     CharacterEncoder,
     TokenEncoder,
@@ -31,9 +32,8 @@ class LayerState(NamedTuple):
     backward: LstmState
 
 
-BiLmState = list[
-    LayerState
-]  # one per LSTM layer, from the lowest; one row per sentence
+# One per LSTM layer, from the lowest. Their tensors have one row per sentence.
+BiLmState = list[LayerState]
 
 
 class BiLmOutput(NamedTuple):
@@ -45,12 +45,16 @@ class BiLmOutput(NamedTuple):
 
 
 class Dropout(nn.Dropout):
-    """Dropout with one random number per four values: torch draws them on one thread of the CPU."""
+    """Dropout that draws one random number for four values.
+
+    On the CPU torch draws random numbers on one thread, which would take longer than the rest.
+    """
 
     def forward(self, values: Tensor) -> Tensor:
         """Drop values of a float tensor of any shape."""
         if not self.training or self.p in (0, 1) or values.device.type != "cpu":
             return super().forward(values)
+        # A number of 64 bits gives four of 16 bits.
         drawn = values.new_empty(values.numel() // 4 + 1, dtype=torch.int64)
         drawn.random_(-(2**63), None)
         numbers = drawn.view(torch.int16)[: values.numel()].view(values.shape)
@@ -89,21 +93,16 @@ class BiLm(nn.Module):
         if token_encoder is not None:
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
-            characters = options.char_cnn
             self.token_encoder = CharacterEncoder(
-                characters, size, projects=projects_features
+                options.char_cnn, size, projects=projects_features
             )
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
             raise ValueError("a word-level model needs its vocabulary")
         self.dropout = Dropout(dropout)
-        lstms = [
-            Lstm(options.lstm, projects=projects)
-            for _ in range(2 * options.lstm.n_layers)
-        ]
-        self.forward_layers = nn.ModuleList(lstms[: options.lstm.n_layers])
-        self.backward_layers = nn.ModuleList(lstms[options.lstm.n_layers :])
+        self.forward_layers = _make_stack(options, projects=projects)
+        self.backward_layers = _make_stack(options, projects=projects)
 
     def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
         """Run over a padded batch, after adding the boundaries.
@@ -117,8 +116,8 @@ class BiLm(nn.Module):
         return self.run_bounded(
             mask,
             lengths,
-            lambda rows, columns: self.token_encoder(bounded[rows, columns]),
-            state,
+            encode=lambda rows, columns: self.token_encoder(bounded[rows, columns]),
+            state=state,
         )
 
     def run_bounded(
@@ -127,6 +126,7 @@ class BiLm(nn.Module):
         lengths: Sequence[int],
         encode: Callable[[Tensor, Tensor], Tensor],
         state: BiLmState | None = None,
+        run_lstm: RunLstm | None = None,
     ) -> BiLmOutput:
         """Run over a padded batch that includes its boundaries.
 
@@ -136,30 +136,38 @@ class BiLm(nn.Module):
             encode: Function from the rows and columns of tokens in the batch, int64, shape (N,)
                 each, to their token vectors, float, shape (N, P).
             state: State in which each sentence starts. None is the zero state.
+            run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
         """
         packing = pack([length + 2 for length in lengths])
-        rows, columns, order, reversal = (
-            send(torch.from_numpy(indices), mask.device)
-            for indices in (
-                packing.sentences,
-                packing.positions,
-                packing.order,
-                packing.reversal,
-            )
-        )
+        rows = send(torch.from_numpy(packing.sentences), mask.device)
+        columns = send(torch.from_numpy(packing.positions), mask.device)
+        order = send(torch.from_numpy(packing.order), mask.device)
+        reversal = send(torch.from_numpy(packing.reversal), mask.device)
         vectors = encode(rows, columns)  # (N, P)
-        start = select_state(state or self.initial_state(len(lengths)), order)
+        if state is None:
+            state = self.initial_state(len(lengths))
         outputs, ended = self.run_stacks(
-            vectors, vectors[reversal], packing.sizes, start
+            forward=vectors,
+            backward=vectors[reversal],
+            sizes=packing.sizes,
+            state=select_state(state, order),
+            run_lstm=run_lstm,
         )
-        pairs = [(vectors, vectors), *((fwd, bwd[reversal]) for fwd, bwd in outputs)]
-        layers = torch.stack([torch.cat(pair, dim=1) for pair in pairs])  # (L, N, 2 P)
-        padded = layers.new_zeros(len(layers), *mask.shape, layers.shape[-1])
-        padded[:, rows, columns] = layers  # (L, B, T + 2, 2 P)
+        layers = [torch.cat([vectors, vectors], dim=1)]
+        for forward, backward in outputs:
+            layers.append(torch.cat([forward, backward[reversal]], dim=1))
+        packed = torch.stack(layers)  # (L, N, 2 P)
+        padded = packed.new_zeros(len(layers), *mask.shape, packed.shape[-1])
+        padded[:, rows, columns] = packed  # (L, B, T + 2, 2 P)
         return BiLmOutput(padded, mask, select_state(ended, order.argsort()))
 
     def run_stacks(
-        self, forward: Tensor, backward: Tensor, sizes: Sequence[int], state: BiLmState
+        self,
+        forward: Tensor,
+        backward: Tensor,
+        sizes: Sequence[int],
+        state: BiLmState,
+        run_lstm: RunLstm | None = None,
     ) -> tuple[list[tuple[Tensor, Tensor]], BiLmState]:
         """Run each stack over packed token vectors in the order in which it reads them.
 
@@ -167,26 +175,31 @@ class BiLm(nn.Module):
             forward, backward: Token vectors for each stack, float, shape (N, P).
             sizes: Number of sentences that run at each step; see `Lstm.forward`.
             state: State in which each sentence starts.
+            run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
 
         Returns:
             The layers of both stacks, shaped like the inputs, and the states at the ends.
         """
         outputs: list[tuple[Tensor, Tensor]] = []
-        ended = []
+        ended: BiLmState = []
+
+        def run_layer(
+            lstm: Lstm, values: Tensor, start: LstmState
+        ) -> tuple[Tensor, LstmState]:
+            inputs = self.dropout(values)
+            hidden, end = lstm(inputs, sizes, start, run_lstm)
+            # Residual connections skip every LSTM but the lowest. The state excludes
+            # them.
+            if self.options.lstm.use_skip_connections and outputs:
+                hidden = hidden + inputs
+            return hidden, end
+
         for lstms, starts in zip(self.layer_pairs(), state, strict=True):
-            pair, ends = [], []
-            for lstm, values, start in zip(
-                lstms, (forward, backward), starts, strict=True
-            ):
-                inputs = self.dropout(values)
-                hidden, end = lstm(inputs, sizes, start)
-                # Residual connections skip every LSTM but the lowest; the state excludes them.
-                is_skipped = self.options.lstm.use_skip_connections and len(outputs) > 0
-                pair.append(hidden + inputs if is_skipped else hidden)
-                ends.append(end)
-            forward, backward = pair
+            forward_lstm, backward_lstm = lstms
+            forward, forward_end = run_layer(forward_lstm, forward, starts.forward)
+            backward, backward_end = run_layer(backward_lstm, backward, starts.backward)
             outputs.append((forward, backward))
-            ended.append(LayerState(*ends))
+            ended.append(LayerState(forward_end, backward_end))
         return outputs, ended
 
     def initial_state(self, n_sentences: int) -> BiLmState:
@@ -234,6 +247,13 @@ class BiLm(nn.Module):
         return bounded, (bounded > 0).any(dim=2)
 
 
+def _make_stack(options: ModelOptions, *, projects: bool) -> nn.ModuleList:
+    """Make the LSTMs of one direction, from the lowest."""
+    return nn.ModuleList(
+        Lstm(options.lstm, projects=projects) for _ in range(options.lstm.n_layers)
+    )
+
+
 def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
     """Return the state of the sentences `rows`, int64, shape (B,), in their order."""
     return map_state(state, lambda values: values[rows])
@@ -241,8 +261,16 @@ def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
 
 def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmState:
     """Apply a function to every tensor of a state."""
+
+    def map_direction(direction: LstmState) -> LstmState:
+        return LstmState(
+            hidden=function(direction.hidden), cell=function(direction.cell)
+        )
+
     return [
-        LayerState(*(LstmState(*map(function, each)) for each in layer))
+        LayerState(
+            forward=map_direction(layer.forward), backward=map_direction(layer.backward)
+        )
         for layer in state
     ]
 

@@ -1,16 +1,14 @@
-"""Models of ELMoForManyLangs (Che et al., 2018): lexicons, token encoder, weights.
+"""Weights of ELMoForManyLangs (Che et al., 2018).
 
-Their folder contains
+The folder of a model contains
 
     config.json             `config_path` names the file of the architecture
     cnn_50_100_..._.json    the architecture; often missing, since all models share one
     char.dic, word.dic      one symbol, a tab and its id per line
     token_embedder.pkl, encoder.pkl     the weights
 
-A model reads the Unicode characters of a token, the token as a word, or both, and has one table
-for each. Except for the token encoder, these models are ordinary biLMs.
-
-The weights are PyTorch state dicts, matrices (out, in):
+Except for the token encoder, these models are ordinary biLMs. The weights are PyTorch state dicts,
+matrices (out, in):
 
     word_emb_layer.embedding.weight         (words, W)
     char_emb_layer.embedding.weight         (characters, C)
@@ -27,32 +25,22 @@ The files are pickles. Only tensors are read from them.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from elmo_cli.errors.exceptions import ModelError, WeightsError
+from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import not_read
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.lexicon_encoder import LexiconEncoder
+from elmo_cli.model.lexicons import Lexicons
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.options import LstmOptions, ManyLangsOptions
-from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
-from elmo_cli.model.vocabulary import read_words
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.options import LstmOptions
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
-ReadTensor = Callable[..., Tensor]  # reader of a tensor by its name and shape
-
-_UNKNOWN: Final = "<oov>"
-_PADDING: Final = "<pad>"
-# The lexicons swap the two names, and the models were trained like this.
-_WORD_START: Final = "<eow>"
-_WORD_END: Final = "<bow>"
-_NAMELESS: Final = "\u3000"
-"""Symbol of a line with a number alone: the ideographic space, which `read_words` strips."""
 _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
     "characters.char_embedding.weight": "char_emb_layer.embedding.weight",
@@ -60,99 +48,43 @@ _TABLES: Final = {
 """Parameters with a row for "no token here", and their tensors in the file, without this row."""
 
 
-class Lexicon(dict[str, int]):
-    """Row in the table of each character or word."""
+class PickledTensors:
+    """Tensors of a pickle, checked when they are read."""
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of the table."""
-        return 1 + max(self.values())
+    def __init__(self, path: Path) -> None:
+        """Load a file. Raise a `WeightsError` if it is missing or damaged."""
+        self.path = path
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # An error may follow.
+                # `weights_only` never runs code that a pickle names.
+                content = torch.load(path, map_location="cpu", weights_only=True)
+                self._tensors: dict[Any, Any] = dict(content)
+        except OSError as error:
+            raise not_read(path, "weights", error, WeightsError) from None
+        except MemoryError:
+            raise
+        # The error of a damaged pickle depends on the damage.
+        except Exception as error:
+            problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
+            raise WeightsError(f"{path}: {problem}. Download it again.") from None
 
-    def row(self, symbol: str) -> int:
-        """Return the row of a symbol, or the row of `<oov>` for an unknown symbol."""
-        return self.get(symbol, self[_UNKNOWN])
-
-
-class Lexicons(NamedTuple):
-    """Lexicons of a model: of characters, of words, or both."""
-
-    characters: Lexicon | None
-    words: Lexicon | None
-
-
-def read_lexicons(folder: Path, options: ManyLangsOptions) -> Lexicons:
-    """Read the lexicons that a model uses."""
-    return Lexicons(
-        None if options.char_cnn is None else _read_lexicon(folder / "char.dic"),
-        _read_lexicon(folder / "word.dic") if options.word_dim else None,
-    )
-
-
-def _read_lexicon(path: Path) -> Lexicon:
-    lines = (line.rpartition("\t") for line in read_words(path) if line)
-    try:
-        lexicon = Lexicon((symbol or _NAMELESS, int(row)) for symbol, _, row in lines)
-    except ValueError as error:
-        expected = "a symbol, a tab and a number in each line"
-        raise ModelError(f"{path}: expected {expected}: {error}") from None
-    if _UNKNOWN not in lexicon:
-        raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
-    return lexicon
-
-
-class LexiconEncoder(TokenEncoder):
-    """Token encoder that projects the word's row next to the features of its characters."""
-
-    boundaries = ("<bos>", "<eos>")
-
-    def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
-        super().__init__()
-        self.lexicons = lexicons
-        dim = 0
-        # Row 0 stays zero: it means "no token here".
-        self.words: nn.Embedding | None = None
-        if lexicons.words is not None:
-            self.words = nn.Embedding(
-                1 + lexicons.words.n_rows, options.word_dim, padding_idx=0
+    def read(self, name: str, *shape: int) -> Tensor:
+        """Return a tensor as float32. Raise a `WeightsError` if it has another shape."""
+        values = self._tensors.get(name)
+        found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
+        if not isinstance(values, Tensor) or found != shape:
+            mismatch = f"{name}: expected {shape}, found {found}"
+            raise WeightsError(
+                f"{self.path} does not fit the options and the lexicons: {mismatch}"
             )
-            dim += options.word_dim
-        self.characters: CharacterFeatures | None = None
-        if options.char_cnn is not None and lexicons.characters is not None:
-            self.characters = CharacterFeatures(
-                options.char_cnn, lexicons.characters.n_rows
+        if not values.is_floating_point():
+            raise WeightsError(
+                f"{self.path}: {name}: expected floats, found {values.dtype}"
             )
-            dim += options.char_cnn.n_filters
-        self.projection = nn.Linear(dim, options.lstm.projection_dim)
-        self._max_characters = options.max_characters_per_token
-
-    def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """Return the ids of tokens, each one higher than the row in its table: int64, (N, 1 + C).
-
-        They are the id of the word, or 1 without words, then the ids of C characters, or none.
-        """
-        characters, words = self.lexicons
-        n_characters = self._max_characters if characters else 0
-        ids = np.zeros((len(tokens), 1 + n_characters), dtype=np.int64)
-        for row, token in zip(ids, tokens, strict=True):
-            is_boundary = token in self.boundaries
-            word = token if is_boundary else token[: self._max_characters - 2]
-            if words:
-                row[0] = words.row(word)
-            if characters:
-                symbols = [_WORD_START, *([word] if is_boundary else word), _WORD_END]
-                symbols += [_PADDING] * (n_characters - len(symbols))
-                row[1:] = [characters.row(symbol) for symbol in symbols]
-        return torch.from_numpy(ids + 1)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Encode ids of `token_ids`, int64, shape (N, 1 + C): float, shape (N, P)."""
-        parts = []
-        if self.words is not None:
-            parts.append(self.words(ids[:, 0]))  # (N, W)
-        if self.characters is not None:
-            parts.append(self.characters.features(ids[:, 1:]))  # (N, F)
-        vectors: Tensor = self.projection(torch.cat(parts, dim=1))  # (N, P)
-        return vectors
+        if not values.isfinite().all():
+            raise not_finite(self.path, [name])
+        return values.float()
 
 
 def read_many_langs(
@@ -161,51 +93,58 @@ def read_many_langs(
     """Build a model from encoder.pkl and token_embedder.pkl, in float32."""
     with torch.device("meta"), Uninitialized():  # shapes without values
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
-    read_tensor = _open_tensors(token_encoder)
-    parameters = {
-        f"token_encoder.{name}": _token_parameter(
-            read_tensor, name, tuple(values.shape)
-        )
-        for name, values in bilm.token_encoder.state_dict().items()
-    }
-    parameters |= _lstm_parameters(_open_tensors(encoder), options.lstm)
+    tensors = PickledTensors(token_encoder)
+    parameters = {}
+    for name, values in bilm.token_encoder.state_dict().items():
+        parameter = _read_token_parameter(tensors, name, tuple(values.shape))
+        parameters[f"token_encoder.{name}"] = parameter
+    parameters |= _read_lstm_parameters(PickledTensors(encoder), options.lstm)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
-def _token_parameter(
-    read_tensor: ReadTensor, name: str, shape: tuple[int, ...]
+def _read_token_parameter(
+    tensors: PickledTensors, name: str, shape: tuple[int, ...]
 ) -> Tensor:
+    """Return a parameter of a `LexiconEncoder`."""
     if name in _TABLES:
-        return below_padding(read_tensor(_TABLES[name], shape[0] - 1, shape[1]))
+        n_rows, dim = shape
+        return below_padding(tensors.read(_TABLES[name], n_rows - 1, dim))
     name = name.removeprefix("characters.")
     if not name.startswith("highways"):
-        return read_tensor(name, *shape)
+        return tensors.read(name, *shape)
     _, k, gate, kind = name.split(".")
-    highway = read_tensor(f"highways._layers.{k}.{kind}", 2 * shape[0], *shape[1:])
+    n_outputs, *rest = shape
+    highway = tensors.read(f"highways._layers.{k}.{kind}", 2 * n_outputs, *rest)
     transform, carry = highway.chunk(2)
     # Their gate weights the input, ours weights the transformed input.
     return -carry if gate == "carry" else transform
 
 
-def _lstm_parameters(
-    read_tensor: ReadTensor, options: LstmOptions
+def _read_lstm_parameters(
+    tensors: PickledTensors, options: LstmOptions
 ) -> dict[str, Tensor]:
+    """Return the parameters of all LSTMs, by their names in a `BiLm`."""
     parameters: dict[str, Tensor] = {}
-    gates, size = 4 * options.dim, options.projection_dim
+    n_gates = 4 * options.dim
+    size = options.projection_dim
     for direction in ("forward", "backward"):
         for layer in range(options.n_layers):
-            ours, theirs = f"{direction}_layers.{layer}", f"{direction}_layer_{layer}"
-            weight_ih = read_tensor(f"{theirs}.input_linearity.weight", gates, size)
-            weight_hh = read_tensor(f"{theirs}.state_linearity.weight", gates, size)
-            weight = _reorder_gates(torch.cat([weight_ih, weight_hh], dim=1))
-            bias = _reorder_gates(read_tensor(f"{theirs}.state_linearity.bias", gates))
+            ours = f"{direction}_layers.{layer}"
+            theirs = f"{direction}_layer_{layer}"
+            weight_ih = tensors.read(f"{theirs}.input_linearity.weight", n_gates, size)
+            weight_hh = tensors.read(f"{theirs}.state_linearity.weight", n_gates, size)
+            bias = _reorder_gates(
+                tensors.read(f"{theirs}.state_linearity.bias", n_gates)
+            )
             bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
-            projection = read_tensor(
+            parameters[f"{ours}.gates.weight"] = _reorder_gates(
+                torch.cat([weight_ih, weight_hh], dim=1)
+            )
+            parameters[f"{ours}.gates.bias"] = bias
+            parameters[f"{ours}.projection.weight"] = tensors.read(
                 f"{theirs}.state_projection.weight", size, options.dim
             )
-            parameters |= {f"{ours}.gates.weight": weight, f"{ours}.gates.bias": bias}
-            parameters[f"{ours}.projection.weight"] = projection
     return parameters
 
 
@@ -213,35 +152,3 @@ def _reorder_gates(values: Tensor) -> Tensor:
     """Return gates i, f, j, o in the order i, j, f, o."""
     input_gate, forget_gate, memory, output_gate = values.chunk(4)
     return torch.cat([input_gate, memory, forget_gate, output_gate])
-
-
-def _open_tensors(path: Path) -> ReadTensor:
-    """Load a file of tensors. Return a function that returns one of them, in float32."""
-    try:  # `weights_only` never runs code that a pickle names.
-        with warnings.catch_warnings():  # An error may follow.
-            warnings.simplefilter("ignore")
-            tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
-    except OSError as error:
-        raise not_read(path, "weights", error, WeightsError) from None
-    except MemoryError:
-        raise
-    except Exception as error:  # The error of a damaged pickle depends on the damage.
-        problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
-        raise WeightsError(f"{path}: {problem}. Download it again.") from None
-
-    def read_tensor(name: str, *shape: int) -> Tensor:
-        values = tensors.get(name)
-        found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
-        if found != shape:
-            mismatch = f"{name}: expected {shape}, found {found}"
-            raise WeightsError(
-                f"{path} does not fit the options and the lexicons: {mismatch}"
-            )
-        if not values.is_floating_point():
-            raise WeightsError(f"{path}: {name}: expected floats, found {values.dtype}")
-        if not values.isfinite().all():
-            raise not_finite(path, [name])
-        weights: Tensor = values.float()
-        return weights
-
-    return read_tensor

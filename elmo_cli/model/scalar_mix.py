@@ -31,17 +31,17 @@ class ScalarMix(nn.Module):
         super().__init__()
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
-        values = initial_scalar_parameters
-        if values is None:
-            values = [0.0] * mixture_size
-        if len(values) != mixture_size:
+        if initial_scalar_parameters is None:
+            initial_scalar_parameters = [0.0] * mixture_size
+        if len(initial_scalar_parameters) != mixture_size:
             raise InputError(
-                f"mix parameters: expected {mixture_size}, found {len(values)}"
+                f"mix parameters: expected {mixture_size}, found "
+                f"{len(initial_scalar_parameters)}"
             )
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
             nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable)
-            for value in values
+            for value in initial_scalar_parameters
         )
         self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
 
@@ -61,13 +61,11 @@ class ScalarMix(nn.Module):
                 f"layers to mix: expected {self.mixture_size}, found {len(tensors)}"
             )
         if self.do_layer_norm:
-            counted = (
-                tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
-            )
-            tensors = [_normalize(tensor, counted) for tensor in tensors]
-        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[
-            :, None
-        ]
+            if mask is None:
+                mask = tensors[0].new_ones(tensors[0].shape[:-1])
+            tensors = [_normalize(tensor, mask) for tensor in tensors]
+        parameters = torch.cat(list(self.scalar_parameters))  # (L,)
+        weights = functional.softmax(parameters, dim=0)[:, None]
         pieces = [
             weight * tensor for weight, tensor in zip(weights, tensors, strict=True)
         ]
@@ -80,9 +78,8 @@ def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
     counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(
-        min=1
-    )  # Padding alone would give NaN.
+    # Padding alone would give NaN.
+    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)
     mean = (tensor * counted).sum() / n_values
     variance = (((tensor - mean) * counted) ** 2).sum() / n_values
     return (tensor - mean) / torch.sqrt(variance + 1e-12)

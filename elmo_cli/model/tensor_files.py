@@ -1,11 +1,18 @@
-"""Files of named tensors: HDF5 and safetensors."""
+"""Files of named tensors: HDF5 and safetensors.
+
+A file whose name ends in .safetensors is read by the package of that name (an extra), any other by
+h5py. A tensor has one name in both formats, in which "/" separates groups. Shapes are known before
+a value is read, and values are read one tensor at a time. Large tensors are mapped where possible:
+their memory is pages of the file, which processes share and which the system can drop. A page that
+a process writes to becomes private, so that the file never changes.
+"""
 
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
@@ -21,142 +28,161 @@ from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.hdf5 import open_hdf5
-
-BILM: Final = "the weights of a biLM"
-
-SOFTMAX: Final = "a softmax"
+from elmo_cli.files.hdf5 import open_hdf5_to_read
 
 Array = NDArray[Any]
-
-
 Shape = tuple[int, ...]
 
+BILM: Final = "the weights of a biLM"
+SOFTMAX: Final = "a softmax"
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
-
-
 SAFETENSORS_SUFFIX: Final = ".safetensors"
-
-
 WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
-
 
 MIN_MAPPED_BYTES = 1 << 20
 """Minimum size of a mapped tensor: a mapping takes whole pages and a file descriptor."""
-
-
 MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
-
-
 _MAX_DEPTH: Final = 10  # groups around a dataset
-
-
+_HALF: Final = ("float16", "F16")  # names of float16 in HDF5 and in safetensors
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """Errors that h5py raises for a damaged file."""
 
 
-class TensorFile:
+class TensorFile(ABC):
     """An open file of tensors. Its methods raise a `WeightsError` for a damaged file."""
 
-    def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
-        """Wrap the datasets of h5py, or the slices of safetensors, by their names."""
+    def __init__(self, path: Path, names: Collection[str]) -> None:
         self.path = path
-        self.names = list(tensors)
-        self._tensors = tensors
+        self.names = list(names)
 
+    @abstractmethod
     def _dtype(self, name: str) -> str:
         """Return the data type of a tensor: `float32` in HDF5, `F32` in safetensors."""
-        tensor = self._tensors[name]
-        return str(
-            tensor.dtype if isinstance(tensor, h5py.Dataset) else tensor.get_dtype()
-        )
+
+    @abstractmethod
+    def _shape(self, name: str) -> Shape:
+        """Return the shape of a tensor."""
+
+    @abstractmethod
+    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+        """Return rows of a tensor as an array that does not change with the file."""
+
+    @abstractmethod
+    def _float32_offset(self, name: str) -> int | None:
+        """Return the offset of a tensor in the file; None if it is not contiguous float32."""
 
     def is_half(self, name: str) -> bool:
         """Return whether the values of a tensor are float16."""
-        return self._dtype(name) in ("float16", "F16")
+        return self._dtype(name) in _HALF
 
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
-        names = {name.partition("/")[0] for name in self.names}
+        groups = {name.partition("/")[0] for name in self.names}
         contents = []
-        if names & {"char_embed", "embedding", "RNN_0"}:
+        if groups & {"char_embed", "embedding", "RNN_0"}:
             contents.append(BILM)
-        if "softmax" in names:  # One file may have both.
+        if "softmax" in groups:  # One file may have both.
             contents.append(SOFTMAX)
-        if names & {"sentence_to_index", "0"}:
+        if groups & {"sentence_to_index", "0"}:
             contents.append("activations, as `elmo embed` writes them")
-        if not set(contents) & set(kinds):
-            shown = (
-                contents[0]
-                if contents
-                else ", ".join(sorted(names)[:5]) or "no tensors"
-            )
-            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {shown}")
+        if set(contents) & set(kinds):
+            return
+        if contents:
+            found = contents[0]
+        elif groups:
+            found = ", ".join(sorted(groups)[:5])
+        else:
+            found = "no tensors"
+        raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
-        mismatches = [
-            f"{name}: expected {shape}, found {found}"
-            for name, shape in expected.items()
-            if (found := self._shape(name)) != shape
-        ]
+        mismatches = []
+        for name, shape in expected.items():
+            found = self._shape(name) if name in self.names else "no tensor"
+            if found != shape:
+                mismatches.append(f"{name}: expected {shape}, found {found}")
         if mismatches:
             raise WeightsError(
                 f"{self.path} does not fit {source}: {'; '.join(mismatches)}"
             )
 
-    def _shape(self, name: str) -> Shape | str:
-        if name not in self._tensors:
-            return "no tensor"
-        tensor = self._tensors[name]
-        return tuple(
-            tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape()
-        )
-
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
         """Read a tensor of floats, or some of its rows, as a float32 copy."""
-        dtype = self._dtype(name)
-        if not dtype.lstrip("<>").startswith(("f", "F", "BF")):
-            raise WeightsError(f"{self.path}: {name}: expected floats, found {dtype}")
         with _reporting_damage(self.path):
-            values = self._tensors[name][rows]
-            if not isinstance(values, np.ndarray):
-                # A view would change with the file.
-                values = values.float().numpy().copy()
-            return np.asarray(values, dtype=np.float32)
+            dtype = self._dtype(name)
+            if not dtype.lstrip("<>").startswith(("f", "F", "BF")):
+                raise WeightsError(
+                    f"{self.path}: {name}: expected floats, found {dtype}"
+                )
+            return np.asarray(self._rows(name, rows), dtype=np.float32)
 
     def load(self, name: str, shape: Shape) -> Tensor:
         """Read a tensor as float32, or map the pages of the file if it is large."""
-        values: Array | None = None
-        with (
-            _reporting_damage(self.path),
-            suppress(OSError),
-        ):  # Some file systems cannot map files.
-            offset = self._offset(name)
-            if (
-                4 * math.prod(shape) >= MIN_MAPPED_BYTES
-                and offset is not None
-                and offset % 4 == 0
-            ):
-                values = np.memmap(self.path, np.float32, "c", offset, shape)
-        return torch.from_numpy(self.read(name) if values is None else values)
+        if 4 * math.prod(shape) >= MIN_MAPPED_BYTES:
+            # Some file systems cannot map files.
+            with _reporting_damage(self.path), suppress(OSError):
+                offset = self._float32_offset(name)
+                if offset is not None and offset % 4 == 0:
+                    return torch.from_numpy(
+                        np.memmap(
+                            self.path, np.float32, mode="c", offset=offset, shape=shape
+                        )
+                    )
+        return torch.from_numpy(self.read(name))
 
-    def _offset(self, name: str) -> int | None:
-        """Return the offset of a tensor in the file; None if it is not contiguous float32."""
-        if self._dtype(name) not in ("float32", "F32"):
+
+class _Hdf5File(TensorFile):
+    """File of tensors in HDF5."""
+
+    def __init__(self, path: Path, datasets: Mapping[str, h5py.Dataset]) -> None:
+        super().__init__(path, datasets)
+        self._datasets = datasets
+
+    def _dtype(self, name: str) -> str:
+        return str(self._datasets[name].dtype)
+
+    def _shape(self, name: str) -> Shape:
+        return tuple(self._datasets[name].shape)
+
+    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+        values: Array = self._datasets[name][rows]
+        return values
+
+    def _float32_offset(self, name: str) -> int | None:
+        if self._dtype(name) != "float32":
             return None
-        tensor = self._tensors[name]
-        if isinstance(tensor, h5py.Dataset):
-            offset: int | None = tensor.id.get_offset()
-            return offset
+        offset: int | None = self._datasets[name].id.get_offset()
+        return offset
+
+
+class _SafetensorsFile(TensorFile):
+    """File of tensors in safetensors."""
+
+    def __init__(self, path: Path, slices: Mapping[str, Any]) -> None:
+        super().__init__(path, slices)
+        self._slices = slices
+
+    def _dtype(self, name: str) -> str:
+        return str(self._slices[name].get_dtype())
+
+    def _shape(self, name: str) -> Shape:
+        return tuple(self._slices[name].get_shape())
+
+    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+        # A view would change with the file.
+        values: Array = self._slices[name][rows].float().numpy().copy()
+        return values
+
+    def _float32_offset(self, name: str) -> int | None:
+        if self._dtype(name) != "F32":
+            return None
+        # Tensors follow a header in JSON, whose size is in the first 8 bytes.
         with open(self.path, "rb") as file:
             n_bytes = int.from_bytes(file.read(8), "little")
-            return (
-                8
-                + n_bytes
-                + int(json.loads(file.read(n_bytes))[name]["data_offsets"][0])
-            )
+            header = json.loads(file.read(n_bytes))
+        return 8 + n_bytes + int(header[name]["data_offsets"][0])
 
 
 @contextmanager
@@ -166,24 +192,30 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors", "safetensors")
         with _reporting_damage(path, (OSError, safetensors.SafetensorError)):
-            file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
+            # NumPy has no bfloat16.
+            file = safetensors.safe_open(path, framework="pt")
+        with file:
+            with _reporting_damage(path):
+                slices = {name: file.get_slice(name) for name in sorted(file.keys())}
+            yield _SafetensorsFile(path, slices)
     else:
         with _reporting_damage(path):
-            file = open_hdf5(path)
-    with file:
-        with _reporting_damage(path):
-            tensors = _find_tensors(file)
-        yield TensorFile(path, tensors)
+            file = open_hdf5_to_read(path)
+        with file:
+            with _reporting_damage(path):
+                datasets = _find_datasets(file)
+            yield _Hdf5File(path, datasets)
 
 
-def _find_tensors(file: Any) -> dict[str, Any]:
-    """Return all tensors of a file, without links and external data."""
-    if not isinstance(file, h5py.File):
-        return {name: file.get_slice(name) for name in sorted(file.keys())}
-    datasets, numbers = {}, count(1)
+def _find_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """Return all datasets of a file, without links and external data."""
+    datasets = {}
+    n_items = 0
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
-        if next(numbers) > MAX_ITEMS or name.count("/") > _MAX_DEPTH:
+        nonlocal n_items
+        n_items += 1
+        if n_items > MAX_ITEMS or name.count("/") > _MAX_DEPTH:
             many = f"{MAX_ITEMS:,} datasets and groups, as activations may have"
             problem = (
                 f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
@@ -206,23 +238,24 @@ def _reporting_damage(
     except WeightsError:
         raise
     except errors as error:
-        if isinstance(error, FileNotFoundError):
-            raise not_read(path, "weights", error, WeightsError) from None
-        if isinstance(error, OSError) and error.errno:
-            remedy = ". Give the file in it." if Path(path).is_dir() else ""
-            reason = f"cannot read the weights: {system_reason(error)}{remedy}"
-            raise WeightsError(f"{path}: {reason}") from None
-        if "signature not found" in str(error) and path.stat().st_size:
-            remedy = (
-                "Download it again."
-                if path.suffix == ".hdf5"
-                else "Give the HDF5 file."
-            )
-            raise WeightsError(
-                f"{path}: not HDF5, nor named .safetensors. {remedy}"
-            ) from None
-        reason = f"not a valid weights file: {first_line(error)}"
-        raise WeightsError(f"{path}: {reason}. Download it again.") from None
+        raise _weights_error(path, error) from None
+
+
+def _weights_error(path: Path, error: Exception) -> Exception:
+    """Return the error for a file that h5py or safetensors cannot read."""
+    if isinstance(error, FileNotFoundError):
+        return not_read(path, "weights", error, WeightsError)
+    if isinstance(error, OSError) and error.errno:
+        remedy = ". Give the file in it." if path.is_dir() else ""
+        reason = f"cannot read the weights: {system_reason(error)}{remedy}"
+        return WeightsError(f"{path}: {reason}")
+    if "signature not found" in str(error) and path.stat().st_size > 0:
+        problem = f"{path}: not HDF5, nor named .safetensors"
+        if path.suffix == ".hdf5":
+            return WeightsError(f"{problem}. Download it again.")
+        return WeightsError(f"{problem}. Give the HDF5 file.")
+    reason = f"not a valid weights file: {first_line(error)}"
+    return WeightsError(f"{path}: {reason}. Download it again.")
 
 
 def write_tensors(
@@ -245,6 +278,7 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # In memory: HDF5 crashes on a full disk, and only the owner can read `save_file`'s file.
+    # In memory: HDF5 crashes on a full disk, and only the owner can read `save_file`'s
+    # file.
     with replaced(path) as partial:
         partial.write_bytes(content)

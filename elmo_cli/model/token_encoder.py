@@ -1,8 +1,8 @@
-"""Token encoders: from tokens to token vectors, each token independent of its neighbours.
+"""Token encoders, which turn each token into a vector, independent of its neighbours.
 
-`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers (Srivastava et
-al., 2015), as in Jozefowicz et al. (2016). `WordEncoder` is the table that word-level models have
-instead.
+`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers
+(Srivastava et al., 2015), as in Jozefowicz et al. (2016). `WordEncoder` is the table that
+word-level models have instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.errors.checks import check_sentences
-from elmo_cli.model.lstm import autocast_dtype
+from elmo_cli.model.characters import N_CHARACTERS, character_ids
 from elmo_cli.model.options import CharacterOptions
-from elmo_cli.model.vocabulary import (
-    BOUNDARIES,
-    N_CHARACTERS,
-    Vocabulary,
-    character_ids,
-)
+from elmo_cli.model.placement import autocast_dtype
+from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
 
 CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
 CONVOLVED_TOKENS = 128  # tokens of similar length that are convolved together
@@ -74,8 +70,9 @@ class CharacterFeatures(nn.Module):
     def features(self, ids: Tensor) -> Tensor:
         """Compute the features of ids, int64, shape (N, 50): float, shape (N, F).
 
-        Tokens of similar length are convolved together. All windows inside the padding have one
-        value, so that one is enough: groups end one widest window after their longest token.
+        Tokens of similar length are convolved together, in groups. All windows inside the
+        padding have one value, so one of them is enough: a group ends one widest window
+        after its longest token.
         """
         columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
         lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
@@ -84,13 +81,11 @@ class CharacterFeatures(nn.Module):
         size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
         # One transfer for all groups, because it waits for a GPU. Sums are 0 without tokens.
         ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
+        longest_tokens = torch.stack(ends).tolist()
         groups = []
-        for rows, longest in zip(
-            torch.split(order, size), torch.stack(ends).tolist(), strict=True
-        ):
-            groups.append(
-                self.convolve(self.char_embedding(ids[rows, : longest + widest]))
-            )
+        for rows, longest in zip(torch.split(order, size), longest_tokens, strict=True):
+            embedded = self.char_embedding(ids[rows, : longest + widest])
+            groups.append(self.convolve(embedded))
         features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:
             features = highway(features)
@@ -98,11 +93,11 @@ class CharacterFeatures(nn.Module):
 
     def convolve(self, embedded: Tensor) -> Tensor:
         """Compute the maximum of each filter over K characters: float, (N, K, C) to (N, F)."""
-        # A lower precision is no faster: oneDNN compiles a product for each number of windows.
+        # A lower precision is no faster: oneDNN compiles a product for each number of
+        # windows.
         with torch.autocast(embedded.device.type, enabled=False):
-            features = [
-                conv(embedded).amax(dim=1) for conv in self.convolutions
-            ]  # (N, count)
+            # (N, count) each
+            features = [conv(embedded).amax(dim=1) for conv in self.convolutions]
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated.to(autocast_dtype(activated))
 
@@ -114,9 +109,9 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
         self, options: CharacterOptions, projection_dim: int, *, projects: bool = True
     ) -> None:
         super().__init__(options)
-        self.projection = (
-            nn.Linear(options.n_filters, projection_dim) if projects else None
-        )
+        self.projection: nn.Linear | None = None
+        if projects:
+            self.projection = nn.Linear(options.n_filters, projection_dim)
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the character ids of tokens: int64, shape (N, 50), on the CPU."""
@@ -126,15 +121,17 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode `character_ids`, int64, shape (N, 50): float, shape (N, P)."""
-        features = self.features(ids)  # (N, F)
-        vectors: Tensor = (
-            features if self.projection is None else self.projection(features)
-        )
+        vectors = self.features(ids)  # (N, F)
+        if self.projection is not None:
+            vectors = self.projection(vectors)  # (N, P)
         return vectors
 
 
 class Convolution(nn.Conv1d):
-    """Convolution over characters by one product, in half the time of torch's for few channels."""
+    """Convolution over characters by one product.
+
+    For few channels it takes half the time of torch's convolution.
+    """
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve a float tensor, shape (N, K, C): shape (N, K - width + 1, count)."""
@@ -154,9 +151,8 @@ class Highway(nn.Module):
         super().__init__()
         self.carry = nn.Linear(dim, dim)
         self.transform = nn.Linear(dim, dim)
-        nn.init.constant_(
-            self.carry.bias, -2.0
-        )  # Training starts by passing features on.
+        # Training starts by passing features on.
+        nn.init.constant_(self.carry.bias, -2.0)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Apply the layer to a float tensor, shape (N, F)."""
@@ -201,9 +197,9 @@ class TokenTable(nn.Module):
     def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()
         self.words = list(words)
-        self._unknown = (
-            self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
-        )
+        self._unknown = -1
+        if UNKNOWN_WORD in self.words:
+            self._unknown = self.words.index(UNKNOWN_WORD)
         # The table is not in the state dict, because it follows from the weights.
         self.register_buffer("vectors", torch.empty(0, device="cpu"), persistent=False)
         self.fill(encoder)
@@ -222,11 +218,9 @@ class TokenTable(nn.Module):
 
         The vector of `UNKNOWN_WORD` serves tokens that have no ids, bool, (B, T), as in AllenNLP.
         """
-        is_known = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
-        is_known &= (
-            word_inputs != self._unknown
-        ) | ~has_ids  # -1 if the list lacks this word.
-        return word_inputs.long().where(is_known, -1)
+        in_list = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
+        has_vector = (word_inputs != self._unknown) | ~has_ids
+        return word_inputs.long().where(in_list & has_vector, -1)
 
     def with_boundaries(self, rows: Tensor, mask: Tensor) -> Tensor:
         """Add the rows of the boundaries to the rows of words: int64, (B, T) to (B, T + 2)."""

@@ -1,13 +1,7 @@
-"""Files of named tensors, and the weights of a biLM in such a file.
+"""Weights of a biLM in a file of named tensors.
 
-A file whose name ends in .safetensors is read by the package of that name (an extra), any other by
-h5py. A tensor has one name in both formats, in which "/" separates groups. Shapes are known before
-a value is read, and values are read one tensor at a time. Large tensors are mapped where possible:
-their memory is pages of the file, which processes share and which the system can drop. A page that
-a process writes to becomes private, so that the file never changes.
-
-The names of a biLM's weights are bilm-tf's. `stored_parameters` lists them for reading and writing.
-All matrices are stored (in, out):
+Their names are bilm-tf's. `stored_parameters` lists them for reading and writing. All matrices are
+stored (in, out):
 
     char_embed                         (261, C)             character models
     CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
@@ -29,8 +23,17 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.tensor_files import BILM, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import (
+    BILM,
+    Array,
+    Shape,
+    open_tensors,
+    write_tensors,
+)
 from elmo_cli.model.vocabulary import Vocabulary
+
+_INITIALIZATIONS: Final = ("kaiming_uniform", "uniform", "normal", "constant")
+"""Functions of `torch.nn.init` that the modules of a biLM call, without a last underscore."""
 
 
 def below_padding(table: Tensor) -> Tensor:
@@ -45,16 +48,18 @@ class _Form(NamedTuple):
     to_dataset: Callable[[Tensor], Tensor]
 
 
-_PLAIN: Final = _Form(lambda values: values, lambda values: values)
-_MATRIX: Final = _Form(Tensor.t, Tensor.t)  # (in, out) in the file, (out, in) in torch
+_PLAIN: Final = _Form(
+    to_parameter=lambda values: values, to_dataset=lambda values: values
+)
+_MATRIX: Final = _Form(to_parameter=Tensor.t, to_dataset=Tensor.t)
+"""(in, out) in the file, (out, in) in torch."""
 _FILTER: Final = _Form(
-    lambda values: (
-        values[0].permute(2, 1, 0).contiguous()
-    ),  # contiguous like its gradient
-    lambda values: values.permute(2, 1, 0)[None],
+    # contiguous like its gradient
+    to_parameter=lambda values: values[0].permute(2, 1, 0).contiguous(),
+    to_dataset=lambda values: values.permute(2, 1, 0)[None],
 )
 """(1, width, C, count) in the file, (count, C, width) in torch."""
-_TABLE: Final = _Form(below_padding, lambda values: values[1:])
+_TABLE: Final = _Form(to_parameter=below_padding, to_dataset=lambda values: values[1:])
 """The file lacks the row for "no token here"."""
 
 
@@ -111,50 +116,63 @@ def read_weights(
     with open_tensors(path) as file:
         file.check_kind(BILM)
         # bilm-tf writes no projection that keeps the size. Other programs may write one.
-        size, characters = options.lstm.projection_dim, options.char_cnn
-        has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
-        projects = options.lstm.dim != size or has_projection
-        n_features = None if characters is None else characters.n_filters
-        features = n_features != size or "CNN_proj/W_proj" in file.names
+        size = options.lstm.projection_dim
+        projects = (
+            options.lstm.dim != size
+            or "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
+        )
+        projects_features = (
+            options.char_cnn is None
+            or options.char_cnn.n_filters != size
+            or "CNN_proj/W_proj" in file.names
+        )
         with torch.device("meta"), Uninitialized():  # shapes without values
             bilm = BiLm(
-                options, vocabulary, projects=projects, projects_features=features
+                options,
+                vocabulary,
+                projects=projects,
+                projects_features=projects_features,
             )
         parameters = bilm.state_dict()
         stored = list(
-            stored_parameters(options, projects=projects, projects_features=features)
+            stored_parameters(
+                options, projects=projects, projects_features=projects_features
+            )
         )
-        shapes = {
-            s.dataset: (*s.form.to_dataset(parameters[s.parameter]).shape,)
-            for s in stored
-        }
+        shapes: dict[str, Shape] = {}
+        for each in stored:
+            dataset = each.form.to_dataset(parameters[each.parameter])
+            shapes[each.dataset] = tuple(dataset.shape)
         file.check_shapes(shapes, "the options")
         for each in stored:
             values = file.load(each.dataset, shapes[each.dataset])
             parameters[each.parameter] = each.form.to_parameter(values)
-    # If any value is not finite, the sum is not. The sum needs only one pass over the values.
-    if invalid := [
-        s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()
-    ]:
+    # If any value is not finite, the sum is not. It needs only one pass over the values.
+    invalid = [
+        each.dataset
+        for each in stored
+        if not parameters[each.parameter].sum().isfinite()
+    ]
+    if invalid:
         raise not_finite(path, invalid)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
 class Uninitialized(TorchFunctionMode):
-    """Context without initializations: torch imports its compiler to fill the meta device."""
+    """Context in which modules leave their parameters uninitialized.
+
+    On the meta device, torch would import its compiler to fill them.
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if func.__name__.rstrip("_") in (
-            "kaiming_uniform",
-            "uniform",
-            "normal",
-            "constant",
-        ):
-            return args[0] if args else (kwargs or {})["tensor"]
-        return func(*args, **(kwargs or {}))
+        """Return the tensor of an initialization unchanged, and call any other function."""
+        kwargs = kwargs or {}
+        if func.__name__.rstrip("_") not in _INITIALIZATIONS:
+            return func(*args, **kwargs)
+        return args[0] if args else kwargs["tensor"]
 
 
 def write_weights(path: str | Path, bilm: BiLm) -> None:
@@ -165,12 +183,13 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
         projects="forward_layers.0.projection.weight" in parameters,
         projects_features="token_encoder.projection.weight" in parameters,
     )
-    tensors = (
-        (s.dataset, s.form.to_dataset(parameters[s.parameter].detach())) for s in stored
-    )
-    write_tensors(
-        path, ((name, values.cpu().numpy()) for name, values in tensors), "float32"
-    )
+
+    def tensors() -> Iterator[tuple[str, Array]]:
+        for each in stored:
+            values = each.form.to_dataset(parameters[each.parameter].detach())
+            yield each.dataset, values.cpu().numpy()
+
+    write_tensors(path, tensors(), "float32")
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:

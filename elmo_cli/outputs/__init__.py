@@ -1,1 +1,1 @@
-"""Activations to files, and files to activations; docs/architecture.md lists the modules."""
+"""Activations to files, and files to activations: a writer per format, and one reader."""

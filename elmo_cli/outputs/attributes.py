@@ -2,25 +2,21 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.shard import parse_shard
 
-# attribute of an output with ids, where the input format does not decide
-KEYS: Final = "keys"
-
-
 Attributes = Mapping[str, str]
 
-
+KEYS: Final = "keys"
+"""Attribute of an output with ids, where the input format does not decide."""
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
-
-
 _INTEGERS: Final = (
     "batch_size",
     "input_records",
@@ -29,102 +25,113 @@ _INTEGERS: Final = (
     "records",
     "tokens",
 )
-
-
-# Input formats whose tokens are stored next to the sentence.
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-
-
+"""Input formats whose tokens are stored next to the sentence."""
 _OPTIONS: Final = {
     "elmo_cli_version": "version of elmo-cli",
     "format": "input format",
     "input_records": "number of input records",
     "input_sha256": "content of the input",
-    "key_column": "--id-column",
+    "key_column": "{--id-column}",
     "model_sha256": "weights of the model",
     "normalization": "normalization",
     "options": "options of the model",
-    "output format": "--format",
-    "sentence_keys": "--use-sentence-keys",
+    "output format": "{--format}",
+    "sentence_keys": "{--use-sentence-keys}",
 }
 """Names in messages of attributes that are not called like the option that they record."""
-
-
-def option_name(attribute: str) -> str:
-    """Return the option that an attribute records, for a message."""
-    return _OPTIONS.get(attribute, "--" + attribute.replace("_", "-"))
-
-
-_TEXT: Final = ("a text", lambda text: True)
-
-
-_COUNT: Final = ("a number", re.compile(r"[0-9]{1,18}").fullmatch)
-
-
+_TEXTS: Final = (
+    "compression",
+    "format",
+    "layout",
+    "model",
+    "model_sha256",
+    "normalization",
+    "pooling",
+    "sentence_keys",
+    "state",
+    "tokenizer",
+)
+_COUNTS: Final = ("input_records", "records")
 _LAYERS: Final = re.compile(r"[a-z_0-9]+|[0-9]{1,4}(,[0-9]{1,4})+")
-
-
-_CHECKS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    **dict.fromkeys(
-        ("model", "model_sha256", "state", "pooling", "format", "layout"), _TEXT
-    ),
-    **dict.fromkeys(
-        ("compression", "sentence_keys", "tokenizer", "normalization"), _TEXT
-    ),
-    **dict.fromkeys(("records", "input_records"), _COUNT),
-    "layers": ("a choice of layers", _LAYERS.fullmatch),
-    "mix": (
-        "numbers",
-        lambda text: all(map(math.isfinite, map(float, text.split(",")))),
-    ),
-    "gamma": ("a number", lambda text: math.isfinite(float(text))),
-    "shard": ("a shard such as 3/16", parse_shard),
-    "words": (
-        "JSON of words",
-        lambda text: parse_json(text, dict[str, str], "words") is not None,
-    ),
+_EXPECTED: Final = {
+    **dict.fromkeys(_TEXTS, "a text"),
+    **dict.fromkeys(_COUNTS, "a number"),
+    "layers": "a choice of layers",
+    "mix": "numbers",
+    "gamma": "a number",
+    "shard": "a shard such as 3/16",
+    "words": "JSON of words",
 }
-"""Description of valid texts, and a function that returns a false value, or raises a `ValueError`,
-for an invalid text."""
+"""Description of valid values, by the names of attributes that are checked."""
+
+
+def option_name(attribute: str) -> Message | str:
+    """Return the option that an attribute records, for a message."""
+    if attribute in _OPTIONS:
+        return Message(_OPTIONS[attribute])
+    if re.fullmatch("[a-z_]+", attribute):
+        return Message(f"{{--{attribute.replace('_', '-')}}}")
+    return attribute
 
 
 def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
     """Raise an `InputError` for a known attribute of another form than a run writes."""
-    names = [
-        *attributes,
-        *(["gamma"] if "mix" in attributes else []),
-    ]  # A mix needs it.
-    for name in filter(_CHECKS.__contains__, names):
-        value, (expected, accepts) = attributes.get(name), _CHECKS[name]
-        with suppress(ValueError):  # An `InputError` is one.
-            if isinstance(value, str) and accepts(value):
-                continue
+    names = [name for name in attributes if name in _EXPECTED]
+    if "mix" in attributes and "gamma" not in attributes:  # A mix needs it.
+        names.append("gamma")
+    for name in names:
+        value = attributes.get(name)
+        if isinstance(value, str) and _is_valid(name, value):
+            continue
         found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(
-            f"{path}: the file is damaged: attribute {name}: expected {expected}, found {found}"
+            f"{path}: the file is damaged: attribute {name}: expected {_EXPECTED[name]}, "
+            f"found {found}"
         )
 
 
+def _is_valid(name: str, text: str) -> bool:
+    """Return whether a text is a valid value of an attribute in `_EXPECTED`."""
+    try:
+        if name in _COUNTS:
+            return re.fullmatch("[0-9]{1,18}", text) is not None
+        if name == "layers":
+            return _LAYERS.fullmatch(text) is not None
+        if name == "mix":
+            return all(math.isfinite(float(number)) for number in text.split(","))
+        if name == "gamma":
+            return math.isfinite(float(text))
+        if name == "shard":
+            parse_shard(text)
+        if name == "words":
+            parse_json(text, dict[str, str], "words")
+    except ValueError:  # An `InputError` is one.
+        return False
+    return True
+
+
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
-    """Return whether the tokens of an output can differ from its text split at white space."""
+    """Return whether tokens can differ from a record's text, split at white space."""
     is_tokenized = any(
         name in attributes for name in ("tokenizer", "split_sentences", "words")
     )
     return is_tokenized or attributes.get("format") in _FORMATS_WITH_TOKENS
 
 
-def as_text(attributes: Mapping[str, object]) -> dict[str, str]:
+def as_texts(attributes: Mapping[str, object]) -> dict[str, str]:
     """Return attributes as files store them."""
     return {name: str(value) for name, value in attributes.items()}
 
 
 def with_types(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes of a file with the types that `as_text` has removed."""
+    """Return attributes of a file with the types that `as_texts` has removed."""
     return {name: _with_type(name, value) for name, value in attributes.items()}
 
 
 def _with_type(name: str, value: Any) -> Any:
-    if not isinstance(value, str):  # Other programs' files may have values of NumPy.
+    if not isinstance(value, str):
+        # Files of other programs may have values of NumPy.
         return value.item() if getattr(value, "shape", None) == () else value
     with suppress(ValueError):
         if name in _FLAGS and value in ("True", "False"):

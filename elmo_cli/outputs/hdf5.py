@@ -1,17 +1,15 @@
-"""Both layouts of HDF5, written and read: AllenNLP's and the packed one.
+"""What both layouts of HDF5 share: a writer that resumes, and checks of datasets.
 
-docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5 keeps in
-memory. In the packed layout, datasets of texts exist where a record has a text. All datasets are
-chunked and grow only at their end, so that memory and time per record stay constant.
+docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5
+keeps in memory. All datasets are chunked and grow only at their end, so that memory and
+time per record stay constant.
 """
 
-import logging
 from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
 import h5py
 from h5py import h5p, h5s, h5t
-from numpy.typing import NDArray
 
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.resumable.paged_file import PagedFile
@@ -21,14 +19,9 @@ from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.output_formats import keeps_tokens
 
 TOKENS: Final = "tokens"
-
-logger = logging.getLogger(__name__)
-
-Array = NDArray[Any]
-
+"""Attribute of a dataset, or name of a dataset, with the tokens of records."""
 CHUNK_BYTES: Final = 1 << 19  # size before compression; HDF5's smallest cache holds two
 _ZSTD: Final = 32015  # in the HDF Group's registry of filters
-ARRAY_BYTES: Final = 150  # bytes of an array in memory in addition to its values, about
 
 CREATION: Final = h5p.create(h5p.DATASET_CREATE)
 CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.
@@ -44,7 +37,7 @@ class DamagedError(OSError):
 
 
 class Hdf5Writer(FormatWriter):
-    """Writer of an HDF5 file, which is closed at a checkpoint, so that resumed runs are equal."""
+    """Writer that closes its file at a checkpoint, so that resumed runs are equal."""
 
     def __init__(
         self,
@@ -53,15 +46,12 @@ class Hdf5Writer(FormatWriter):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
+        """Begin an empty file, or resume one; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, settings, attributes)
         self._keeps_tokens = keeps_tokens(settings, attributes)
         self._n_records = n_records
-        kind = settings.compression
-        # Only the exponents of floats are similar, so bytes are shuffled.
-        filters = {"compression": _ZSTD if kind == "zstd" else kind, "shuffle": True}
-        # arguments of `create_dataset`
-        self._filters: dict[str, Any] = filters if kind else {}
+        self._filters = _filters(settings.compression)
+        """Arguments of `create_dataset`."""
         if file.size == 0:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
@@ -69,7 +59,7 @@ class Hdf5Writer(FormatWriter):
             self._begin(begun)
 
     def _begin(self, file: h5py.File) -> None:
-        """Prepare to add records to a file; raise a `DamagedError` unless it has `_n_records`."""
+        """Prepare to add records; raise a `DamagedError` unless the file has `_n_records`."""
         raise NotImplementedError
 
     def finish(self, attributes: Attributes) -> None:
@@ -97,21 +87,31 @@ class Hdf5Writer(FormatWriter):
         return h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
 
 
+def _filters(compression: str | None) -> dict[str, Any]:
+    if compression is None:
+        return {}
+    # Only the exponents of floats are similar, so bytes are shuffled.
+    return {
+        "compression": _ZSTD if compression == "zstd" else compression,
+        "shuffle": True,
+    }
+
+
 def checked_dataset(
     group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]
 ) -> Any:
-    """Return a dataset after checking its axes and its dtype; `kind` is `f`, `u1` or `i8`, ..."""
+    """Return a dataset after checking its axes and its dtype: `f`, `u1`, `i8` or `O`."""
     try:
         dataset = group[name]
-    except (
-        KeyError,
-        RuntimeError,
-    ) as error:  # The name is missing, or its link is broken.
+    except (KeyError, RuntimeError) as error:
+        # The name is missing, or its link is broken.
         raise DamagedError(f"{name}: {first_line(error)}") from None
-    is_dataset = isinstance(dataset, h5py.Dataset) and dataset.dtype.str[1:].startswith(
-        kind
+    is_expected = (
+        isinstance(dataset, h5py.Dataset)
+        and dataset.dtype.str[1:].startswith(kind)
+        and dataset.ndim in n_axes
     )
-    if not is_dataset or dataset.ndim not in n_axes:
+    if not is_expected:
         raise DamagedError(f"{name}: expected {kind} of {n_axes} axes, found {dataset}")
     return dataset
 

@@ -1,22 +1,24 @@
-"""HDF5 in AllenNLP's layout: one dataset per record."""
+"""HDF5 in AllenNLP's layout: one dataset per record, written and read."""
 
 import json
 import logging
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import h5py
 import numpy as np
 from h5py import h5d, h5s
+from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.attributes import (
     KEYS,
     Attributes,
-    as_text,
+    as_texts,
     has_own_tokens,
     with_types,
 )
@@ -25,7 +27,6 @@ from elmo_cli.outputs.hdf5 import (
     CREATION,
     LINK,
     TOKENS,
-    Array,
     DamagedError,
     Hdf5Writer,
     check_count,
@@ -37,15 +38,12 @@ from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
-
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
-
-
-# number of records from which `--layout packed` is recommended
 MANY_RECORDS: Final = 2_000_000
-
-
+"""Number of records from which the packed layout is recommended."""
 MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
+
+Array = NDArray[Any]
 
 
 class AllenNlpWriter(Hdf5Writer):
@@ -55,6 +53,7 @@ class AllenNlpWriter(Hdf5Writer):
         by_text = self._format.use_sentence_keys
         self._has_index = not (self._format.forget_sentences or by_text)
         self._index: dict[str, str] = {}
+        """Name of the last dataset of each sentence."""
         if not by_text:  # Blank lines have no dataset there.
             check_count(len(file), self._n_records)
 
@@ -66,33 +65,29 @@ class AllenNlpWriter(Hdf5Writer):
             self._index[record.text] = str(number)
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
+        """Add the dataset of a record; raise an `InputError` if its name is invalid."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
-            remedy = f"For more than {MANY_RECORDS:,} lines, use --layout packed."
-            logger.warning(
-                f"Warning: HDF5 keeps the name of every line in memory. {remedy}"
+            message = Message(
+                "HDF5 keeps the name of every line in memory. For more than "
+                "{many} lines, use {--layout packed}.",
+                many=f"{MANY_RECORDS:,}",
             )
-        is_by_text = record.id is None and self._format.use_sentence_keys
-        if is_by_text and not record.text:  # A blank line has no name.
+            logger.warning("Warning: %s", message)
+        if record.id:
+            name = record.id
+        elif self._format.use_sentence_keys:
+            name = record.text
+        else:
+            name = str(number)
+        if not name:  # A blank line, which is its own name.
             return
-        name = record.text if is_by_text else record.id or str(number)
-        try:
-            self._create(name, values)
-        except (TypeError, ValueError):
-            if not self._format.use_sentence_keys:
-                raise
-            # h5py raises it if a part of the name is a dataset already.
-            problem = f"the sentence {name[:60]!r} cannot name a dataset, or names an existing one"
-            raise InputError(
-                f"line {number + 1}: {problem}. Remove --use-sentence-keys."
-            ) from None
+        self._create_named(name, number, values)
         if record.attributes:
-            self._hdf5[name].attrs.update(as_text(record.attributes))
+            self._hdf5[name].attrs.update(as_texts(record.attributes))
         if self._keeps_tokens:
-            self._hdf5[name].attrs[TOKENS] = json.dumps(
-                record.tokens, ensure_ascii=False
-            )
+            tokens = json.dumps(record.tokens, ensure_ascii=False)
+            self._hdf5[name].attrs[TOKENS] = tokens
         self.skip(number, record)
 
     def finish(self, attributes: Attributes) -> None:
@@ -103,52 +98,70 @@ class AllenNlpWriter(Hdf5Writer):
             dataset[0] = json.dumps(self._index)
         super().finish(attributes)
 
+    def _create_named(self, name: str, number: int, values: Array) -> None:
+        """Add a dataset; raise an `InputError` if a sentence cannot name it."""
+        try:
+            self._create(name, values)
+        except (TypeError, ValueError):
+            if not self._format.use_sentence_keys:
+                raise
+            # h5py raises it if a part of the name is a dataset already.
+            raise InputError(
+                Message(
+                    "line {number}: the sentence {name} cannot name a dataset, or names "
+                    "an existing one. Remove {--use-sentence-keys}.",
+                    number=number + 1,
+                    name=repr(name[:60]),
+                )
+            ) from None
+
     def _create(self, name: str, values: Array) -> None:
         """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
         if self._filters and values.size:  # HDF5 has no empty chunks.
-            chunk = list(values.shape)
-            if (
-                values.ndim > 1
-            ):  # A chunk has about as many bytes as HDF5's cache holds.
-                chunk[-2] = min(
-                    chunk[-2], max(1, CHUNK_BYTES * chunk[-2] // values.nbytes)
-                )
             self._hdf5.create_dataset(
-                name, data=values, chunks=tuple(chunk), **self._filters
+                name, data=values, chunks=_chunk_shape(values), **self._filters
             )
             return
         # These calls take a third of the time of `create_dataset`.
-        kind, space = make_type(values.dtype), make_space(values.shape)
+        kind = make_type(values.dtype)
+        space = make_space(values.shape)
         dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, CREATION, LINK)
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), kind)
 
 
+def _chunk_shape(values: Array) -> tuple[int, ...]:
+    """Return the shape of chunks with about as many bytes as HDF5's cache holds."""
+    chunk = list(values.shape)
+    if values.ndim > 1:
+        n_tokens = CHUNK_BYTES * chunk[-2] // values.nbytes
+        chunk[-2] = min(chunk[-2], max(1, n_tokens))
+    return tuple(chunk)
+
+
 class AllenNlpFile:
-    """Reader of an open file; see `reader.LayoutFile`."""
+    """Open file in AllenNLP's layout; see `LayoutFile`."""
+
+    has_each_sentence = False
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
+        self._shard = shard_of(file.attrs)
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
         self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
-        # AllenNLP's files do not say.
         is_by_text = file.attrs.get("sentence_keys") == "True"
         # An id or a sentence may have the name of the index; the file has no index then.
-        self._has_index = SENTENCE_TO_INDEX in file and not (
-            self.has_keys or is_by_text
-        )
-        n_names = len(file) - self._has_index
-        self._shard = shard_of(file.attrs)
-        ends = {str(self._shard.number_in_input(number)) for number in (0, n_names - 1)}
-        is_numbered = (
-            self._has_index or n_names == 0 or all(name in file for name in ends)
-        )
-        self._is_by_text = is_by_text or not (self.has_keys or is_numbered)
-        self.n_records = len(self._names) if self._is_by_text else n_names
-        self.has_sentences = self._has_index or self._is_by_text
-        self.is_ordered = not (self.has_keys or self._is_by_text)
+        has_numbers = not self.has_keys and not is_by_text
+        self._has_index = SENTENCE_TO_INDEX in file and has_numbers
+        n_names = len(file) - 1 if self._has_index else len(file)
+        # AllenNLP's files do not say whether sentences name their datasets.
+        if has_numbers and not self._has_index and n_names:
+            is_by_text = not self._is_numbered(n_names)
+        self.has_sentences = self._has_index or is_by_text
+        self.is_ordered = not self.has_keys and not is_by_text
+        self.n_records = len(self._names) if is_by_text else n_names
 
     def values(self, start: int, stop: int) -> list[Array]:
         """Read the activations of one record."""
@@ -156,31 +169,37 @@ class AllenNlpFile:
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
-        records = []
-        for number in range(start, stop):
-            key = self._names[number] if self.has_keys else None
-            # Reading attributes takes time.
-            attributes = (
-                with_types(self._dataset(number).attrs) if self._has_attributes else {}
-            )
-            text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
-            name = f"{self._file.filename}: record {number + 1}, tokens"
-            sentence = (
-                text.split() if tokens is None else parse_json(tokens, list[str], name)
-            )
-            records.append(Record(text, sentence, key, attributes))
-        return records
+        return [self._record(number) for number in range(start, stop)]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last one with that text."""
+        """Return the number of a record by its id; without ids, the last with that text."""
         return self._numbers.get(name)
 
+    def _is_numbered(self, n_names: int) -> bool:
+        """Return whether numbers name the datasets: the first and the last one's do."""
+        first = self._shard.number_in_input(0)
+        last = self._shard.number_in_input(n_names - 1)
+        return str(first) in self._file and str(last) in self._file
+
+    def _record(self, number: int) -> Record:
+        attributes = {}
+        if self._has_attributes:  # Reading attributes takes time.
+            attributes = with_types(self._dataset(number).attrs)
+        text = self._texts.get(number, "")
+        stored = attributes.pop(TOKENS, None)
+        if stored is None:
+            tokens = text.split()
+        else:
+            name = f"{self._file.filename}: record {number + 1}, tokens"
+            tokens = parse_json(stored, list[str], name)
+        identifier = self._names[number] if self.has_keys else None
+        return Record(text, tokens, id=identifier, attributes=attributes)
+
     def _dataset(self, number: int) -> h5py.Dataset:
-        name = (
-            str(self._shard.number_in_input(number))
-            if self.is_ordered
-            else self._names[number]
-        )
+        if self.is_ordered:
+            name = str(self._shard.number_in_input(number))
+        else:
+            name = self._names[number]
         return checked_dataset(self._file, name, "f", self._n_axes)
 
     @cached_property
@@ -207,8 +226,9 @@ class AllenNlpFile:
         if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
-        try:  # bilm-tf wrote numbers, AllenNLP their names.
+        try:
             names = json.loads(dataset.asstr()[0])
+            # bilm-tf wrote numbers, AllenNLP their names.
             return {
                 text: int(name) // self._shard.total for text, name in names.items()
             }
@@ -223,4 +243,7 @@ class AllenNlpFile:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
+        """Sentence of each record, as far as the file contains it."""
+        if self.has_keys:
+            return {}
+        return {number: text for text, number in self._numbers.items()}

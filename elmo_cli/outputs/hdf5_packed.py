@@ -1,20 +1,22 @@
-"""HDF5 in the packed layout: one dataset for all records."""
+"""HDF5 in the packed layout: one dataset for all records, written and read.
+
+The dataset `activations` has the rows of all records one after another, and `offsets` has
+their ends. Datasets of texts are alike, and exist where a record has a text.
+"""
 
 import json
 import math
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.outputs.attributes import Attributes, as_text, with_types
+from elmo_cli.outputs.attributes import Attributes, as_texts, with_types
 from elmo_cli.outputs.hdf5 import (
-    ARRAY_BYTES,
     CHUNK_BYTES,
-    Array,
     DamagedError,
     Hdf5Writer,
     check_count,
@@ -30,12 +32,21 @@ PREFIXES: Final = {
     "attributes": "attribute_",
 }
 """Datasets of a packed file, with the prefix of the names of their offsets."""
-
-# bytes that are written together, and read together in order, about
 BLOCK_BYTES: Final = 1 << 22
-
-
+"""Number of bytes that are written together, and read together in order, about."""
 BLOCK_RECORDS: Final = 1024
+"""Maximum number of records that are read together."""
+_ARRAY_BYTES: Final = (
+    150  # bytes of an array in memory in addition to its values, about
+)
+
+Array = NDArray[Any]
+Offsets = NDArray[np.int64]
+
+
+def _offsets_name(dataset: str) -> str:
+    """Return the name of the dataset with the offsets of a dataset."""
+    return f"{PREFIXES[dataset]}offsets"
 
 
 class PackedWriter(Hdf5Writer):
@@ -44,172 +55,195 @@ class PackedWriter(Hdf5Writer):
     def _begin(self, file: h5py.File) -> None:
         if self._n_records:
             check_count(PackedFile(file).n_records, self._n_records)
-        # End of the rows of the last record in each dataset.
         self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
-        self._held: dict[str, list[Array]] = {}  # rows that are not written yet
+        """End of the rows of the last record in each dataset."""
+        self._held: dict[str, list[Array]] = {}
+        """Rows of each dataset that are not written yet."""
         self._n_bytes = 0
         if not self._format.forget_sentences:
             self._begin_dataset("sentences", np.empty(0, np.uint8))
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
-        rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
-        self._add("activations", rows.copy())  # (T, ..., W)
-        attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
-        sentence = "" if self._format.forget_sentences else record.text
-        texts = {
-            "sentences": sentence,
-            "keys": record.id or "",
-            "attributes": attributes,
-        }
+        if self._format.pooled:
+            rows = values[np.newaxis]  # (1, ..., W)
+        else:
+            rows = np.swapaxes(values, 0, -2)  # (T, ..., W)
+        self._add("activations", rows.copy())
+        if not self._format.forget_sentences:
+            self._add_text("sentences", record.text)
+        self._add_text("keys", record.id or "")
+        stored = json.dumps(as_texts(record.attributes)) if record.attributes else ""
+        self._add_text("attributes", stored)
         if self._keeps_tokens:
-            texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
-        for name, text in texts.items():
-            if text or name in self._ends:
-                self._add(
-                    name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-                )
+            self._add_text("tokens", json.dumps(record.tokens, ensure_ascii=False))
         self._n_records += 1
         if self._n_bytes >= BLOCK_BYTES:
             self.flush()
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is buffered and these attributes, and close the file."""
-        if (
-            "activations" not in self._ends
-        ):  # Without any record the file still has offsets.
+        if "activations" not in self._ends:
+            # Without any record the file still has offsets.
             self._held["offsets"] = [np.zeros(1, np.int64)]
         self.flush()
         super().finish(attributes)
 
-    def _begin_dataset(self, name: str, rows: Array) -> None:
-        """Begin a dataset for rows like these; the previous records have no rows in it."""
-        if name not in self._ends:
-            self._ends[name] = 0
-            self._held[name] = [rows[:0]]
-            self._held[f"{PREFIXES[name]}offsets"] = [
-                np.zeros(self._n_records + 1, np.int64)
-            ]
-
-    def _add(self, name: str, rows: Array) -> None:
-        self._begin_dataset(name, rows)
-        self._ends[name] += len(rows)
-        offsets = np.array([self._ends[name]])
-        self._held.setdefault(name, []).append(rows)
-        self._held.setdefault(f"{PREFIXES[name]}offsets", []).append(offsets)
-        self._n_bytes += rows.nbytes + 2 * ARRAY_BYTES
-
     def flush(self) -> None:
         """Write everything that is buffered."""
-        for name, parts in self._held.items():
-            rows = np.concatenate(parts)
+        for name, held in self._held.items():
+            rows = np.concatenate(held)
             if name not in self._hdf5:
-                row_shape = rows.shape[1:]
-                n_rows = max(
-                    1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize)
-                )
-                self._hdf5.create_dataset(
-                    name,
-                    shape=(0, *row_shape),
-                    maxshape=(None, *row_shape),
-                    dtype=rows.dtype,
-                    chunks=(n_rows, *row_shape),
-                    **self._filters,
-                )
+                self._create_dataset(name, rows)
             dataset = self._hdf5[name]
             start = len(dataset)
             dataset.resize(start + len(rows), axis=0)
             dataset[start:] = rows
-        self._held, self._n_bytes = {}, 0
+        self._held = {}
+        self._n_bytes = 0
+
+    def _add_text(self, name: str, text: str) -> None:
+        """Add a text to a dataset, which begins with the first text that is not empty."""
+        if text or name in self._ends:
+            encoded = text.encode("utf-8", "surrogatepass")
+            self._add(name, np.frombuffer(encoded, np.uint8))
+
+    def _add(self, name: str, rows: Array) -> None:
+        self._begin_dataset(name, rows)
+        self._ends[name] += len(rows)
+        self._held.setdefault(name, []).append(rows)
+        end = np.array([self._ends[name]])
+        self._held.setdefault(_offsets_name(name), []).append(end)
+        self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
+
+    def _begin_dataset(self, name: str, rows: Array) -> None:
+        """Begin a dataset for rows like these; the records so far have no rows in it."""
+        if name not in self._ends:
+            self._ends[name] = 0
+            self._held[name] = [rows[:0]]
+            no_rows = np.zeros(self._n_records + 1, np.int64)
+            self._held[_offsets_name(name)] = [no_rows]
+
+    def _create_dataset(self, name: str, rows: Array) -> None:
+        """Create an empty dataset for rows like these, in chunks for HDF5's cache."""
+        row_shape = rows.shape[1:]
+        row_bytes = math.prod(row_shape) * rows.dtype.itemsize
+        n_chunk_rows = max(1, CHUNK_BYTES // row_bytes)
+        self._hdf5.create_dataset(
+            name,
+            shape=(0, *row_shape),
+            maxshape=(None, *row_shape),
+            dtype=rows.dtype,
+            chunks=(n_chunk_rows, *row_shape),
+            **self._filters,
+        )
 
 
 class PackedFile:
-    """Reader of an open file; see `reader.LayoutFile`."""
+    """Open file in the packed layout; see `LayoutFile`."""
 
     is_ordered = True
+    has_each_sentence = True
 
     def __init__(self, file: h5py.File) -> None:
         """Check that the datasets fit together; raise a `DamagedError` if they do not."""
-        self._path, self.pooled = file.filename, "pooling" in file.attrs
+        self._path = file.filename
+        self._is_pooled = "pooling" in file.attrs
         offsets = checked_dataset(file, "offsets", "i8", (1,))
+        self.n_records = len(offsets) - 1
         self._offsets = {"activations": offsets}
         self._rows: dict[str, h5py.Dataset] = {}
-        self.n_records = len(offsets) - 1
-        for name, prefix in PREFIXES.items():
+        for name in PREFIXES:
             if name in file:
-                kind, n_axes = ("u1", (1,)) if prefix else ("f", (2, 3))
-                self._rows[name] = checked_dataset(file, name, kind, n_axes)
-                self._offsets[name] = checked_dataset(
-                    file, f"{prefix}offsets", "i8", (1,)
-                )
-                check_count(len(self._offsets[name]) - 1, self.n_records)
+                self._add_dataset(file, name)
         for name, ends in self._offsets.items():
             n_rows = len(self._rows[name]) if name in self._rows else 0
-            if not len(ends) or (ends[0], ends[-1]) != (0, n_rows):
+            if not len(ends) or ends[0] != 0 or ends[-1] != n_rows:
                 raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
         self.has_keys = "keys" in self._rows
         self.has_sentences = "sentences" in self._rows
         self._names = "keys" if self.has_keys else "sentences"
 
+    def _add_dataset(self, file: h5py.File, name: str) -> None:
+        if name == "activations":
+            rows = checked_dataset(file, name, "f", (2, 3))
+        else:
+            rows = checked_dataset(file, name, "u1", (1,))
+        offsets = checked_dataset(file, _offsets_name(name), "i8", (1,))
+        check_count(len(offsets) - 1, self.n_records)
+        self._rows[name] = rows
+        self._offsets[name] = offsets
+
     def values(self, start: int, stop: int) -> list[Array]:
         """Read the activations of some records, a few MB."""
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
-        max_rows = max(
-            1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize)
-        )
+        row_bytes = math.prod(rows.shape[1:]) * rows.dtype.itemsize
+        max_rows = max(1, BLOCK_BYTES // row_bytes)
         offsets = self._offsets["activations"][start : stop + 1]
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
-        if self.pooled:
-            if not all(map(len, parts)):
-                raise DamagedError("a pooled record has no vector")
-            return [np.ascontiguousarray(part[0]) for part in parts]
-        return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
+        if not self._is_pooled:
+            return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
+        if not all(map(len, parts)):
+            raise DamagedError("a pooled record has no vector")
+        return [np.ascontiguousarray(part[0]) for part in parts]
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
-        names = ("sentences", "keys", "attributes", "tokens")
-        columns = [self._texts(name, start, stop) for name in names]
-        records = []
-        rows = enumerate(zip(*columns, strict=True), start + 1)
-        for number, (text, key, stored, tokens) in rows:
-            name = f"{self._path}: record {number}"
-            sentence = (
-                parse_json(tokens, list[str], f"{name}, tokens")
-                if tokens
-                else text.split()
+        sentences = self._texts("sentences", start, stop)
+        keys = self._texts("keys", start, stop)
+        attributes = self._texts("attributes", start, stop)
+        tokens = self._texts("tokens", start, stop)
+        return [
+            Record(
+                text=sentences[index],
+                tokens=self._parse_tokens(number, tokens[index], sentences[index]),
+                id=keys[index] or None,
+                attributes=self._parse_attributes(number, attributes[index]),
             )
-            attributes = (
-                parse_json(stored, dict[str, str], f"{name}, attributes")
-                if stored
-                else {}
-            )
-            records.append(Record(text, sentence, key or None, with_types(attributes)))
-        return records
+            for index, number in enumerate(range(start, stop))
+        ]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last one with that text."""
-        numbers = (
-            np.flatnonzero(self._hashes == hash(name))[::-1].tolist() if name else []
-        )
-        return next(
-            (n for n in numbers if self._texts(self._names, n, n + 1) == [name]), None
-        )
+        """Return the number of a record by its id; without ids, the last with that text."""
+        if not name:
+            return None
+        numbers = np.flatnonzero(self._hashes == hash(name))
+        for number in reversed(numbers.tolist()):
+            if self._texts(self._names, number, number + 1) == [name]:
+                return int(number)
+        return None
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
-        n_names = self.n_records if self._names in self._rows else 0
-        blocks = (
-            self._texts(self._names, start, min(start + BLOCK_RECORDS, n_names))
-            for start in range(0, n_names, BLOCK_RECORDS)
-        )
-        return np.fromiter(
-            (hash(text) for block in blocks for text in block), np.int64, n_names
-        )
+        """Hash of each id; without ids, of each sentence."""
+        if self._names not in self._rows:
+            return np.empty(0, np.int64)
+        hashes = np.empty(self.n_records, np.int64)
+        for start in range(0, self.n_records, BLOCK_RECORDS):
+            stop = min(start + BLOCK_RECORDS, self.n_records)
+            texts = self._texts(self._names, start, stop)
+            hashes[start:stop] = [hash(text) for text in texts]
+        return hashes
+
+    def _parse_tokens(self, number: int, stored: str, sentence: str) -> list[str]:
+        if not stored:
+            return sentence.split()
+        return parse_json(stored, list[str], f"{self._place(number)}, tokens")
+
+    def _parse_attributes(self, number: int, stored: str) -> dict[str, Any]:
+        if not stored:
+            return {}
+        name = f"{self._place(number)}, attributes"
+        return with_types(parse_json(stored, dict[str, str], name))
+
+    def _place(self, number: int) -> str:
+        """Return the place of a record for a message."""
+        return f"{self._path}: record {number + 1}"
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
-        """Read the texts of some records in a column. A missing column has "" for each."""
+        """Read the texts of some records in a dataset. A missing one has "" for each."""
         if name not in self._rows:
             return [""] * (stop - start)
         parts = self._read(name, self._offsets[name][start : stop + 1])
@@ -218,8 +252,7 @@ class PackedFile:
         except UnicodeDecodeError as error:
             raise DamagedError(f"{name}: {error}") from None
 
-    def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
+    def _read(self, name: str, offsets: Offsets) -> list[Array]:
         """Read the rows of some records, split at their ends."""
-        return np.split(
-            self._rows[name][offsets[0] : offsets[-1]], offsets[1:-1] - offsets[0]
-        )
+        rows = self._rows[name][offsets[0] : offsets[-1]]
+        return np.split(rows, offsets[1:-1] - offsets[0])

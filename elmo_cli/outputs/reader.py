@@ -3,47 +3,21 @@
 import glob
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
-import h5py
 from numpy.typing import NDArray
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.missing_files import missing_file
-from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line, shown, system_reason
-from elmo_cli.files.hdf5 import open_hdf5
+from elmo_cli.errors.wording import shown
 from elmo_cli.options.shard import Shard, shard_of
-from elmo_cli.outputs import hdf5
-from elmo_cli.outputs.attributes import check_attributes, option_name, with_types
-from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.outputs.hdf5_packed import PackedFile
-from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
+from elmo_cli.outputs.activations_file import ActivationsFile
+from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.records.record import Record
-from elmo_cli.text.tokenizers import recorded_tokenizer
 
 Array = NDArray[Any]
-
-LayoutFile = AllenNlpFile | PackedFile | PartsFolder
-"""Open file of one layout. Its records are numbered from 0, in the order of the input if it
-`is_ordered`. `values` reads as many records from the first on as are best read together."""
-
-SHARED_ATTRIBUTES: Final = (
-    "model_sha256",
-    "state",
-    "layers",
-    "mix",
-    "gamma",
-    "pooling",
-    "format",
-)
-"""Attributes that must be equal in files that are read as one."""
-_ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
-_UNKNOWN: Final = Record("", [])
 
 
 class Activations:
@@ -52,53 +26,44 @@ class Activations:
         with open_activations("vectors.hdf5") as activations:
             activations[0]                  # the first line: float32, (L, T, W)
             activations[-10:]               # a list, the last ten
-            activations["The cat sat ."]    # the line of that text, the last of equal ones
+            activations["The cat sat ."]    # the last line of that text
             for values in activations: ...  # all lines in their order
 
     Records are numbered from 0. Records with ids are found by their ids, others by their
-    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the T if
-    tokens were pooled.
+    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the
+    T if tokens were pooled.
 
-    It is a context manager. It can be pickled and used after a fork: each process opens the files
-    for itself.
+    It is a context manager. It can be pickled and used after a fork: each process opens the
+    files for itself.
     """
 
     def __init__(self, *paths: str | Path) -> None:
         self.files: list[ActivationsFile] = []
         try:
-            self.files += map(ActivationsFile, matching_paths(paths))
-            described = [(file.path, file.attributes) for file in self.files]
-            check_same(described, SHARED_ATTRIBUTES)
-            are_shards = len(self.files) > 1 and any(
-                "shard" in f.attributes for f in self.files
-            )
-            if are_shards:
-                check_same(described, ("input_records", "input_sha256"))
-                check_shards(self.files)
-                self.files.sort(key=lambda file: shard_of(file.attributes))
+            for path in matching_paths(paths):
+                self.files.append(ActivationsFile(path))
+            are_shards = _check_files(self.files)
         except ElmoError:
             self.close()
             raise
+        if are_shards:
+            self.files.sort(key=lambda file: shard_of(file.attributes))
+        if are_shards and all(file.layout.is_ordered for file in self.files):
+            _number_in_turns(self.files)
+        else:
+            _number_one_after_another(self.files)
         self.paths = [file.path for file in self.files]
         """Paths of the files; shards are in their order."""
-        layouts = [file.layout_file for file in self.files]
-        take_turns = are_shards and all(layout.is_ordered for layout in layouts)
-        step, start = len(layouts) if take_turns else 1, 0
-        for number, (file, layout) in enumerate(zip(self.files, layouts, strict=True)):
-            first = number if take_turns else start
-            file.numbers = range(first, first + step * layout.n_records, step)
-            start += layout.n_records
         self.attributes = self.files[0].attributes
         """Attributes of the file; of the first one if there are several."""
-        self.has_keys = layouts[0].has_keys
+        self.has_keys = self.files[0].layout.has_keys
         """True if records have ids."""
-        self.has_sentences = all(layout.has_sentences for layout in layouts)
+        self.has_sentences = all(file.layout.has_sentences for file in self.files)
         """True if the file contains sentences."""
 
     def __repr__(self) -> str:
-        return (
-            f"<Activations of {', '.join(map(str, self.paths))}, {len(self)} records>"
-        )
+        paths = ", ".join(map(str, self.paths))
+        return f"<Activations of {paths}, {len(self)} records>"
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -108,19 +73,19 @@ class Activations:
     @overload
     def __getitem__(self, which: slice) -> list[Array]: ...
     def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
-        """Read a record by its number, id or sentence, or the records of a slice as a list.
+        """Read a record by its number, id or sentence, or the records of a slice.
 
         Raises:
             IndexError: The number is out of range.
             KeyError: No record has this id or sentence.
         """
-        if isinstance(which, str):
-            which = self.number_of(which)
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step == 1 and len(self.files) == 1:
                 return [values for _, values in self.files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
+        if isinstance(which, str):
+            which = self.number_of(which)
         file, index = self._located(which)
         with file.reading() as layout:
             return layout.values(index, index + 1)[0]
@@ -133,7 +98,7 @@ class Activations:
         return isinstance(name, str) and self._find(name) is not None
 
     def number_of(self, name: str) -> int:
-        """Return the number of a record by its id, or by its sentence in a file without ids.
+        """Return the number of a record by its id, or in a file without ids by its sentence.
 
         The last of equal sentences counts. The first call reads all names.
 
@@ -153,8 +118,11 @@ class Activations:
         AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._record(number).text
-        is_allennlp = isinstance(self.files[0].layout_file, AllenNlpFile)
-        return text if text or (self.has_sentences and not is_allennlp) else None
+        if not text and not (
+            self.has_sentences and self.files[0].layout.has_each_sentence
+        ):
+            return None
+        return text
 
     def key(self, number: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -166,7 +134,7 @@ class Activations:
         return file.path, shard_of(file.attributes).number_in_input(index)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
-        """Return the tokens of a record, one per vector; None if it has none, or they are unknown.
+        """Return the tokens of a record, one per vector; None if it has or tells none.
 
         They are stored in the file, or separated by white space in the sentence.
         """
@@ -179,7 +147,7 @@ class Activations:
     def close(self) -> None:
         """Close the files."""
         for file in self.files:
-            file.handle.close()
+            file.close()
 
     def __enter__(self) -> "Activations":
         return self
@@ -201,9 +169,11 @@ class Activations:
             for file in self.files
         }
         for number in range(len(self)):
-            yield next(streams[self._located(number)[0]])
+            file, _ = self._located(number)
+            yield next(streams[file])
 
-    def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
+    def _located(self, which: SupportsIndex) -> tuple[ActivationsFile, int]:
+        """Return the file of a record by its number, and its number in the file."""
         index = operator.index(which)
         number = index + len(self) if index < 0 else index
         for file in self.files:
@@ -212,11 +182,13 @@ class Activations:
         raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
+        """Return the number of a record by its id or sentence; None if there is none."""
         numbers = []
         for file in self.files:
             with file.reading() as layout:
                 index = layout.find(name)
-            numbers += [] if index is None else [file.numbers[index]]
+            if index is not None:
+                numbers.append(file.numbers[index])
         return max(numbers, default=None)
 
 
@@ -224,101 +196,16 @@ def open_activations(*paths: str | Path) -> Activations:
     """Open files of activations, to be read by the number, id or sentence of a record.
 
     Args:
-        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names such
-            as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several are read as
-            one: the shards of an input in the order of its lines, other files one after another.
+        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names
+            such as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several
+            are read as one: the shards of an input in the order of its lines, other files
+            one after another.
 
     Raises:
-        InputError: A file is missing or contains no activations, or the files cannot be read
-            together.
+        InputError: A file is missing or contains no activations, or the files cannot be
+            read together.
     """
     return Activations(*paths)
-
-
-class ActivationsFile:
-    """One file, opened in this process."""
-
-    numbers: range  # numbers of its records among the records of all files
-
-    def __init__(self, path: Path | str) -> None:
-        self.path = path
-        self._open()
-
-    @contextmanager
-    def reading(self) -> Iterator[LayoutFile]:
-        """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
-        if not self.handle:
-            raise InputError(f"{self.path}: the file is closed. Open it again.")
-        if (
-            self._process != os.getpid()
-        ):  # HDF5 cannot share a file with the parent process.
-            self._open()
-        with _damage_named(self.path):
-            yield self.layout_file
-
-    def pairs(
-        self, start: int, stop: int, *, with_records: bool = False
-    ) -> Iterator[tuple[Record, Array]]:
-        """Yield records with their activations. The records are empty unless `with_records`."""
-        while start < stop:
-            with self.reading() as layout:
-                values = layout.values(start, stop)
-                end = start + len(values)
-                records = (
-                    layout.records(start, end)
-                    if with_records
-                    else [_UNKNOWN] * len(values)
-                )
-            yield from zip(records, values, strict=True)
-            start = end
-
-    def _open(self) -> None:
-        self._process = os.getpid()
-        self.handle: h5py.File | PartsFolder
-        self.layout_file: LayoutFile
-        self.attributes: dict[str, Any]
-        if is_parts_folder(str(self.path)):
-            self.handle = self.layout_file = PartsFolder(str(self.path))
-            self.attributes = with_types(self.layout_file.attributes)
-            return
-        self.handle = file = _open_hdf5(self.path)
-        try:
-            with _damage_named(self.path):
-                try:
-                    attributes = dict(file.attrs)
-                except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                    raise hdf5.DamagedError(
-                        f"its attributes: {first_line(error)}"
-                    ) from None
-                check_attributes(attributes, self.path)
-                self.attributes = with_types(attributes)
-                if self.attributes.get("compression") == "zstd":
-                    load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
-                if not _holds_activations(file):
-                    names = ", ".join(sorted(file)[:5]) or "nothing"
-                    problem = f"expected activations, as `elmo embed` writes them, found {names}"
-                    raise InputError(f"{self.path}: {problem}")
-                is_packed = self.attributes.get("layout") == "packed"
-                self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
-                if (
-                    "records" in self.attributes
-                    and self.attributes.get("sentence_keys") != "True"
-                ):
-                    hdf5.check_count(
-                        self.layout_file.n_records, int(self.attributes["records"])
-                    )
-        except ElmoError:
-            file.close()
-            raise
-
-
-@contextmanager
-def _damage_named(path: str | Path) -> Iterator[None]:
-    """Turn errors of HDF5 and of our checks, but no bugs, into an `InputError` of the file."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
 
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
@@ -328,81 +215,27 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         check_type("path", path, (str, os.PathLike), "a path")
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
-            continue
-        is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
-        matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
+        elif not os.path.exists(path) and glob.has_magic(str(path)):
+            matching += map(Path, sorted(glob.glob(str(path))))
+        else:
+            matching.append(Path(path))
     if not matching:
         raise MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
     return matching
 
 
-def _open_hdf5(path: Path | str) -> h5py.File:
-    if os.path.isdir(path):
-        raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
-    try:
-        # HDF5 2 would cache 8 MB per dataset.
-        return open_hdf5(path, rdcc_nbytes=2 * hdf5.CHUNK_BYTES)
-    except FileNotFoundError:
-        if os.path.exists(f"{path}.partial"):
-            problem = "the run is not finished. Run its command again."
-            raise MissingInputError(f"{path}: {problem}") from None
-        raise missing_file(path, InputError) from None
-    except OSError as error:
-        if "signature" in str(error):
-            remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise InputError(f"{path}: expected {_ACTIVATIONS}. {remedy}") from None
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
+def _check_files(files: Sequence[ActivationsFile]) -> bool:
+    """Raise an `InputError` unless files can be read as one. Return whether they are shards."""
+    described = [(file.path, file.attributes) for file in files]
+    check_same(described, SHARED_ATTRIBUTES)
+    are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
+    if are_shards:
+        check_same(described, ("input_records", "input_sha256"))
+        _check_shards(files)
+    return are_shards
 
 
-def _holds_activations(file: h5py.File) -> bool:
-    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
-        return True
-
-    # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
-    def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
-        return (
-            item
-            if isinstance(item, h5py.Dataset) or name.count("/") > MAX_NESTED
-            else None
-        )
-
-    first = file.visititems(dataset_or_deep)
-    return (
-        isinstance(first, h5py.Dataset)
-        and first.dtype.kind == "f"
-        and first.ndim in (2, 3)
-    )
-
-
-def with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with the full name of the tokenizer, which is whitespace by default."""
-    return {**attributes, "tokenizer": recorded_tokenizer(attributes) or "whitespace"}
-
-
-def check_same(
-    described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]
-) -> None:
-    """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
-    (first_path, first), *others = [
-        (path, with_tokenizer(each)) for path, each in described
-    ]
-    for path, attributes in others:
-        for name in names:
-            there, here = first.get(name, "none"), attributes.get(name, "none")
-            if there != here:
-                how = (
-                    f"--tokenizer {there}"
-                    if name == "tokenizer"
-                    else f"options of {first_path}"
-                )
-                raise InputError(
-                    f"{first_path} and {path} cannot be read together: {option_name(name)} is "
-                    f"{shown(there)} in {first_path} and {shown(here)} in {path}. "
-                    f"Write {path} with {how}."
-                )
-
-
-def check_shards(files: Sequence[ActivationsFile]) -> None:
+def _check_shards(files: Sequence[ActivationsFile]) -> None:
     """Raise an `InputError` unless the files are all shards of one input, each once."""
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
@@ -411,3 +244,17 @@ def check_shards(files: Sequence[ActivationsFile]) -> None:
             f"{files[0].path}: expected all {total:,} shards, each once, found "
             f"{shown(', '.join(map(str, shards)))}"
         )
+
+
+def _number_in_turns(files: Sequence[ActivationsFile]) -> None:
+    """Give the records of shards the numbers of their input: one of each file in turn."""
+    step = len(files)
+    for first, file in enumerate(files):
+        file.numbers = range(first, first + step * file.layout.n_records, step)
+
+
+def _number_one_after_another(files: Sequence[ActivationsFile]) -> None:
+    start = 0
+    for file in files:
+        file.numbers = range(start, start + file.layout.n_records)
+        start += file.layout.n_records

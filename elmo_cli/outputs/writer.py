@@ -16,22 +16,24 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.errors.wording import shown
-from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.errors.messages import Message, joined
+from elmo_cli.files.output_checks import check_output, exists_error, output_error
 from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.shard import shard_of
-from elmo_cli.outputs.arrays import NpyWriter, NpzWriter, ids_path
-from elmo_cli.outputs.attributes import KEYS, Attributes, option_name
+from elmo_cli.outputs.attributes import KEYS, Attributes
+from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
 from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.npy import NpyWriter, ids_path
+from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
-from elmo_cli.outputs.reader import open_activations, with_tokenizer
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.vector_rows import SentenceRows
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
@@ -217,9 +219,13 @@ class ActivationsWriter:
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
         if differing:
-            remedy = "Use --overwrite to start over."
             raise OutputError(
-                f"{what} other options: {shown(', '.join(differing))}. {remedy}"
+                Message(
+                    "{what} other options: {differing}",
+                    remedy="Use {--overwrite} to start over.",
+                    what=what,
+                    differing=joined(differing),
+                )
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -237,17 +243,6 @@ class ActivationsWriter:
                 raise output_error(self.path, error) from None
         if error is not None:
             raise error
-
-
-def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Describe the attributes, except `model`, that differ between an output and a run (`here`)."""
-    there, here = with_tokenizer(there), with_tokenizer(here)
-    return [
-        f"{option_name(name)} ({shown(there.get(name, 'none'))}, "
-        f"not {shown(here.get(name, 'none'))})"
-        for name in sorted({*there, *here} - {"model", "normalization"})
-        if there.get(name) != here.get(name)
-    ]
 
 
 def end_attributes(
@@ -281,4 +276,4 @@ def finished_state(path: Path) -> dict[str, Any]:
             "n_records": n_records,
             "run": {"place": progress},
         }
-    raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
+    raise exists_error(path)

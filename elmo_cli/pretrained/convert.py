@@ -9,7 +9,7 @@ import numpy as np
 
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import OutputNameError, WeightsError
-from elmo_cli.files.outputs import check_output
+from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import (
     BILM,
     SOFTMAX,

@@ -7,8 +7,10 @@ from typing import Any
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.text_files import read_text
-from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
-from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
+from elmo_cli.model.characters import N_CHARACTERS
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.parameter_counts import parameters_by_part
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.cache import n_bytes_downloaded
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.files import ModelFiles
@@ -117,7 +119,7 @@ def _count_lexicons(
     files: ModelFiles, options: ManyLangsOptions
 ) -> tuple[int | None, int]:
     """Return the numbers of words and of characters that have a vector."""
-    from elmo_cli.model.many_langs import read_lexicons
+    from elmo_cli.model.lexicons import read_lexicons
 
     lexicons = read_lexicons(files.options.parent, options)
     n_words = lexicons.words.n_rows if lexicons.words else None

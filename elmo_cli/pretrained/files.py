@@ -5,12 +5,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from elmo_cli.model.options import (
-    ModelOptions,
-    TrainedWith,
-    read_options_and_training,
-)
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.text import TextSettings
+from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
 from elmo_cli.text.tokenizers import Tokenizer, chosen_tokenizer
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
-from elmo_cli.model.options import MAX_OPTIONS_BYTES
+from elmo_cli.model.json_objects import MAX_OPTIONS_BYTES
 from elmo_cli.pretrained.registry import PublishedModel
 
 MAX_BYTES: Final = 1 << 32

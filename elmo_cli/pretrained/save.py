@@ -7,7 +7,7 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.files.atomic import write_lines
-from elmo_cli.files.outputs import check_output, output_error
+from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.files import ModelFiles

@@ -1,60 +1,22 @@
-"""A batch to its loss, and the optimizer that lowers it.
+"""The softmax and its loss, over all words or a sample of them.
 
-Both directions share the softmax (Peters et al., 2018). The forward top layer at a token predicts
-the token after it, and the backward top layer the token before it.
-
-In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It trains the
-same softmax, but exp of its loss is not a perplexity: a few words are easier to distinguish than
-all words.
+In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It
+trains the same softmax, but exp of its loss is not a perplexity: a few words are easier to
+distinguish than all words.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import find_kernel
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.model.lstm import autocast_dtype
-from elmo_cli.model.packing import pack
-from elmo_cli.training.corpus import Batch
-from elmo_cli.training.training_options import TrainingOptions
-
-_WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
-
-
-def make_optimizer(
-    parameters: Sequence[nn.Parameter], options: TrainingOptions
-) -> optim.Optimizer:
-    """Make AdamW, or Adagrad as published."""
-    rate, decay = options.learning_rate, options.weight_decay
-    if options.optimizer == "adagrad":
-        # TensorFlow's accumulators start at 1, so that the first steps are small.
-        return optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
-    return optim.AdamW(
-        parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True
-    )
-
-
-def learning_rate_at(
-    step: int, share_done: float, options: TrainingOptions
-) -> tuple[float, bool]:
-    """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
-
-    It rises over `warmup_steps`, at most a tenth of the run, and falls to 0 over `decay_share`.
-    """
-    rise = fall = 1.0
-    if options.warmup_steps:
-        rise = min(
-            1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE)
-        )
-    if options.decay_share:
-        fall = (1 - share_done) / options.decay_share
-    return options.learning_rate * min(rise, fall), rise < 1
+from elmo_cli.compiled import structures
+from elmo_cli.compiled.kernels import has_kernel, run_kernel
+from elmo_cli.compiled.structures import address
+from elmo_cli.model.placement import autocast_dtype
 
 
 class Samples(NamedTuple):
@@ -174,13 +136,22 @@ def _probabilities(
     The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
     logit per row.
     """
-    name, float32, int64 = f"softmax_{logits.dtype}", torch.float32, torch.int64
-    function = find_kernel(
-        name, int, int, logits.dtype, float32, float32, int64, float32, float32
-    )
-    if function is not None and logits.device.type == "cpu":
-        maxima, sums = torch.empty_like(others), torch.empty_like(others)
-        function(*logits.shape, logits, bias, others, excluded, maxima, sums)
+    kernel = f"softmax_{logits.dtype}"
+    if logits.device.type == "cpu" and has_kernel(kernel):
+        n, dim = logits.shape
+        maxima = torch.empty_like(others)
+        sums = torch.empty_like(others)
+        arguments = structures.Softmax(
+            n=n,
+            dim=dim,
+            logits=address(logits, logits.dtype),
+            bias=address(bias, torch.float32),
+            extra=address(others, torch.float32),
+            ignored=address(excluded, torch.int64),
+            maxima=address(maxima, torch.float32),
+            sums=address(sums, torch.float32),
+        )
+        run_kernel(kernel, arguments)
         return maxima + sums.log()
     rows = (excluded >= 0).nonzero()[:, 0]
     logits.add_(bias)[rows, excluded[rows]] = -math.inf
@@ -200,51 +171,3 @@ def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
         .float()
         .to(words.device)
     )
-
-
-class Objective(nn.Module):
-    """Language model in training: a biLM, and the softmax that both directions share."""
-
-    def __init__(self, bilm: BiLm, softmax: Softmax) -> None:
-        super().__init__()
-        self.bilm = bilm
-        self.softmax = softmax
-
-    def forward(
-        self,
-        batch: Batch,
-        state: BiLmState | None = None,
-        samples: Samples | None = None,
-    ) -> tuple[Tensor, Tensor, BiLmState]:
-        """Return the sum of each direction's losses, in nats, and the state after the rows.
-
-        The rows start from `state`; None is the zero state. The new state has no gradients.
-        """
-        bilm, device = self.bilm, self.bilm.device
-        state = state or bilm.initial_state(len(batch.lengths))
-        if not batch.lengths.any():
-            # Other processes have all rows. The zero loss gives every parameter a gradient.
-            zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
-            return zero, zero, state
-        packing = pack(batch.lengths)
-        steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
-        order = torch.as_tensor(packing.order, device=device)
-        rows = torch.as_tensor(steps, device=device)
-        words = torch.as_tensor(batch.words, device=device)
-        # The encoder computes each distinct token once.
-        vectors = bilm.token_encoder(
-            bilm.token_encoder.token_ids(batch.tokens).to(device)
-        )
-        start = select_state(state, order)
-        layers, ended = bilm.run_stacks(
-            vectors[rows[0]], vectors[rows[2]], packing.sizes, start
-        )
-        context, targets = (
-            bilm.dropout(torch.cat(layers[-1])),
-            words[torch.cat([rows[1], rows[3]])],
-        )
-        forward, backward = (
-            self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
-        )
-        ended = select_state(map_state(ended, Tensor.detach), order.argsort())
-        return forward, backward, ended

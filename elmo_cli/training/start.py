@@ -1,11 +1,10 @@
 """The start of a run: architecture, vocabulary, and weights that are random or a model's."""
 
-import json
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -16,186 +15,167 @@ from elmo_cli.errors.exceptions import (
     OptionsError,
     SettingsError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.files.atomic import write_lines
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import (
-    ManyLangsOptions,
-    parse_options,
-    read_json,
-    read_options,
-)
+from elmo_cli.model.json_objects import read_json
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.options_file import parse_options, read_options
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
-from elmo_cli.model.vocabulary import (
-    SPECIAL_TOKENS,
-    Vocabulary,
-    read_vocabulary,
-    read_words,
-)
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.pretrained.softmax import with_own_softmax
-from elmo_cli.training.corpus import TrainingText
-from elmo_cli.training.loss import Objective, Softmax
-from elmo_cli.training.training_options import PRESETS, StartOptions, TrainingOptions
+from elmo_cli.training.loss import Softmax
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.presets import PRESETS
+from elmo_cli.training.training_options import StartOptions, TrainingOptions
+from elmo_cli.training.word_list import read_word_list
 
 logger = logging.getLogger(__name__)
 
 _VOCABULARY_SIZE = 25_000  # default number of words to predict
-# words of a vocabulary that may have white space inside, at most
-_MAX_COLUMNS_SHARE = 0.5
 # share of a text that a vocabulary covers without a warning, at least
 _MIN_COVERAGE = 0.5
 
 
-class Start(NamedTuple):
+@dataclass(frozen=True)
+class Start:
     """Everything about the model that is known before the text is read."""
 
-    content: dict[str, Any]  # content of its options.json
-    name: str  # name of the model, preset or file with the architecture
-    files: (
-        ModelFiles | None
-    )  # model whose weights are the start; None for random weights
-    vocabulary: Vocabulary | None  # None for the most frequent words of the text
-    vocabulary_file: (
-        str | Path | None
-    )  # file with these words, if it is not the model's own
-    n_words: int | None  # maximum number of words to predict, if the text gives them
+    content: Mapping[str, Any]
+    """Content of its options.json."""
+    name: str
+    """Name of the model, preset or file with the architecture."""
+    files: ModelFiles | None = None
+    """Model whose weights are the start; None for random weights."""
+    vocabulary: Vocabulary | None = None
+    """None for the most frequent words of the text."""
+    vocabulary_file: str | Path | None = None
+    """File with these words, if it is not the model's own."""
+    n_words: int | None = None
+    """Maximum number of words to predict, if the text gives them."""
 
 
 def choose_start(options: StartOptions) -> Start:
-    """Choose the architecture of an options.json, of a preset, or of a model to start from."""
-    vocabulary_file = options.vocabulary_file
-    vocabulary = None if vocabulary_file is None else _read_words(vocabulary_file)
+    """Choose the architecture of an options.json, of a preset, or of a model to start from.
+
+    The words to predict are those of `vocabulary_file`, else of the model to start from,
+    else the most frequent ones of the text.
+    """
+    vocabulary = None
+    if options.vocabulary_file is not None:
+        vocabulary = read_word_list(options.vocabulary_file)
+    files = None
+    content: Mapping[str, Any]
     if options.preset is not None:
-        name, content, files = options.preset, PRESETS[options.preset], None
+        name = options.preset
+        content = PRESETS[options.preset]
     else:
         files = _find_files(options)
         path = options.options_file if files is None else files.options
-        if path is None:
-            raise ModelError(
-                "no architecture. Give --preset, --options-file or --init-from."
-            )
-        if isinstance(read_options(path), ManyLangsOptions):
-            raise OptionsError(
-                f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
-            )
-        name, content = str(options.init_from or path), read_json(path)
+        name = str(options.init_from or path)
+        content = _read_architecture(path)
     if files is not None and files.vocabulary is not None:
-        if vocabulary is not None and not content.get("char_cnn"):
-            problem = (
-                "a word-level model keeps its own vocabulary. Remove --vocabulary-file."
+        if vocabulary is None:
+            vocabulary = read_vocabulary(files.vocabulary)
+        elif not content.get("char_cnn"):
+            raise SettingsError(
+                Message(
+                    "{name}: a word-level model keeps its own vocabulary",
+                    remedy="Remove {--vocabulary-file}.",
+                    name=files.name,
+                )
             )
-            raise SettingsError(f"{files.name}: {problem}")
-        vocabulary = vocabulary or read_vocabulary(files.vocabulary)
-    if vocabulary is not None and options.vocabulary_size is not None:
+    n_words = None
+    if vocabulary is None:
+        n_words = options.vocabulary_size or _VOCABULARY_SIZE
+    elif options.vocabulary_size is not None:
         logger.warning(
-            "Warning: --vocabulary-size has no effect: the words to predict are those of %s.",
-            vocabulary_file or name,
+            "Warning: %s",
+            Message(
+                "{--vocabulary-size} has no effect: the words to predict are those of "
+                "{name}.",
+                name=options.vocabulary_file or name,
+            ),
         )
-    n_words = None if vocabulary else options.vocabulary_size or _VOCABULARY_SIZE
-    return Start(content, name, files, vocabulary, vocabulary_file, n_words)
-
-
-def _read_words(path: str | Path) -> Vocabulary:
-    """Read a vocabulary file, and check that its lines are words without further columns."""
-    words = read_words(path)
-    others = [
-        number for number, word in enumerate(words, start=1) if len(word.split()) > 1
-    ]
-    if len(others) > max(0, _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS))):
-        line = others[0]
-        first, *_ = words[line - 1].split()
-        column = 2 if first.replace(".", "", 1).isdecimal() else 1
-        raise InputError(
-            f"{path}, line {line}: expected one word per line, found {words[line - 1][:60]!r}. "
-            f"Remove the other columns, for example with `awk '{{print ${column}}}' {path}`."
-        )
-    return read_vocabulary(path)
-
-
-def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> None:
-    """Log how much of the beginning of a text the vocabulary covers; warn if it is little."""
-    vocabulary, name = start.vocabulary, start.vocabulary_file or start.name
-    tokens = [token for sentence in sentences for token in sentence]
-    if vocabulary is None or not tokens:
-        return
-    n_known = sum(token in vocabulary for token in tokens)
-    part = f"the first {counted(len(tokens), 'token')} of {path}"
-    if n_known == 0 and start.vocabulary_file is not None:
-        words = ", ".join(map(repr, vocabulary.words[3:6]))
-        raise InputError(
-            f"{name}: none of {part} is in this vocabulary, whose words begin with {words}. Give "
-            "the words as they are in the text, one per line."
-        )
-    share = n_known / len(tokens)
-    log, prefix = (
-        (logger.info, "") if share >= _MIN_COVERAGE else (logger.warning, "Warning: ")
+    return Start(
+        content=content,
+        name=name,
+        files=files,
+        vocabulary=vocabulary,
+        vocabulary_file=options.vocabulary_file,
+        n_words=n_words,
     )
-    log("%sthe vocabulary of %s covers %.1f %% of %s", prefix, name, 100 * share, part)
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
-    model, options_file = options.init_from, options.options_file
+    """Find the files of the model whose weights are the start, if there is one."""
+    model = options.init_from
     if model is None:
         return None
-    weights = model if Path(model).suffix in WEIGHTS_SUFFIXES else None
-    if (weights is None) != (options_file is None):
-        problem = (
-            "a file of weights requires" if weights else "the model has options. Remove"
-        )
-        raise SettingsError(f"--init-from {model}: {problem} --options-file.")
-    return with_own_softmax(
-        files_of(
-            ModelSettings(
-                model=None if weights else model,
-                options_file=options_file,
-                weight_file=weights,
+    if Path(model).suffix in WEIGHTS_SUFFIXES:
+        if options.options_file is None:
+            raise SettingsError(
+                Message(
+                    "{--init-from} {model}: a file of weights requires {--options-file}.",
+                    model=model,
+                )
+            )
+        settings = ModelSettings(options_file=options.options_file, weight_file=model)
+    else:
+        if options.options_file is not None:
+            raise SettingsError(
+                Message(
+                    "{--init-from} {model}: the model has options",
+                    remedy="Remove {--options-file}.",
+                    model=model,
+                )
+            )
+        settings = ModelSettings(model=model)
+    return with_own_softmax(files_of(settings))
+
+
+def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:
+    """Read an options.json, which must describe a model that can be trained."""
+    if path is None:
+        raise ModelError(
+            Message(
+                "no architecture",
+                remedy="Give {--preset}, {--options-file} or {--init-from}.",
             )
         )
-    )
+    if isinstance(read_options(path), ManyLangsOptions):
+        problem = "a model of ELMoForManyLangs cannot be trained"
+        raise OptionsError(f"{path}: {problem}. Choose an ELMo model.")
+    return read_json(path)
 
 
-def count_text(
-    text: TrainingText, folder: Path, n_words: int | None
-) -> tuple[int, list[str]]:
-    """Count the tokens of a text, and write its validation lines into a folder.
-
-    Return their number; special tokens and the most frequent words, at most `n_words`, or none.
-    """
-    logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
-    words: Counter[str] = Counter()
-    validation_lines: list[str] = []
-    n_sentences = 0
-    is_plain = text.is_plain
-    for entry in (entry for path in text.paths for entry in text.read_file(path)):
-        if entry.sentences and text.is_validation(entry.text):
-            rows = (json.dumps({"tokens": sentence}) for sentence in entry.sentences)
-            validation_lines += [entry.text] if is_plain else rows
-        else:
-            for sentence in entry.sentences:
-                words.update(sentence)
-                n_sentences += 1
-    if n_sentences == 0:
-        raise InputError(f"{text.names}: no sentence to train on.")
-    if text.validation_share:
-        if not validation_lines:
-            raise InputError(
-                f"--validation-share {text.validation_share}: no line chosen among "
-                f"{counted(n_sentences, 'sentence')}. Use a larger share or --validation-file."
-            )
-        write_lines(folder / text.validation_name, validation_lines)
-    sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
-    logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    most_common = [
-        word for word, _ in words.most_common(n_words) if Vocabulary.has_line_for(word)
-    ]
-    return words.total(), [] if n_words is None else [*SPECIAL_TOKENS, *most_common][
-        :n_words
-    ]
+def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> None:
+    """Log how much of the beginning of a text the vocabulary covers; warn if little."""
+    vocabulary = start.vocabulary
+    tokens = [token for sentence in sentences for token in sentence]
+    if vocabulary is None or not tokens:
+        return
+    name = start.vocabulary_file or start.name
+    part = f"the first {counted(len(tokens), 'token')} of {path}"
+    n_known = sum(token in vocabulary for token in tokens)
+    if n_known == 0 and start.vocabulary_file is not None:
+        words = ", ".join(repr(word) for word in vocabulary.words[3:6])
+        raise InputError(
+            f"{name}: none of {part} is in this vocabulary, whose words begin with "
+            f"{words}. Give the words as they are in the text, one per line."
+        )
+    share = n_known / len(tokens)
+    coverage = f"the vocabulary of {name} covers {100 * share:.1f} % of {part}"
+    if share >= _MIN_COVERAGE:
+        logger.info("%s", coverage)
+    else:
+        logger.warning("Warning: %s", coverage)
 
 
 def start_weights(
@@ -206,15 +186,15 @@ def start_weights(
     files = start.files
     if files is None:
         bilm = BiLm(parse_options(start.content), vocabulary, dropout=options.dropout)
-    else:
-        bilm = load_bilm(files).requires_grad_(True).train()
-        bilm.dropout.p = options.dropout
+        softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+        return Objective(bilm, softmax)
+    bilm = load_bilm(files).requires_grad_(True).train()
+    bilm.dropout.p = options.dropout
     softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
-    if files is not None and files.softmax is not None and files.vocabulary is not None:
-        _copy_rows(
-            files.softmax, read_vocabulary(files.vocabulary), softmax, vocabulary
-        )
-    elif files is not None:
+    if files.softmax is not None and files.vocabulary is not None:
+        old = read_vocabulary(files.vocabulary)
+        _copy_rows(files.softmax, old, softmax, vocabulary)
+    else:
         logger.info("%s: no softmax on this disk; a new one is trained", files.name)
     return Objective(bilm, softmax)
 

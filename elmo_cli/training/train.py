@@ -1,7 +1,18 @@
-"""Training: `train_model` implements `elmo train`. Start reading here."""
+"""Training: `train_model` implements `elmo train`. Start reading here.
+
+A run writes into its folder:
+
+    options.json, weights.hdf5,     the model, as `--model` reads it (`saved_model`)
+    vocab.txt, softmax.hdf5
+    log.jsonl, tensorboard/         numbers of the steps (`run_log`)
+    training.json, card.md          how the model was trained and how good it is, for
+                                    programs (`record`) and for people (`card`)
+    checkpoint.pt                   all that is needed to resume (`checkpoint`)
+"""
 
 import ctypes
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -15,31 +26,32 @@ from elmo_cli.errors.exceptions import (
     OptionsError,
     StoppedError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.training.batches import read_batches
 from elmo_cli.training.checkpoint import (
-    Description,
+    Checkpoint,
     damage_error,
     load_checkpoint,
     own_folder,
     remove_checkpoint,
     save_checkpoint,
 )
-from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
-from elmo_cli.training.run_report import (
-    Figures,
-    Report,
-    is_finished,
-    load_summary_writer,
-    measure,
-)
+from elmo_cli.training.description import Description
+from elmo_cli.training.evaluation import Figures, measure
+from elmo_cli.training.processes import Processes, join_processes
+from elmo_cli.training.record import is_finished, write_record
+from elmo_cli.training.run_log import RunLog, load_summary_writer
+from elmo_cli.training.saved_model import write_model
 from elmo_cli.training.start import (
     Start,
     check_coverage,
     choose_start,
-    count_text,
     start_weights,
 )
+from elmo_cli.training.text_counts import count_text
+from elmo_cli.training.text_files import find_text_files
 from elmo_cli.training.training_options import (
     RunOptions,
     StartOptions,
@@ -47,14 +59,16 @@ from elmo_cli.training.training_options import (
     TrainingOptions,
     complete_options,
 )
-from elmo_cli.training.training_run import Processes, Run, join_processes
+from elmo_cli.training.training_run import Run
+from elmo_cli.training.training_text import TrainingText
 
 logger = logging.getLogger(__name__)
 
 # sentences at the beginning of the text that are checked before training
 _SAMPLE_SENTENCES = 1000
 # Values of glibc's malloc.h.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 LOG_STEPS = 10  # steps between entries of log.jsonl
 # tokens of the validation text per evaluation during training
 EVALUATION_TOKENS = 20_000
@@ -71,8 +85,9 @@ def train_model(
 ) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
-    Return the perplexity of the validation text, if there is one. `training_options` are fields of
-    `TrainingOptions`. If `should_stop` returns True, a checkpoint is saved for a `StoppedError`.
+    Return the perplexity of the validation text, if there is one. `training_options` are
+    fields of `TrainingOptions`. If `should_stop` returns True, a checkpoint is saved for a
+    `StoppedError`.
     """
     _check_validation_file(text_options)
     if run_options.tensorboard:
@@ -80,9 +95,8 @@ def train_model(
     folder = Path(folder)
     start = choose_start(start_options)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(
-            f"{folder}: the model to start from is in it. Choose another folder."
-        )
+        problem = "the model to start from is in it"
+        raise ModelError(f"{folder}: {problem}. Choose another folder.")
     options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
@@ -90,10 +104,16 @@ def train_model(
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        validation = text_options.validation_file
+        validation_file = text_options.validation_file
         if text.validation_share:
-            validation = folder / text.validation_name
-        description = Description(folder, start, text, options, validation)
+            validation_file = folder / text.validation_name
+        description = Description(
+            folder=folder,
+            start=start,
+            text=text,
+            options=options,
+            validation_file=validation_file,
+        )
         if is_finished(description):
             logger.info(
                 "%s: training is finished, and nothing is left to train", folder
@@ -103,19 +123,20 @@ def train_model(
             )
         run = _start_run(description, processes)
         stack.callback(run.close)
-        if (
-            run.step == 0
-        ):  # Nothing else may be in the folder before the first checkpoint.
+        if run.step == 0:
+            # Nothing else may be in the folder before the first checkpoint.
             _save(run, description)
-        report = None
+        log = None
         if processes.is_first:
-            report = Report(run, description, tensorboard=run_options.tensorboard)
-            stack.callback(report.close)
-        _train(run, description, report, run_options, should_stop)
+            log = RunLog(run, folder, tensorboard=run_options.tensorboard)
+            stack.callback(log.close)
+        _train(run, description, log, run_options, should_stop)
         _save(run, description)
-        perplexity = report.evaluate() if report else None
-        if report and not run_options.keep_checkpoint:
-            remove_checkpoint(folder)
+        perplexity = None
+        if log is not None:
+            perplexity = _evaluate(run, description, log)
+            if not run_options.keep_checkpoint:
+                remove_checkpoint(folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
 
@@ -123,15 +144,23 @@ def train_model(
 def _check_validation_file(options: TextOptions) -> None:
     """Read the whole validation file, to report its errors before training."""
     path = options.validation_file
+    if not path:
+        return
     text = TrainingText((), options.settings, options.tokenizer)
-    if path and not sum(1 for _ in text.sentences(path)):
+    n_sentences = sum(1 for _ in text.sentences(path))
+    if n_sentences == 0:
         raise InputError(f"{path}: no sentence to measure perplexity on.")
 
 
 def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
-    """Find the files of the text, and check that the tokenizer and the vocabulary fit them."""
-    paths, share = find_text_files(options.files), options.validation_share
-    text = TrainingText(paths, options.settings, options.tokenizer, share, seed)
+    """Find the files of the text, and check that tokenizer and vocabulary fit them."""
+    text = TrainingText(
+        paths=find_text_files(options.files),
+        settings=options.settings,
+        tokenizer=options.tokenizer,
+        validation_share=options.validation_share,
+        seed=seed,
+    )
     text.check_column()
     # Reading logs a warning if the tokenizer does not seem to fit.
     sample = list(islice(text.sentences(text.paths[0]), _SAMPLE_SENTENCES))
@@ -140,85 +169,134 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
-    if options.state == "carry" and options.batch_size % processes.count:
+    """Raise an `OptionsError` unless all processes have equally many streams."""
+    if options.state == "carry" and options.batch_size % processes.count != 0:
         raise OptionsError(
-            f"--batch-size {options.batch_size}: must be a multiple of the number of processes "
-            f"({processes.count})."
+            Message(
+                "{--batch-size} {batch_size}: must be a multiple of the number of "
+                "processes ({count}).",
+                batch_size=options.batch_size,
+                count=processes.count,
+            )
         )
 
 
 def _start_run(description: Description, processes: Processes) -> Run:
-    folder, start, text = description.folder, description.start, description.text
-    options = description.options
-    vocabulary, text_tokens = start.vocabulary, None
+    """Begin the run, or resume it from the checkpoint in its folder."""
+    start = description.start
     checkpoint = load_checkpoint(description)
+    vocabulary = start.vocabulary
+    text_tokens = None
     if checkpoint is not None:
         text_tokens = checkpoint["text_tokens"]
-        vocabulary = vocabulary or Vocabulary(checkpoint["words"])
-    is_needed = vocabulary is None or options.steps is None or text.validation_share
-    lacks_validation = (
-        text.validation_share and not (folder / text.validation_name).exists()
-    )
-    if lacks_validation or (is_needed and text_tokens is None):
-        counts = (
-            count_text(text, folder, start.n_words) if processes.is_first else (0, [])
-        )
+        if vocabulary is None:
+            vocabulary = Vocabulary(checkpoint["words"])
+    if _must_count(description, vocabulary, text_tokens):
+        counts: tuple[int, list[str]] = (0, [])
+        if processes.is_first:
+            counts = count_text(description.text, description.folder, start.n_words)
         text_tokens, words = processes.gather(counts)[0]
-        vocabulary = vocabulary or Vocabulary(words)
+        if vocabulary is None:
+            vocabulary = Vocabulary(words)
     assert vocabulary is not None
-    objective = start_weights(start, vocabulary, options)
-    run = Run(objective, vocabulary, options, processes, text_tokens=text_tokens)
+    run = Run(
+        start_weights(start, vocabulary, description.options),
+        vocabulary,
+        description.options,
+        processes,
+        text_tokens=text_tokens,
+    )
     if checkpoint is not None:
-        try:
-            run.resume(checkpoint)
-        except (AttributeError, LookupError, ValueError) as error:
-            raise damage_error(folder, first_line(error)) from None
-        end = ", the last step. Nothing is left to train." if run.is_done else ""
-        logger.info("Resuming after step %d%s", run.step, end)
+        _resume(run, checkpoint, description.folder)
     return run
 
 
-def _save(run: Run, description: Description) -> float:
-    """Write a checkpoint, and return the time. All processes must call this function."""
+def _must_count(
+    description: Description, vocabulary: Vocabulary | None, text_tokens: int | None
+) -> bool:
+    """Return whether the words of the text must be counted before the first step.
+
+    Counting also chooses the words to predict, and writes the validation lines.
+    """
+    text = description.text
+    if text.validation_share:
+        if not (description.folder / text.validation_name).exists():
+            return True
+        return text_tokens is None
+    is_needed = vocabulary is None or description.options.steps is None
+    return is_needed and text_tokens is None
+
+
+def _resume(run: Run, checkpoint: Checkpoint, folder: Path) -> None:
+    try:
+        run.resume(checkpoint)
+    except (AttributeError, LookupError, ValueError) as error:
+        raise damage_error(folder, first_line(error)) from None
+    end = ", the last step. Nothing is left to train." if run.is_done else ""
+    logger.info("Resuming after step %d%s", run.step, end)
+
+
+def _save(run: Run, description: Description) -> None:
+    """Write a checkpoint. All processes must call this function."""
     checkpoint = run.make_checkpoint(description.signature.identity)
     if run.processes.is_first:
         save_checkpoint(description.folder, checkpoint)
-    return time.monotonic()
+
+
+def _evaluate(
+    run: Run, description: Description, log: RunLog, max_tokens: float = math.inf
+) -> Figures | None:
+    """Write the model with its record, and measure it on up to `max_tokens` tokens."""
+    write_model(run, description)
+    figures = measure(description, run.processes.device, max_tokens)
+    if figures is not None:
+        log.log_validation(figures)
+    write_record(run, description, figures)
+    return figures
 
 
 def _train(
     run: Run,
     description: Description,
-    report: Report | None,
+    log: RunLog | None,
     options: RunOptions,
     should_stop: Callable[[], bool],
 ) -> None:
     """Train to the last step, with log entries, checkpoints and evaluations on the way."""
     keep_memory()
-    before = saved_at = time.monotonic()
+    before = time.monotonic()
+    saved_at = before
     batches = read_batches(description.text, run.options, run.progress)
     while not run.is_done:
-        run.train_step(*next(batches))
+        rows, progress = next(batches)
+        run.train_step(rows, progress)
         run.seconds += time.monotonic() - before
         if run.step % LOG_STEPS == 0:
             loss = run.take_loss()
-            if report:
-                report.log_step(loss)
+            if log is not None:
+                log.log_step(loss)
         if run.is_done:
             return
         evaluates = run.step % options.eval_steps == 0
-        is_due = time.monotonic() - saved_at >= options.checkpoint_seconds
-        answers = run.processes.gather((should_stop(), is_due))
-        stops, is_due = map(any, zip(*answers, strict=True))
+        is_late = time.monotonic() - saved_at >= options.checkpoint_seconds
+        # All processes stop and save together.
+        answers = run.processes.gather((should_stop(), is_late))
+        stops = any(stop for stop, _ in answers)
+        is_due = any(due for _, due in answers)
         if stops or is_due or evaluates:
-            saved_at = _save(run, description)
-        if report and (evaluates or stops):
-            report.evaluate(EVALUATION_TOKENS if evaluates else 0)
+            _save(run, description)
+            saved_at = time.monotonic()
+        if log is not None:
+            if evaluates:
+                _evaluate(run, description, log, EVALUATION_TOKENS)
+            elif stops:
+                write_model(run, description)
+                write_record(run, description, perplexity=None)
         if stops:
             raise StoppedError(
                 f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
-                f"{description.folder} has the model of this step. The same command resumes "
-                "training."
+                f"{description.folder} has the model of this step. The same command "
+                "resumes training."
             )
         before = time.monotonic()
 

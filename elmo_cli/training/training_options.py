@@ -1,48 +1,20 @@
 """Options of a training run, with bilm-tf's names and defaults where they make sense.
 
-The value of a training option comes from the caller, else from the training keys of a bilm-tf
-options.json, else from the defaults, some of which depend on the optimizer.
+The value of a training option comes from the caller, else from the training keys of a
+bilm-tf options.json, else from the defaults, some of which depend on the optimizer.
 """
 
-import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors.exceptions import OptionsError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.training.published_options import read_published
 
 if TYPE_CHECKING:
     from elmo_cli.inference.device import Device
-
-
-logger = logging.getLogger(__name__)
-
-_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
-
-
-def _architecture(
-    dim: int, projection_dim: int, n_highway: int, filters: list[list[int]]
-) -> dict[str, Any]:
-    clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
-    characters = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262}
-    sizes = {"max_characters_per_token": 50, "n_highway": n_highway, "filters": filters}
-    return {
-        "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2, **clips},
-        "char_cnn": {**characters, **sizes},
-    }
-
-
-PRESETS: Final[Mapping[str, dict[str, Any]]] = {
-    "mini": _architecture(256, 512, 1, [*_FILTERS[:4], [5, 128], [6, 128]]),
-    "small": _architecture(1024, 128, 1, _FILTERS),
-    "medium": _architecture(2048, 256, 1, _FILTERS),
-    "original": _architecture(4096, 512, 2, _FILTERS),
-}
-"""Architectures of the bundled model and of AllenNLP's published models, as an options.json."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +26,8 @@ class TextOptions:
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = None  # text to measure perplexity on
     validation_share: float = 0.0
-    """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
-    trained on these lines."""
+    """Share of the lines to measure perplexity on, in place of `validation_file`. The model
+    is not trained on these lines."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +40,8 @@ class StartOptions:
     options_file: str | Path | None = None  # options.json with the architecture
     preset: str | None = None  # name of an architecture in `PRESETS`
     init_from: str | Path | None = None
-    """Model whose weights are the start: a name, a folder, a zip file, or a file of weights, which
-    requires `options_file`."""
+    """Model whose weights are the start: a name, a folder, a zip file, or a file of weights,
+    which requires `options_file`."""
     vocabulary_file: str | Path | None = None  # words to predict
     vocabulary_size: int | None = None
     """Number of words to predict where neither a file nor a model names them."""
@@ -96,17 +68,18 @@ def _option(default: object, description: str, **metadata: object) -> Any:
 class TrainingOptions:
     """All options that change what is learned.
 
-    With the zero state, every sentence is a row of a batch. Longer sentences than `max_length` are
-    split into pieces, each of which starts from the zero state. With the carried state, the text is
-    split into blocks, and each block starts from the state at the end of the block before it.
+    With the zero state, every sentence is a row of a batch. Longer sentences than
+    `max_length` are split into pieces, each of which starts from the zero state. With the
+    carried state, the text is split into blocks, and each block starts from the state at
+    the end of the block before it.
     """
 
     steps: int | None = None  # Steps of the optimizer. None: train for `epochs`.
     epochs: int = _option(10, "Passes over the text.")
     state: str = _option(
         "zero",
-        "Initial LSTM state: zero for each sentence, or carried over from block to block of text, "
-        "as published.",
+        "Initial LSTM state: zero for each sentence, or carried over from block to block "
+        "of text, as published.",
         choices=("zero", "carry"),
     )
     batch_tokens: int = _option(2048, "Tokens in a batch, with --state zero.")
@@ -141,22 +114,6 @@ class TrainingOptions:
     seed: int = _option(0, "Seed of all random numbers.")
 
 
-_PUBLISHED_KEYS: Final = {
-    "dropout": "dropout",
-    "all_clip_norm_val": "max_grad_norm",
-    "n_epochs": "epochs",
-    "batch_size": "batch_size",
-    "unroll_steps": "unroll",
-    "n_negative_samples_batch": "negative_samples",
-    "learning_rate": "learning_rate",
-}
-"""Training keys of bilm-tf's options.json, and the names of these options here."""
-
-# Minimum of each integer option in `_PUBLISHED_KEYS`.
-_MINIMA: Final = {"epochs": 1, "batch_size": 1, "unroll": 1, "negative_samples": 0}
-_MAX_INTEGER: Final = 1_000_000_000
-_MAX_NUMBER: Final = 1e30
-
 LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
@@ -165,80 +122,36 @@ def complete_options(
     given: Mapping[str, Any], content: Mapping[str, Any]
 ) -> TrainingOptions:
     """Complete fields of `TrainingOptions`, where not None, by an options.json and defaults."""
-    values = {name: value for name, value in given.items() if value is not None}
-    optimizer = values.get("optimizer", TrainingOptions.optimizer)
-    defaults = {
-        each.name: each.metadata[optimizer]
-        for each in fields(TrainingOptions)
-        if optimizer in each.metadata
-    }
-    return TrainingOptions(
-        **{**defaults, **_read_published(content, optimizer), **values}
-    )
-
-
-def _read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
-    """Return the training options in an options.json of bilm-tf."""
-    for key, value in {
-        "bidirectional": "false",
-        "share_embedding_softmax": "true",
-    }.items():
-        if json.dumps(content.get(key)) == value:
-            raise OptionsError(
-                f"{key}: {value} is not supported. Remove it from options.json."
-            )
-    keys = dict(_PUBLISHED_KEYS)
-    if optimizer != "adagrad":
-        # The published learning rate and norm fit Adagrad only.
-        del keys["learning_rate"], keys["all_clip_norm_val"]
-    options = {
-        name: content[key] for key, name in keys.items() if content.get(key) is not None
-    }
-    if content.get("sample_softmax") is False:
-        options["negative_samples"] = 0
-    if options:
-        shown = ", ".join(f"{name} {value}" for name, value in options.items())
-        logger.info("Training options from options.json: %s", shown)
-    for name, value in options.items():
-        _check_number(name, value)
-    return options
-
-
-def _check_number(name: str, value: Any) -> None:
-    """Raise an `OptionsError` for a value that the command line would refuse."""
-    is_number = type(value) in (int, float)
-    if name in _MINIMA:
-        expected = f"an integer from {_MINIMA[name]} to {_MAX_INTEGER:,}"
-        fits = type(value) is int and _MINIMA[name] <= value <= _MAX_INTEGER
-    elif name == "dropout":
-        expected, fits = "a number from 0 to below 1", is_number and 0 <= value < 1
-    else:
-        expected = f"a number above 0, up to {_MAX_NUMBER:g}"
-        fits = is_number and 0 < value <= _MAX_NUMBER
-    if not fits:
-        raise OptionsError(
-            f"{name} in options.json: expected {expected}, found {value!r}."
-        )
+    chosen = {name: value for name, value in given.items() if value is not None}
+    optimizer = chosen.get("optimizer", TrainingOptions.optimizer)
+    values = {}
+    for each in fields(TrainingOptions):
+        if optimizer in each.metadata:
+            values[each.name] = each.metadata[optimizer]
+    values.update(read_published(content, optimizer))
+    values.update(chosen)
+    return TrainingOptions(**values)
 
 
 def effective_options(
-    options: TrainingOptions, n_words: int, warmup_steps: int
+    options: TrainingOptions, *, n_words: int, warmup_steps: int
 ) -> dict[str, Any]:
     """Return the options that have an effect. The learning rate rose over `warmup_steps`."""
     unused = {"epochs" if options.steps else "steps"}
-    if options.state == "zero":
-        unused |= (
-            {"batch_size"}
-            if options.optimizer == "adagrad"
-            else {"batch_size", "unroll"}
-        )
+    if options.state == "carry":
+        unused.update(["batch_tokens", "max_length"])
     else:
-        unused |= {"batch_tokens", "max_length"}
+        unused.add("batch_size")
+        # The loss of Adagrad is multiplied by `unroll`.
+        if options.optimizer != "adagrad":
+            unused.add("unroll")
     if options.optimizer == "adagrad":
         unused.add("weight_decay")
-    values = {
-        name: value for name, value in asdict(options).items() if name not in unused
-    }
+    values = {}
+    for name, value in asdict(options).items():
+        if name not in unused:
+            values[name] = value
     if options.negative_samples >= n_words:
         values["negative_samples"] = 0
-    return {**values, "warmup_steps": warmup_steps}
+    values["warmup_steps"] = warmup_steps
+    return values

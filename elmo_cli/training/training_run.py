@@ -1,111 +1,33 @@
 """A run: batches to trained weights, step after step, in one process or several.
 
-All that a step needs beyond the weights follows from its number and the progress in the text:
-each step seeds its random numbers itself. A run that resumes from a checkpoint therefore gives
-the same bits as a run that was never stopped, on the CPU of one machine.
-
-`torchrun` starts several processes that train one model together. Each one takes its share of every
-batch, and gradients are averaged over all processes. Nothing may keep the group of processes beyond
-its end: its threads release tensors some time after they were summed, and abort the process if
-Python has ended in the meantime. Torch's `DistributedDataParallel` keeps the group, so that it must
-be released first: see `Run.close`.
+All that a step needs beyond the weights follows from its number and the progress in the
+text: each step seeds its random numbers itself. A run that resumes from a checkpoint
+therefore gives the same bits as a run that was never stopped, on the CPU of one machine.
 """
 
 import gc
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import timedelta
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import asdict
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors.exceptions import ElmoError
-from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.precision import exact_products
+from elmo_cli.errors.messages import Message
+from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.checkpoint import FORMAT, Checkpoint, Identity
-from elmo_cli.training.corpus import (
-    Row,
-    TextProgress,
-    count_predictions,
-    count_tokens,
-    make_batch,
-)
-from elmo_cli.training.loss import (
-    Objective,
-    Samples,
-    draw_words,
-    learning_rate_at,
-    make_optimizer,
-)
+from elmo_cli.training.batches import Row, count_predictions, count_tokens, make_batch
+from elmo_cli.training.checkpoint import FORMAT, Checkpoint
+from elmo_cli.training.loss import Samples, draw_words
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
+from elmo_cli.training.processes import Processes
+from elmo_cli.training.signature import Identity
 from elmo_cli.training.training_options import TrainingOptions
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Processes:
-    """This process among all processes of a run."""
-
-    device: torch.device
-    rank: int = 0  # number of this process, from 0
-    count: int = 1
-
-    @property
-    def is_first(self) -> bool:
-        """True in the process that writes the files of the run."""
-        return self.rank == 0
-
-    @property
-    def own_rows(self) -> slice:
-        """Rows of a batch that this process computes."""
-        return slice(self.rank, None, self.count)
-
-    def gather(self, value: _T) -> list[_T]:
-        """Return the value of each process. Wait for all processes."""
-        if self.count == 1:
-            return [value]
-        values = [value] * self.count
-        distributed.all_gather_object(values, value)
-        return values
-
-
-@contextmanager
-def join_processes(device: Device) -> Iterator[Processes]:
-    """Join the processes that `torchrun` started, if any. Each of them gets a GPU of its own."""
-    own_device = choose_device(device)
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
-        yield Processes(own_device)
-        return
-    # This import must come before there is a group, because its default arguments would keep it.
-    import torch.distributed.nn
-
-    if (
-        missing := {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
-        - os.environ.keys()
-    ):
-        problem = f"WORLD_SIZE is {count}, without {', '.join(sorted(missing))}"
-        raise ElmoError(
-            f"{problem}. Start all processes with torchrun, or unset WORLD_SIZE."
-        )
-    on_gpu = own_device.type == "cuda"
-    if on_gpu:
-        own_device = choose_device(int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(own_device)
-    # Objects are gathered on the CPU, and wait while the first process measures a long text.
-    backends = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-    distributed.init_process_group(backends, timeout=timedelta(days=1))
-    try:
-        yield Processes(own_device, distributed.get_rank(), count)
-    finally:
-        distributed.destroy_process_group()
+from elmo_cli.training.training_text import TextProgress
 
 
 class Run:
@@ -121,7 +43,9 @@ class Run:
         text_tokens: int | None = None,
     ) -> None:
         """Begin a run. A length in epochs requires `text_tokens`, the tokens per pass."""
-        self.vocabulary, self.options, self.processes = vocabulary, options, processes
+        self.vocabulary = vocabulary
+        self.options = options
+        self.processes = processes
         self._text_tokens = text_tokens
         self.objective = objective.to(processes.device).train()
         self._parameters = list(self.objective.parameters())
@@ -130,15 +54,14 @@ class Run:
             self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self.step = 0
-        self.n_tokens = 0  # Tokens that the model was trained on.
-        self.learning_rate = 0.0  # Rate of the last step.
-        self.warmup_steps = 0  # Steps with a rising learning rate.
-        self.seconds = 0.0  # Time of all steps.
+        self.n_tokens = 0  # tokens that the model was trained on
+        self.learning_rate = 0.0  # rate of the last step
+        self.warmup_steps = 0  # steps with a rising learning rate
+        self.seconds = 0.0  # time of all steps
         self.progress = TextProgress()
         self._carried: BiLmState | None = None
-        self._loss_sums = torch.zeros(
-            3
-        )  # forward, backward, predictions since `take_loss`
+        # forward, backward, predictions since `take_loss`
+        self._loss_sums = torch.zeros(3)
 
     @property
     def share_done(self) -> float:
@@ -146,9 +69,8 @@ class Run:
         options = self.options
         if options.steps is not None:
             return min(1.0, self.step / options.steps)
-        return min(
-            1.0, self.n_tokens / max(1, options.epochs * (self._text_tokens or 0))
-        )
+        n_tokens = options.epochs * (self._text_tokens or 0)
+        return min(1.0, self.n_tokens / max(1, n_tokens))
 
     @property
     def is_done(self) -> bool:
@@ -159,14 +81,10 @@ class Run:
 
     @exact_products()
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
-        """Train on one batch of `corpus.read_batches`, which yields the progress after it too."""
-        options, processes = self.options, self.processes
-        self.learning_rate, is_rising = learning_rate_at(
-            self.step, self.share_done, options
-        )
-        self.warmup_steps += is_rising
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate
+        """Train on one batch of `read_batches`, which yields the progress after it too."""
+        options = self.options
+        processes = self.processes
+        self._set_learning_rate()
         batch = make_batch(rows[processes.own_rows], self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
         autocast = options.precision == "bfloat16"
@@ -177,7 +95,7 @@ class Run:
         n_predictions = count_predictions(rows)  # in all processes
         # With Adagrad, the loss is summed over the block as in bilm-tf.
         weight = options.unroll if options.optimizer == "adagrad" else 1
-        # Gradients are averaged over the processes, and each process has a share of the sum.
+        # Gradients are averaged over the processes, and each has a share of the sum.
         scale = 0.5 * weight / n_predictions * processes.count
         self._optimizer.zero_grad()
         ((forward + backward) * scale).backward()
@@ -191,6 +109,15 @@ class Run:
         self.n_tokens += count_tokens(rows)
         self.progress = progress
 
+    def _set_learning_rate(self) -> None:
+        """Set the learning rate of the next step."""
+        rate, is_rising = learning_rate_at(self.step, self.share_done, self.options)
+        self.learning_rate = rate
+        if is_rising:
+            self.warmup_steps += 1
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+
     def _seed(self, purpose: str, rank: int = 0) -> int:
         """Return a seed for one purpose in this step."""
         text = f"{self.options.seed} {self.step} {purpose} {rank}"
@@ -199,14 +126,18 @@ class Run:
     def _draw_samples(self) -> Samples | None:
         """Draw the words of this step's sampled softmax. All processes draw the same words."""
         n_words = len(self.vocabulary)
-        if not 0 < self.options.negative_samples < n_words:
+        n_samples = self.options.negative_samples
+        if n_samples == 0 or n_samples >= n_words:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
-        words, n_draws = draw_words(n_words, self.options.negative_samples, generator)
+        words, n_draws = draw_words(n_words, n_samples, generator)
         return Samples(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
-        """Return the mean training loss since the last call, in nats; see `check_loss`."""
+        """Return the mean training loss since the last call, in nats.
+
+        All processes must call this method.
+        """
         forward, backward, n_predictions = self.check_loss().tolist()
         self._loss_sums = torch.zeros(3)
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
@@ -219,8 +150,12 @@ class Run:
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
             raise ElmoError(
-                f"step {self.step}: the loss is not finite, so training has failed. Try a lower "
-                "--learning-rate in another folder, or resume from the last checkpoint."
+                Message(
+                    "step {step}: the loss is not finite, so training has failed",
+                    remedy="Try a lower {--learning-rate} in another folder, or resume "
+                    "from the last checkpoint.",
+                    step=self.step,
+                )
             )
         return sums
 
@@ -232,9 +167,6 @@ class Run:
 
     def make_checkpoint(self, identity: Identity) -> Checkpoint:
         """Return the content of a checkpoint. All processes must call this method."""
-        tensors = [] if self._carried is None else state_tensors(self._carried)
-        # The rows of a batch go to the processes in turn, so that they are interleaved again here.
-        carried = self.processes.gather([values.cpu() for values in tensors])
         return Checkpoint(
             format=FORMAT,
             identity=identity,
@@ -247,37 +179,48 @@ class Run:
             seconds=self.seconds,
             progress=tuple(self.progress),
             loss_sums=self.check_loss(),
-            carried=[
-                torch.stack(rows, 1).flatten(0, 1)
-                for rows in zip(*carried, strict=True)
-            ],
+            carried=self._gather_carried(),
             objective=self.objective.state_dict(),
             optimizer=self._optimizer.state_dict(),
         )
 
+    def _gather_carried(self) -> list[Tensor]:
+        """Return the tensors of the carried state, with the rows of all processes."""
+        tensors = [] if self._carried is None else state_tensors(self._carried)
+        gathered = self.processes.gather([values.cpu() for values in tensors])
+        # The rows of a batch go to the processes in turn. Here they are interleaved again.
+        return [
+            torch.stack(rows, 1).flatten(0, 1) for rows in zip(*gathered, strict=True)
+        ]
+
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint. Errors of Python mean that it does not fit the model."""
-        old, new = checkpoint["objective"], self.objective.state_dict()
-        if old.keys() != new.keys() or any(
-            old[name].shape != new[name].shape for name in new
-        ):
+        """Continue from a checkpoint.
+
+        Errors of Python mean that it does not fit the model.
+        """
+        old = checkpoint["objective"]
+        new = self.objective.state_dict()
+        shapes = {name: values.shape for name, values in new.items()}
+        if {name: values.shape for name, values in old.items()} != shapes:
             raise ValueError("tensors of other shapes")
         if len(checkpoint["progress"]) != len(self.progress):
             raise ValueError("wrong number of fields of progress")
-        self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
-        self.seconds, self.warmup_steps = (
-            checkpoint["seconds"],
-            checkpoint["warmup_steps"],
-        )
+        self.step = checkpoint["step"]
+        self.n_tokens = checkpoint["n_tokens"]
+        self.seconds = checkpoint["seconds"]
+        self.warmup_steps = checkpoint["warmup_steps"]
         self.progress = TextProgress(*checkpoint["progress"])
         self.objective.load_state_dict(old)
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:
-            rows, device = self.processes.own_rows, self.processes.device
-            tensors = iter(
-                [values[rows].to(device) for values in checkpoint["carried"]]
-            )
-            zero = self.objective.bilm.initial_state(1)
-            self._carried = map_state(zero, lambda _: next(tensors))
+            self._carried = self._own_rows_of(checkpoint["carried"])
+
+    def _own_rows_of(self, tensors: Sequence[Tensor]) -> BiLmState:
+        """Return the state of this process's rows among the rows of all processes."""
+        rows = self.processes.own_rows
+        device = self.processes.device
+        own = iter([values[rows].to(device) for values in tensors])
+        zero = self.objective.bilm.initial_state(1)
+        return map_state(zero, lambda _: next(own))

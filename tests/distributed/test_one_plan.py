@@ -24,7 +24,7 @@ from elmo_cli.errors.exceptions import (
     WeightsError,
 )
 from elmo_cli.files import folder
-from elmo_cli.files.folder import Folder, open_location
+from elmo_cli.files.folder import Folder, find_file_system
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
@@ -146,7 +146,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         create(self, name, content)
 
     monkeypatch.setattr(Folder, "create", lose)
-    with pytest.raises(OutputError, match=r"These differ: --state \(warm, not zero\)"):
+    with pytest.raises(OutputError, match=r"These differ: state \(warm, not zero\)"):
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
@@ -290,9 +290,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return PyFileSystem(FSSpecHandler(filesystem)), location.removeprefix(
                 "memory:/"
             )
-        return open_location(location)
+        return find_file_system(location)
 
-    monkeypatch.setattr(folder, "open_location", open_in_memory)
+    monkeypatch.setattr(folder, "find_file_system", open_in_memory)
     yield
     filesystem.store.clear()
     filesystem.pseudo_dirs[:] = [""]
@@ -310,7 +310,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     distribute_there(ZERO, lambda part: done.append(part.number))
     assert done == [4, 5, 6, 7, 8, 9]
     assert_equal_to_embed(location=OUT)
-    with pytest.raises(OutputError, match=r"These differ: --state \(zero, not warm\)"):
+    with pytest.raises(OutputError, match=r"These differ: state \(zero, not warm\)"):
         distribute_there(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
     assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, spelled_as_options
+from elmo_cli.errors.messages import Message, joined, spelled_as_options
 
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
@@ -61,6 +61,13 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
         assert outer.as_options({"--a"}) == f"3: {QUOTES.as_options({'--a'})}"
+
+
+def test_joined_messages_keep_their_options() -> None:
+    message = joined([Message("{--layers} (all)"), InputError(QUOTES), "a {b}"])
+    assert str(message) == f"layers (all), {QUOTES}, a {{b}}"
+    assert message.as_options() == f"--layers (all), {QUOTES.as_options()}, a {{b}}"
+    assert str(joined([])) == ""
 
 
 def test_an_error_shows_its_message() -> None:

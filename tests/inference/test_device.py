@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import DeviceError, InputError
 from elmo_cli.inference.device import Device, choose_device
-from elmo_cli.inference.precision import compute_types, exact_products
+from elmo_cli.inference.exact_products import exact_products
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.options.model import InitialState, Precision
 from tests.support.commands import TINY, run_python
 from tests.support.fake_device import allows_tf32
@@ -58,11 +59,11 @@ def test_the_cpu_is_chosen_without_asking_cuda(monkeypatch: pytest.MonkeyPatch) 
 
 NO_CUDA = (
     f"torch {torch.__version__} was built without CUDA. Install a build with CUDA from "
-    "https://pytorch.org, or use --device cpu."
+    "https://pytorch.org, or use device='cpu'."
 )
 NO_DRIVER = (
     "the NVIDIA driver is missing, or too old for CUDA 13.0. Install a newer driver or an "
-    "older torch (`nvidia-smi` shows the CUDA version of the driver), or use --device cpu."
+    "older torch (`nvidia-smi` shows the CUDA version of the driver), or use device='cpu'."
 )
 HIDDEN = "CUDA_VISIBLE_DEVICES is '{}', which leaves no GPU. Change or unset it."
 LOWER = "numbers start at 0. Use a lower number."
@@ -71,7 +72,7 @@ LOWER = "numbers start at 0. Use a lower number."
 @pytest.mark.parametrize(
     ("name", "n_gpus", "build", "visible", "problem"),
     [
-        ("mps", 1, "13.0", None, "torch finds no Apple GPU. Use --device cpu."),
+        ("mps", 1, "13.0", None, "torch finds no Apple GPU. Use device='cpu'."),
         ("cuda:1", 1, "13.0", None, f"torch finds 1 GPU, and {LOWER}"),
         ("cuda:2", 2, "13.0", None, f"torch finds 2 GPUs, and {LOWER}"),
         ("cuda", 0, None, None, NO_CUDA),
@@ -97,7 +98,7 @@ def test_a_missing_device_raises_an_error_with_the_cause(
     for alias in (name, name.removeprefix("cuda:")):
         with pytest.raises(DeviceError) as caught:
             choose_device(alias)
-        assert str(caught.value) == f"--device {name!r}: {problem}"
+        assert str(caught.value) == f"device {name!r}: {problem}"
 
 
 def read_setting() -> object:
@@ -145,7 +146,7 @@ def test_a_precision_needs_a_device_that_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     message = (
-        "--precision tf32: requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
+        "precision='tf32': requires an NVIDIA GPU of compute capability 8.0 (Ampere) or later, and "
         "{} is none. Use float32."
     )
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
@@ -154,13 +155,13 @@ def test_a_precision_needs_a_device_that_has_it(
             compute_types("tf32", device)
         assert str(caught.value) == message.format(device)
     with pytest.raises(
-        InputError, match=r"^--precision int8 requires the CPU, not cuda:1\. "
+        InputError, match=r"^precision='int8' requires the CPU, not cuda:1\. "
     ):
         compute_types("int8", torch.device("cuda:1"))
 
 
 NO_VNNI = (
-    "^(--)?precision int8 requires a processor and a torch with AVX-512 VNNI, "
+    "^precision='int8' requires a processor and a torch with AVX-512 VNNI, "
     r"not AVX2 and torch .*\. Use float32\.$"
 )
 
@@ -168,9 +169,7 @@ NO_VNNI = (
 def test_int8_names_the_processor_that_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "elmo_cli.inference.precision.processor_has", lambda name: False
-    )
+    monkeypatch.setattr("elmo_cli.inference.int8.processor_has", lambda name: False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     with pytest.raises(InputError, match=NO_VNNI):
         ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")

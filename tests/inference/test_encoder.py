@@ -19,7 +19,7 @@ from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled import kernels
-from elmo_cli.compiled.linear import find_product
+from elmo_cli.compiled.linear import product_kernel
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import encoder as encoders
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
@@ -206,7 +206,7 @@ def test_carried_states_equal_the_readable_bilm(
 
 RUNS = [
     *((name, "float32") for name in PROCESSORS),
-    *((name, "bfloat16") for name in PROCESSORS[-1:] if find_product(torch.bfloat16)),
+    *((name, "bfloat16") for name in PROCESSORS[-1:] if product_kernel(torch.bfloat16)),
     *((name, "int8") for name in PROCESSORS[-1:] if has_int8()),
 ]
 """Kinds of processor, and the precisions that have kernels there."""
@@ -330,9 +330,7 @@ def test_an_int8_pickle_requires_avx512(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = pickle.dumps(make_encoder(tmp_path, "int8"))
-    monkeypatch.setattr(
-        "elmo_cli.inference.precision.processor_has", lambda name: False
-    )
+    monkeypatch.setattr("elmo_cli.inference.int8.processor_has", lambda name: False)
     with pytest.raises(
         InputError, match=r"^a model in int8 requires a processor with AVX-512"
     ):
@@ -343,7 +341,7 @@ IN_FORK = """
 import os, warnings
 import pytest, torch
 from elmo_cli import Elmo, ElmoEmbedder, batch_to_ids
-from elmo_cli.inference import precision
+from elmo_cli.inference import exact_products
 warnings.simplefilter("ignore")
 torch.set_num_threads(2)
 embedders = [ElmoEmbedder(precision=name) for name in ("float32", "bfloat16")]
@@ -351,7 +349,7 @@ elmo, ids = Elmo(), batch_to_ids([["the", "cat", "sat"]] * 40)
 sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
 expected = [embedder.embed_batch(sentences) for embedder in embedders]
 elmo(ids)
-with precision._products_lock:  # as a thread that the child will not have
+with exact_products._lock:  # as a thread that the child will not have
     child = os.fork()
 if not child:
     for embedder, activations in zip(embedders, expected):

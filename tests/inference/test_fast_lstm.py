@@ -15,8 +15,9 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference.fast_bilm import compute_input_gates
-from elmo_cli.inference.fast_lstm import FastLstm, TableRows, _from_blocks
+from elmo_cli.inference.fast_lstm import FastLstm
+from elmo_cli.inference.gate_blocks import from_blocks
+from elmo_cli.inference.input_gates import TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
@@ -30,7 +31,7 @@ TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
 WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
 """The functions in C that each way of taking a step does without."""
 needs_kernels = pytest.mark.skipif(
-    kernels.find_kernel("step_float32") is None,
+    not kernels.has_kernel("step_float32"),
     reason="needs a C compiler when installed, on Linux",
 )
 needs_tiles = pytest.mark.skipif(
@@ -57,15 +58,13 @@ def prepared(
 ) -> FastLstm:
     """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
 
-    def find_kernel(name: str, *types: Any) -> Any:
-        return (
-            None if name.startswith(WITHOUT[way]) else kernels.find_kernel(name, *types)
-        )
+    def has_kernel(name: str) -> bool:
+        return not name.startswith(WITHOUT[way]) and kernels.has_kernel(name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_lstms, "find_kernel", find_kernel)
+        patch.setattr(fast_lstms, "has_kernel", has_kernel)
         layer = FastLstm(made, ComputeTypes(CPU, values, weights, values))
-    assert (layer._step is not None) == (way == "step")
+    assert (layer._step_kernel is not None) == (way == "step")
     return layer
 
 
@@ -221,7 +220,7 @@ def test_a_step_by_tiles_follows_the_formulas(
     table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
     after, out = step_and_alone(layer, table, hidden, TableRows(cells, parents), SHORT)
 
-    input_gates = _from_blocks(
+    input_gates = from_blocks(
         gates[tokens].t(), dim, kernels.read_constant("block")
     ).t()
     summed = (
@@ -299,9 +298,9 @@ def test_steps_at_once_have_the_bits_of_single_steps(
         hidden, ended = layer.run(gates, trie, state)
         return hidden, *ended
 
-    assert layer._steps is not None
+    assert layer._steps_kernel is not None
     at_once = run()
-    layer._steps = None
+    layer._steps_kernel = None
     for values, expected in zip(at_once, run(), strict=True):
         assert torch.equal(values, expected)
 
@@ -335,23 +334,23 @@ def test_a_library_of_old_code_is_not_used(
     source = tmp_path / "kernels.c"
     monkeypatch.setattr(kernels, "SOURCE", source)
 
-    def find_kernel_again() -> object:
+    def has_kernel_now() -> bool:
         kernels._load_library.cache_clear()
         kernels._load_function.cache_clear()
-        return kernels.find_kernel("step_float32")
+        return kernels.has_kernel("step_float32")
 
     try:
-        assert find_kernel_again() is not None
+        assert has_kernel_now()
         source.write_text(source.read_text() + "\n")
-        assert find_kernel_again() is None
+        assert not has_kernel_now()
     finally:
         monkeypatch.undo()
-        find_kernel_again()
+        has_kernel_now()
 
 
 def test_other_types_and_processors_have_no_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert kernels.find_kernel("product_float16") is None
+    assert not kernels.has_kernel("product_float16")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
-    assert kernels.find_kernel("product_float32") is None
+    assert not kernels.has_kernel("product_float32")

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from elmo_cli.compiled import kernels
-from elmo_cli.compiled.linear import CompiledLinear, find_product, make_linear
+from elmo_cli.compiled import kernels, linear
+from elmo_cli.compiled.linear import CompiledLinear, make_linear, product_kernel
 from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
 from tests.support.cell_formulas import PROCESSORS, processor
 from tests.support.processors import needs_int8
 from tests.support.strategies import random_tensor
 
-BFLOAT16_WAYS = [False] * bool(find_product(torch.bfloat16)) + [
+BFLOAT16_WAYS = [False] * bool(product_kernel(torch.bfloat16)) + [
     True
 ] * kernels.has_tiles()
 """Without AMX and with it, where the processor has products of bfloat16."""
@@ -60,7 +60,7 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     bias = torch.zeros(1) if given_bias is None else given_bias
     rows = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "has_tiles", lambda: with_tiles)
+        patch.setattr(linear, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
         output, alone = multiply(inputs), multiply(inputs[rows])
         unpacked, unpacked_bias = multiply.unpack()

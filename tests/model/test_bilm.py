@@ -1,8 +1,6 @@
-"""The readable biLM with its encoder of tokens and scalar mix, and the packed LSTM in C and not."""
+"""The readable biLM with its encoder of tokens and scalar mix."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,26 +9,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from torch import Tensor
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.model.options import LstmOptions, parse_options
+from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.options_file import parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, Highway
 from elmo_cli.pretrained.load import load_bilm
 from tests.support import reference
-from tests.support.cell_formulas import WAYS, processor
 from tests.support.golden import Golden
 from tests.support.states import GOLDEN_BATCHES, carried_layers, random_state
 from tests.support.strategies import (
     WORDS,
     batches,
     models,
-    random_tensor,
     sentences,
     small_architecture,
 )
@@ -258,108 +254,10 @@ def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
     ]
 
 
-SMALL = LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4)
-
-
-def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
-    size = options.projection_dim if projects else options.dim
-    lstm = Lstm(replace(options, projection_dim=size), projects=projects)
-    for number, weight in enumerate(lstm.parameters()):
-        values = random_tensor(*weight.shape, seed=number)
-        # gates open, clips are reached
-        weight.data = 1.5 * values / weight.shape[-1] ** 0.5
-    return lstm
-
-
 def test_the_given_state_is_not_changed() -> None:
+    lstm = Lstm(LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4))
     states = LstmState(torch.randn(2, 3), torch.randn(2, 5))
     before = LstmState(*(values.clone() for values in states))
-    random_lstm().requires_grad_(False)(torch.randn(3, 3), [2, 1], states)
+    lstm.requires_grad_(False)(torch.randn(3, 3), [2, 1], states)
     assert torch.equal(states.hidden, before.hidden)
     assert torch.equal(states.cell, before.cell)
-
-
-def results(
-    lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool
-) -> list[Tensor]:
-    """Return the hidden states, the final states, and the gradients of a random sum of all."""
-    width, dim = lstm.options.projection_dim, lstm.options.dim
-    n = sizes[0] + n_more
-    shapes = (sum(sizes), width), (n, width), (n, dim)
-    arguments = [random_tensor(*shape, seed=9 + i) for i, shape in enumerate(shapes)]
-    inputs, *state = [values.requires_grad_() for values in arguments]
-    run = lstm.by_steps if by_steps else lstm
-    outputs, ended = run(inputs, sizes, LstmState(*state))
-    tensors = [outputs, *ended]
-    weighted = [v * random_tensor(*v.shape, seed=20 + i) for i, v in enumerate(tensors)]
-    total = torch.cat([values.flatten() for values in weighted]).sum()
-    return [*tensors, *torch.autograd.grad(total, [*arguments, *lstm.parameters()])]
-
-
-clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
-
-
-@pytest.mark.parametrize("capability", WAYS)
-@given(
-    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
-    n_more=st.integers(0, 2),
-    options=st.builds(
-        LstmOptions, st.integers(1, 40), st.integers(1, 6), st.just(1), clips, clips
-    ),
-    projects=st.booleans(),
-)
-def test_outputs_and_gradients_equal_the_readable_lstm(
-    capability: str, sizes: list[int], n_more: int, options: LstmOptions, projects: bool
-) -> None:
-    sizes = sorted(sizes, reverse=True)
-    lstm = random_lstm(options, projects=projects)
-    expected = results(lstm, sizes, n_more, by_steps=True)
-    with processor(capability):
-        values = results(lstm, sizes, n_more, by_steps=False)
-    for number, (value, other) in enumerate(zip(values, expected, strict=True)):
-        bound = 1e-6 if number < 3 else 1e-5 * (1 + float(other.abs().max()))
-        assert_allclose(value.detach(), other.detach(), atol=bound, rtol=0)
-
-
-def test_gradients_of_gradients_are_refused() -> None:
-    inputs = random_tensor(3, 3).requires_grad_()
-    outputs, _ = random_lstm()(inputs, [2, 1])
-    with pytest.raises(ElmoError, match=r"^the LSTM: .* Remove create_graph=True\.$"):
-        torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
-
-
-def test_a_second_backward_pass_is_possible() -> None:
-    lstm, inputs = random_lstm(), random_tensor(3, 3)
-    total = lstm(inputs, [2, 1])[0].sum()
-    first, second = (
-        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0]
-        for _ in range(2)
-    )
-    assert torch.equal(first, second)
-
-
-@pytest.mark.parametrize("projects", [True, False])
-@pytest.mark.parametrize("capability", WAYS)
-def test_autocast_is_as_precise_as_in_the_readable_lstm(
-    capability: str, projects: bool
-) -> None:
-    lstm = random_lstm(LstmOptions(40, 12, 1, 3.0, 3.0), projects=projects)
-    sizes = [4, 4, 3, 1]
-    whole = results(lstm, sizes, by_steps=True)
-    with processor(capability), torch.autocast("cpu", torch.bfloat16):
-        readable, fast = (results(lstm, sizes, by_steps=way) for way in (True, False))
-    assert fast[0].dtype == torch.bfloat16
-    assert fast[2].dtype == torch.float32  # cells add up step after step
-    for value, other, exact in zip(fast, readable, whole, strict=True):
-        error, its_error = ((v - exact).norm() / exact.norm() for v in (value, other))
-        assert 0 < error < 2 * its_error + 0.002
-
-
-def test_gradients_have_the_memory_layout_of_their_weights() -> None:
-    lstm = random_lstm()
-    expected = results(lstm, [2, 1], by_steps=False)
-    for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]
-        weight.data = weight.data.t().contiguous().t()  # as they come from files
-    values = results(lstm, [2, 1], by_steps=False)
-    torch.testing.assert_close(values, expected)
-    assert [values[6].stride(), values[8].stride()] == [(1, 20), (1, 3)]

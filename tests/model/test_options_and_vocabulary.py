@@ -13,18 +13,11 @@ from hypothesis import strategies as st
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors.exceptions import InputError, OptionsError
-from elmo_cli.model.options import (
-    CharacterOptions,
-    LstmOptions,
-    parse_options,
-    read_options,
-)
-from elmo_cli.model.vocabulary import (
-    Vocabulary,
-    character_ids,
-    read_vocabulary,
-    read_words,
-)
+from elmo_cli.model.characters import character_ids
+from elmo_cli.model.options import CharacterOptions, LstmOptions
+from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 from tests.support import reference
 from tests.support.golden import GOLDEN
 from tests.support.strategies import batches, odd_tokens, small_architecture

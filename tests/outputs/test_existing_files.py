@@ -51,7 +51,7 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
         (
             LINES,
             {"output_format": "top"},
-            "with other options: --layers (all, not top)",
+            "with other options: layers (all, not top)",
         ),
         ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
         (LINES[:9], {}, "out was written for a different input"),

@@ -149,7 +149,7 @@ def test_ids_never_lie_next_to_the_vectors_of_others(text: Path) -> None:
     assert len(kept) == 2
     output.unlink()
     message = (
-        r"pooled\.npy\.ids\.txt: already exists\. Use --overwrite to replace it\.$"
+        r"pooled\.npy\.ids\.txt: already exists\. Use overwrite=True to replace it\.$"
     )
     with pytest.raises(OutputError, match=message):
         run(source, output)

@@ -93,7 +93,9 @@ def test_texts_of_one_hash_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
-    monkeypatch.setattr("elmo_cli.outputs.hdf5.hash", lambda text: 7, raising=False)
+    monkeypatch.setattr(
+        "elmo_cli.outputs.hdf5_packed.hash", lambda text: 7, raising=False
+    )
     with open_activations(tmp_path / "out") as activations:
         assert [activations.number_of(text) for text in "abc"] == [2, 1, 3]
         assert "d" not in activations
@@ -125,6 +127,14 @@ def test_a_reader_is_pickled_copied_and_forked(layout: str, tmp_path: Path) -> N
         assert int(activations["b"][0, 0, 0]) == 1
 
 
+def test_blank_lines_without_datasets_are_no_damage(tmp_path: Path) -> None:
+    write(lines("a b", "", "c"), tmp_path / "out", use_sentence_keys=True)
+    with open_activations(tmp_path / "out") as activations:
+        assert len(activations) == 2
+        assert activations.attributes["records"] == 3
+        assert activations.number_of("c") == 1
+
+
 @layouts
 def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
     for name, texts in {"part-1": "abc", "part-2": "", "part-3": "cd"}.items():
@@ -143,7 +153,7 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
         with pickle.loads(pickle.dumps(activations)) as copied:
             assert int(copied[-1][0, 0, 0]) == 1
     write(Corpus([], [], {"layers": "top"}), tmp_path / "part-4", layout)
-    message = r"part-4 cannot be read together: --layers is .*part-4 with options of .*part-1\.$"
+    message = r"part-4 cannot be read together: layers is .*part-4 with options of .*part-1\.$"
     with pytest.raises(InputError, match=message):
         open_activations(tmp_path / "part-*")
     with pytest.raises(InputError, match=r"gone-\* .*: no such file\.$"):
@@ -329,7 +339,7 @@ STOP = {"should_stop": lambda: True}
             "123",
             TEXT,
             {"output_format": "top"},
-            f"{MIXED}--layers is all in shard-1 and top",
+            f"{MIXED}layers is all in shard-1 and top",
         ),
         (
             "123",

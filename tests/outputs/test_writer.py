@@ -154,4 +154,4 @@ def test_many_lines_log_one_hint_at_the_packed_layout(
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.hdf5_allennlp.MANY_RECORDS", 3)
     write(lines(*"abcdef"), tmp_path / "out", layout)
-    assert caplog.text.count("use --layout packed") == (layout == "allennlp")
+    assert caplog.text.count("use layout='packed'") == (layout == "allennlp")

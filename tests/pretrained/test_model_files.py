@@ -19,7 +19,6 @@ import torch
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.model.options import read_options_and_training
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
@@ -27,6 +26,7 @@ from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
+from elmo_cli.pretrained.trained_with import read_options_and_training
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
 from tests.support.golden import GOLDEN

@@ -2,7 +2,8 @@
 
 import pytest
 
-from elmo_cli.model.options import parameters_by_part, parse_options, read_options
+from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.registry import (

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.kernels import has_kernel
 from tests.support.reference import Array, sigmoid
 
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (
     ()
-    if not find_kernel("step_float32")
+    if not has_kernel("step_float32")
     else ("AVX2", "AVX512")
     if _HERE == "AVX512"
     else (_HERE,)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.kernels import has_kernel
 from elmo_cli.embed_file import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
 from tests.support.commands import TINY
@@ -70,7 +70,7 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 def assert_same_file(path: str | Path, expected: str | Path) -> None:
     """Assert equal bytes if there are kernels or no file resumed, else equal contents."""
-    if find_kernel("step_float32") or not h5py.is_hdf5(expected):
+    if has_kernel("step_float32") or not h5py.is_hdf5(expected):
         assert Path(path).read_bytes() == Path(expected).read_bytes()
     else:
         assert_equal(path, expected)
@@ -78,7 +78,7 @@ def assert_same_file(path: str | Path, expected: str | Path) -> None:
 
 def assert_same_values(values: Any, expected: Any) -> None:
     """Assert equal bits if there are kernels, else close values."""
-    if find_kernel("step_float32"):
+    if has_kernel("step_float32"):
         np.testing.assert_array_equal(values, expected)
     else:
         rtol = 1e-3 if values.dtype == np.float16 else 0.0

@@ -18,7 +18,8 @@ import pytest
 import torch
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
-from elmo_cli.training.checkpoint import fingerprint, own_folder
+from elmo_cli.training.checkpoint import own_folder
+from elmo_cli.training.fingerprint import fingerprint
 from tests.support.commands import ROOT, elmo, run_python, start_elmo
 from tests.support.failing_disk import Disk, kills, restore, state_of
 from tests.support.runs import stop_after
@@ -118,8 +119,8 @@ def test_resume_recognizes_text_by_its_content() -> None:
 
 
 def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.training.checkpoint.SAMPLES", 3)
-    monkeypatch.setattr("elmo_cli.training.checkpoint.SAMPLE_BYTES", 10)
+    monkeypatch.setattr("elmo_cli.training.fingerprint.SAMPLES", 3)
+    monkeypatch.setattr("elmo_cli.training.fingerprint.SAMPLE_BYTES", 10)
     fingerprints = []
     for position in (99, 40, 0, 50, 98):  # Samples begin at 0, 44 and 89.
         Path("large.bin").write_bytes(bytes(n == position for n in range(99)))
@@ -152,7 +153,7 @@ def test_damaged_log_does_not_stop_a_resume(caplog: pytest.LogCaptureFixture) ->
 
 def test_first_checkpoint_comes_before_all_other_files() -> None:
     written = []
-    for target in ("train.save_checkpoint", "run_report.write_lines"):
+    for target in ("train.save_checkpoint", "saved_model.write_lines"):
         killed = patch(f"elmo_cli.training.{target}", side_effect=ZeroDivisionError)
         with killed as call, pytest.raises(ZeroDivisionError):
             train("model", eval_steps=1, steps=3)

@@ -14,10 +14,18 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training import corpus
-from elmo_cli.training.corpus import Piece, TextProgress, TrainingText
-from elmo_cli.training.start import count_text
+from elmo_cli.training.batches import (
+    Piece,
+    count_predictions,
+    count_tokens,
+    make_batch,
+    read_batches,
+    split_into_blocks,
+)
+from elmo_cli.training.text_counts import count_text
+from elmo_cli.training.text_files import find_text_files
 from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_text import TextProgress, TrainingText
 
 
 def write_files(
@@ -111,9 +119,9 @@ def test_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
 
 def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
     one, two = write_files(tmp_path, ["a", "b"])
-    assert corpus.find_text_files([str(tmp_path / "*.txt"), one]) == (one, two)
+    assert find_text_files([str(tmp_path / "*.txt"), one]) == (one, two)
     (tmp_path / "a[1].txt").write_text("x\n")
-    assert corpus.find_text_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
+    assert find_text_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
 
 
 def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:
@@ -149,7 +157,7 @@ def test_batch_has_tokens_read_and_predicted() -> None:
         [Piece(["a", "b", "x"], 0, 4)],
         [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)],
     ]
-    batch = corpus.make_batch(rows, VOCABULARY)
+    batch = make_batch(rows, VOCABULARY)
     words = [
         [
             " ".join(batch.tokens[i] for i in steps[:length])
@@ -164,13 +172,13 @@ def test_batch_has_tokens_read_and_predicted() -> None:
     ]
     predicted = [VOCABULARY.words[index] for index in batch.words]
     assert predicted == ["<S>", "</S>", "a", "b", "<UNK>", "c"]
-    assert (corpus.count_predictions(rows), corpus.count_tokens(rows)) == (7, 5)
+    assert (count_predictions(rows), count_tokens(rows)) == (7, 5)
 
 
 def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     steps: Counter[tuple[str, int]] = Counter()
-    for rows, progress in corpus.read_batches(text, ZERO, TextProgress()):
-        assert corpus.count_predictions(rows) <= 9
+    for rows, progress in read_batches(text, ZERO, TextProgress()):
+        assert count_predictions(rows) <= 9
         for sentence, start, stop in (piece for row in rows for piece in row):
             steps.update((" ".join(sentence), step) for step in range(start, stop))
         if progress.epoch:
@@ -211,7 +219,7 @@ def test_blocks_equal_bilm_tfs(
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)
-    for rows, _ in islice(corpus.split_into_blocks(taken, options, TextProgress()), 3):
+    for rows, _ in islice(split_into_blocks(taken, options, TextProgress()), 3):
         read = [
             [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]]
             for row in rows
@@ -223,10 +231,10 @@ def test_blocks_equal_bilm_tfs(
 def test_batches_resume_from_any_progress(
     text: TrainingText, options: TrainingOptions
 ) -> None:
-    whole = list(islice(corpus.read_batches(text, options, TextProgress()), 40))
+    whole = list(islice(read_batches(text, options, TextProgress()), 40))
     for number, (_, progress) in enumerate(whole[:30], start=1):
         assert (
-            list(islice(corpus.read_batches(text, options, progress), 8))
+            list(islice(read_batches(text, options, progress), 8))
             == whole[number : number + 8]
         )
     assert whole[-1][1].epoch > 1

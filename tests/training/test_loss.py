@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import parse_options
+from elmo_cli.model.options_file import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training import loss as losses
-from elmo_cli.training.corpus import Piece, Row, make_batch
+from elmo_cli.training.batches import Piece, Row, make_batch
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
 from elmo_cli.training.training_options import TrainingOptions
 from tests.support.cell_formulas import WAYS, processor
 from tests.support.strategies import architectures, random_tensor, small_architecture
@@ -23,14 +25,12 @@ VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
 
 
-def objective(
-    content: dict[str, object] | None = None, seed: int = 0
-) -> losses.Objective:
+def objective(content: dict[str, object] | None = None, seed: int = 0) -> Objective:
     torch.manual_seed(seed)
     bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
     softmax = losses.Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
     torch.nn.init.normal_(softmax.bias)
-    return losses.Objective(bilm, softmax).eval()
+    return Objective(bilm, softmax).eval()
 
 
 def whole(sentences: list[list[str]]) -> list[Row]:
@@ -179,7 +179,7 @@ def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
 def test_adagrad_steps_equal_tensorflows() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
-    optimizer = losses.make_optimizer([weight], options)
+    optimizer = make_optimizer([weight], options)
     total = np.ones(2)
     expected = np.array([1.0, -2.0])
     for gradient in (np.array([3.0, 0.5]), np.array([-1.0, 2.0])):
@@ -195,7 +195,7 @@ def test_learning_rate_rises_stays_and_falls() -> None:
         steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2
     )
     rates, are_rising = zip(
-        *(losses.learning_rate_at(step, step / 100, options) for step in range(100)),
+        *(learning_rate_at(step, step / 100, options) for step in range(100)),
         strict=True,
     )
     assert rates[:5] == (0.5, 1.0, 1.5, 2.0, 2.0)
@@ -203,10 +203,10 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
     constant = replace(options, warmup_steps=0, decay_share=0.0)
-    assert losses.learning_rate_at(99, 0.99, constant) == (2.0, False)
+    assert learning_rate_at(99, 0.99, constant) == (2.0, False)
     # A short run warms up over a tenth of its steps.
     short = replace(constant, steps=None, learning_rate=1.0, warmup_steps=200)
-    assert [losses.learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [
+    assert [learning_rate_at(n, n / 100, short)[0] for n in (5, 10)] == [
         0.5,
         1.0,
     ]

@@ -12,7 +12,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from elmo_cli.errors.exceptions import DeviceError, ElmoError
-from elmo_cli.training.training_run import join_processes
+from elmo_cli.training.processes import join_processes
 from tests.support.commands import Forked, elmo, start_elmo
 from tests.support.training_runs import log_entries, train, weights
 

@@ -26,10 +26,10 @@ from elmo_cli.errors.exceptions import (
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.perplexity import measure_perplexity
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.processes import Processes
 from elmo_cli.training.training_options import TrainingOptions, complete_options
-from elmo_cli.training.training_run import Processes
 from tests.support import reference
 from tests.support.accept import CheckExample
 from tests.support.commands import assert_fails, elmo
@@ -179,8 +179,8 @@ def test_unused_vocabulary_size_gives_a_warning(
     size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
     command = f"train text.txt --init-from model {size} --output tuned"
     assert elmo(*command.split()).exit_code == 0
-    message = "Warning: --vocabulary-size has no effect: the words to predict are those of model."
-    assert caplog.messages.count(message) == 1
+    effect = "has no effect: the words to predict are those of model."
+    assert caplog.messages.count(f"Warning: vocabulary_size {effect}") == 1
 
 
 def test_missing_tensorboard_is_reported_at_the_start(
@@ -220,7 +220,7 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
 def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
-    message = "^--batch-size 3: must be a multiple of the number of processes"
+    message = "^batch_size 3: must be a multiple of the number of processes"
     with pytest.raises(OptionsError, match=message):
         train("new", state="carry", batch_size=3)
 

@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ModelError, StoppedError
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.corpus import TrainingText
+from elmo_cli.training.training_text import TrainingText
 from tests.support.commands import elmo
 from tests.support.runs import stop_after
 from tests.support.training_runs import assert_same_weights, run_in, train

@@ -14,8 +14,8 @@ from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import (
-    PRESETS,
     RunOptions,
     StartOptions,
     TextOptions,

@@ -6,6 +6,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any, Final
 
+from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.files.resumable.pages import (
     PAGE_BYTES,
@@ -21,11 +22,6 @@ _READS_PER_STOP: Final = 64
 """Number of such reads between two calls of `should_stop`."""
 
 Stop = Callable[[], bool]
-
-
-def never_stop() -> bool:
-    """Return False."""
-    return False
 
 
 class PagedFile(FileIO):
@@ -141,7 +137,7 @@ class PagedFile(FileIO):
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
 
-    def checksum_of(self, start: int, end: int, should_stop: Stop = never_stop) -> int:
+    def checksum_of(self, start: int, end: int, should_stop: Stop = never) -> int:
         """Return the checksum of bytes on the disk, from the start of a page on.
 
         `should_stop` may end it with a `StoppedError`.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.atomic import replace_file, sync
@@ -22,14 +23,14 @@ from elmo_cli.files.resumable.checkpoint_log import (
     unfinished_paths,
     write_log,
 )
-from elmo_cli.files.resumable.paged_file import PagedFile, Stop, never_stop
+from elmo_cli.files.resumable.paged_file import PagedFile, Stop
 
 _FINISHED: Final[State] = {"finished": True}
 """State of a complete file that still has to be renamed."""
 
 
 def begin(
-    final: Path, *, overwrite: bool = False, should_stop: Stop = never_stop
+    final: Path, *, overwrite: bool = False, should_stop: Stop = never
 ) -> "ResumableFile | None":
     """Begin a file, or continue it at its last checkpoint; `final` is its name at the end.
 
@@ -55,7 +56,7 @@ class ResumableFile:
     """
 
     def __init__(
-        self, final: Path, *, overwrite: bool = False, should_stop: Stop = never_stop
+        self, final: Path, *, overwrite: bool = False, should_stop: Stop = never
     ) -> None:
         paths = unfinished_paths(final)
         self.path = paths.partial

@@ -4,11 +4,13 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
 
-_ADVICE = {
+_REMEDIES: Final = {
     errno.ENOSPC: "Make room",
     errno.EDQUOT: "Make room in your quota",
     errno.EBUSY: "Close the program that has it open",
@@ -18,17 +20,19 @@ _ADVICE = {
 
 
 def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> None:
-    """Raise an `OutputError` if a file to write is one of those that are read, by any name."""
-    if os.path.exists(path):
-        for source in sources:
-            if (
-                source is not None
-                and os.path.exists(source)
-                and os.path.samefile(path, source)
-            ):
-                raise OutputError(
-                    f"{path}: the output is also an input. Choose another output."
-                )
+    """Raise an `OutputError` if a file to write is one of those that are read.
+
+    It is found by any of its names. A source that is None is skipped.
+    """
+    if not os.path.exists(path):
+        return
+    for source in sources:
+        if source is None or not os.path.exists(source):
+            continue
+        if os.path.samefile(path, source):
+            raise OutputError(
+                f"{path}: the output is also an input. Choose another output."
+            )
 
 
 def check_output(
@@ -43,7 +47,7 @@ def check_output(
             kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
             raise OutputError(f"{path}: expected an output file, found {kind}")
         if not overwrite:
-            raise OutputError(f"{path}: already exists. Use --overwrite to replace it.")
+            raise exists_error(path)
     if not path.parent.is_dir():
         raise MissingFolderError(
             f"{path}: the folder {path.parent} does not exist. Create it first."
@@ -52,12 +56,18 @@ def check_output(
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
+def exists_error(path: Path) -> OutputError:
+    """Return the error for an output that exists and is not overwritten."""
+    remedy = "Use {--overwrite} to replace it."
+    return OutputError(Message("{path}: already exists", remedy=remedy, path=path))
+
+
 def output_error(path: Path, error: OSError) -> ElmoError:
-    """Return the error for an output that cannot be written; return our own errors unchanged."""
+    """Return the error for an output that cannot be written; keep our own errors."""
     if isinstance(error, ElmoError):
         return error
-    remedy = _ADVICE.get(error.errno or 0)
-    advice = f". {remedy} and run the command again." if remedy else ""
-    return OutputError(
-        f"{path}: cannot write the output: {system_reason(error)}{advice}"
-    )
+    message = f"{path}: cannot write the output: {system_reason(error)}"
+    remedy = _REMEDIES.get(error.errno or 0)
+    if remedy is not None:
+        message += f". {remedy} and run the command again."
+    return OutputError(message)

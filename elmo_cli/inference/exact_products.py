@@ -1,0 +1,61 @@
+"""Context in which torch multiplies float32 exactly, or as TF32 on purpose."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Final
+
+import torch
+
+_OLD_NAMES: Final = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
+"""Names of the settings before torch 2.9."""
+_NEW_NAMES: Final = {old: new for new, old in _OLD_NAMES.items()}
+
+# Threads share the settings of torch, the cores and caches of tokens.
+_lock = RLock()
+
+
+def _replace_lock() -> None:
+    """Replace the lock in a forked process, where no thread would release it."""
+    global _lock
+    _lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_replace_lock)
+
+
+@contextmanager
+def exact_products(*, tf32: bool = False) -> Iterator[None]:
+    """Multiply float32 as float32 or, if `tf32`, as TF32, and restore torch's settings at the end.
+
+    NVIDIA's containers allow TF32. One thread at a time can be in this context.
+    """
+    setting = "tf32" if tf32 else "ieee"
+    with _lock:
+        before = _product_settings()
+        _set_products([setting] * len(before))
+        try:
+            yield
+        finally:
+            _set_products(before)
+
+
+def _product_settings() -> list[str]:
+    """Return how GPUs and oneDNN multiply float32, or one setting for both."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # torch before 2.9
+        return [_NEW_NAMES[torch.get_float32_matmul_precision()]]
+    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+    return [product.fp32_precision for product in products]
+
+
+def _set_products(settings: Sequence[str]) -> None:
+    """Set what `_product_settings` returns."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        [setting] = settings
+        torch.set_float32_matmul_precision(_OLD_NAMES[setting])
+        return
+    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+    for product, setting in zip(products, settings, strict=True):
+        product.fp32_precision = setting

@@ -1,0 +1,31 @@
+"""Blocks of gates, in which the kernels for whole steps read weights.
+
+A block has n = `block` values of each gate, so that a core computes all that n cells need while it
+is in the cache. Zeros fill the last block.
+"""
+
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.compiled.kernels import read_constant
+
+
+def to_blocks(values: Tensor) -> Tensor:
+    """Arrange the weights of gates or their bias, (4 D, ...), in blocks.
+
+    The result has the shape (ceil(D / n) * 4 * n, ...).
+    """
+    n = read_constant("block")
+    # Transposed, as weights are stored in their file and as `CompiledLinear` packs them.
+    gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
+    missing = -gates.shape[-1] % n
+    if missing > 0:
+        gates = functional.pad(gates, (0, missing))
+    blocks = gates.reshape(*gates.shape[:-1], -1, n).transpose(-3, -2)
+    return blocks.flatten(-3).t()
+
+
+def from_blocks(values: Tensor, dim: int, n: int) -> Tensor:
+    """Undo `to_blocks` for gates of `dim` values each, in blocks of n."""
+    blocks = values.reshape(-1, 4, n, *values.shape[1:]).transpose(0, 1)
+    return blocks.flatten(1, 2)[:, :dim].flatten(0, 1)

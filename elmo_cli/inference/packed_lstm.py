@@ -1,0 +1,275 @@
+"""LSTM over packed sequences with fast gradients, for training.
+
+It computes what `Lstm.by_steps` computes. Its forward pass stores the gates after sigmoid and tanh.
+In its backward pass, each step computes the gradients of its gates, and the gradient of a weight is
+one product over the rows of all steps:
+
+    m = sigmoid(o) * tanh(c)
+    dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
+
+Compiled kernels, if there are any, compute the products that each step repeats with one weight,
+and the elementwise work.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import Function
+from torch.nn import functional
+
+from elmo_cli.compiled.kernels import has_kernel, run_kernel
+from elmo_cli.compiled.linear import make_linear
+from elmo_cli.compiled.structures import TrainingCells, TrainingGradients, address
+from elmo_cli.errors.exceptions import ElmoError
+from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
+from elmo_cli.model.placement import autocast_dtype, send
+
+
+def run_packed(
+    lstm: Lstm, inputs: Tensor, sizes: Sequence[int], state: LstmState
+) -> tuple[Tensor, LstmState]:
+    """Compute `Lstm.by_steps` with fast gradients, which can be differentiated once.
+
+    Without gradients and under torch.compile, which cannot trace kernels, it is `Lstm.by_steps`.
+    """
+    if not sizes or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return lstm.by_steps(inputs, sizes, state)
+    dtype = autocast_dtype(inputs)
+    n = sizes[0]
+    i, j, f, o = lstm.gates.bias.chunk(4)
+    bias = torch.cat([i, j, f + FORGET_BIAS, o])
+    projection = None
+    if lstm.projection is not None:
+        projection = lstm.projection.weight.to(dtype)
+    outputs, cells = PackedLstm.apply(  # type: ignore[no-untyped-call]
+        inputs.to(dtype),
+        state.hidden[:n].to(dtype),
+        state.cell[:n],
+        lstm.gates.weight.to(dtype),
+        bias.to(dtype),
+        projection,
+        sizes,
+        lstm.options.cell_clip or math.inf,
+        lstm.options.proj_clip or math.inf,
+    )
+    last_rows = send(torch.from_numpy(_last_rows(sizes)), inputs.device)
+    # Sequences without tokens come last. They keep their states.
+    return outputs, LstmState(
+        hidden=torch.cat([outputs[last_rows], state.hidden[n:]]),
+        cell=torch.cat([cells[last_rows], state.cell[n:]]),
+    )
+
+
+def _last_rows(sizes: Sequence[int]) -> Any:
+    """Return the last packed row of each sequence, int64, (B,)."""
+    ranks = np.arange(sizes[0])
+    # Sequence k runs in each step that has more than k sequences.
+    n_steps = np.searchsorted(-np.asarray(sizes), -ranks, side="left")
+    starts = np.cumsum([0, *sizes[:-1]])
+    return starts[n_steps - 1] + ranks
+
+
+class PackedLstm(Function):
+    """LSTM over packed sequences. It can be differentiated once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,  # packed, (N, P)
+        hidden: Tensor,  # initial hidden states, (B, P)
+        cell: Tensor,  # initial cells, (B, D)
+        weight: Tensor,  # W_ih and W_hh side by side, (4 D, 2 P)
+        bias: Tensor,  # including FORGET_BIAS, (4 D,)
+        projection: Tensor | None,  # W_hr, (P, D)
+        sizes: Sequence[int],  # number of sequences at each step, descending from B
+        cell_clip: float,  # maximum of a cell
+        hidden_clip: float,  # maximum of a hidden state
+    ) -> tuple[Tensor, Tensor]:
+        """Return the hidden states, (N, P), and cells, (N, D). Only cells may differ in dtype."""
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
+        cells = cell.new_empty(len(inputs), cell.shape[1])
+        memory = inputs.new_empty(cells.shape)  # m
+        hidden_gates = make_linear(weight_hh)
+        if projection is None:
+            outputs = memory
+            project = None
+        else:
+            outputs = torch.empty_like(inputs)
+            project = make_linear(projection)
+        kernel = _training_kernel("training_cells", memory, cells)
+        workspace = gates.new_empty(sizes[0], gates.shape[1])
+        hidden_before = hidden
+        cells_before = cell.contiguous()
+        for rows in _steps(sizes):
+            size = rows.stop - rows.start
+            _compute_step(
+                kernel,
+                gates=gates[rows],
+                hidden_gates=hidden_gates(hidden_before[:size], workspace),
+                cells=cells_before[:size],
+                clip=cell_clip,
+                new_cells=cells[rows],
+                memory=memory[rows],
+            )
+            if project is not None:
+                outputs[rows] = project(memory[rows])
+            hidden_before = outputs[rows].clamp_(-hidden_clip, hidden_clip)
+            cells_before = cells[rows]
+        ctx.save_for_backward(
+            inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
+        )
+        ctx.sizes = sizes
+        ctx.cell_clip = cell_clip
+        ctx.hidden_clip = hidden_clip
+        ctx.set_materialize_grads(False)
+        return outputs, cells
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
+        """Return the gradients of the tensors that `forward` takes."""
+        # A second derivative would treat these tensors as constants.
+        if torch.is_grad_enabled():
+            problem = "the LSTM: gradients cannot be differentiated again"
+            raise ElmoError(f"{problem}. Remove create_graph=True.")
+        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = (
+            ctx.saved_tensors
+        )
+        d_outputs = (
+            torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        )
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        hidden_gates = make_linear(weight_hh.t())
+        project = None if projection is None else make_linear(projection.t())
+        kernel = _training_kernel("training_gradients", memory, cells)
+        # Clipped values have no gradient.
+        clipped = outputs.abs() >= ctx.hidden_clip
+        d_gates = torch.empty_like(gates)
+        d_cell = torch.zeros_like(cell)
+        d_hidden = hidden[:0]
+        steps = _steps(ctx.sizes)
+        cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
+        for rows, before in zip(reversed(steps), reversed(cells_before), strict=True):
+            size = rows.stop - rows.start
+            d_output = d_outputs[rows]
+            d_output[: len(d_hidden)] += d_hidden
+            d_output.masked_fill_(clipped[rows], 0)
+            if d_cells is not None:
+                d_cell[:size] += d_cells[rows]
+            _compute_gradients(
+                kernel,
+                gates=gates[rows],
+                d_memory=d_output if project is None else project(d_output),
+                cells=before[:size].contiguous(),
+                clip=ctx.cell_clip,
+                new_cells=cells[rows],
+                d_cells=d_cell[:size],
+                d_gates=d_gates[rows],
+            )
+            d_hidden = hidden_gates(d_gates[rows])  # gradient of the previous step
+        hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
+        parts = [
+            part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)
+        ]
+        columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
+        # Without the memory layout of the weights, autograd would copy their gradients.
+        d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
+        d_projection = None
+        if projection is not None:
+            d_projection = torch.mm(
+                d_outputs.t(), memory, out=torch.empty_like(projection)
+            )
+        d_inputs = d_gates @ weight_ih
+        d_bias = d_gates.sum(dim=0)
+        no_gradients = (None, None, None)  # of the sizes and the clips
+        return d_inputs, d_hidden, d_cell, d_weight, d_bias, d_projection, *no_gradients
+
+
+def _steps(sizes: Sequence[int]) -> list[slice]:
+    """Return the packed rows of each step."""
+    return [
+        slice(end - size, end)
+        for end, size in zip(accumulate(sizes), sizes, strict=True)
+    ]
+
+
+def _training_kernel(name: str, memory: Tensor, cells: Tensor) -> str | None:
+    """Return the function in C for an elementwise part of a step with these types, or None."""
+    name = f"{name}_{memory.dtype}"
+    if memory.device.type != "cpu" or cells.dtype != torch.float32:
+        return None
+    return name if has_kernel(name) else None
+
+
+def _compute_step(
+    kernel: str | None,
+    *,
+    gates: Tensor,  # W_ih x + b, (n, 4 D): overwritten by gates after sigmoid and tanh
+    hidden_gates: Tensor,  # W_hh h, (n, 4 D)
+    cells: Tensor,  # before the step, (n, D)
+    clip: float,
+    new_cells: Tensor,  # (n, D): written
+    memory: Tensor,  # m, (n, D): written
+) -> None:
+    """Compute the elementwise part of one step, in C if there is a kernel."""
+    if kernel is not None:
+        n, dim = cells.shape
+        arguments = TrainingCells(
+            n=n,
+            dim=dim,
+            gates=address(gates, memory.dtype),
+            hidden_gates=address(hidden_gates, memory.dtype),
+            cells=address(cells, torch.float32),
+            clip=clip,
+            new_cells=address(new_cells, torch.float32),
+            out=address(memory, memory.dtype),
+        )
+        run_kernel(kernel, arguments)
+        return
+    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
+    new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
+    memory.copy_(o.sigmoid_() * new_cells.tanh())
+
+
+def _compute_gradients(
+    kernel: str | None,
+    *,
+    gates: Tensor,  # as `_compute_step` wrote them, (n, 4 D)
+    d_memory: Tensor,  # (n, D)
+    cells: Tensor,  # before the step, (n, D)
+    clip: float,
+    new_cells: Tensor,  # (n, D)
+    d_cells: Tensor,  # of the new cells, (n, D): overwritten by those of the old cells
+    d_gates: Tensor,  # (n, 4 D): written
+) -> None:
+    """Compute the elementwise part of one backward step, in C if there is a kernel."""
+    if kernel is not None:
+        n, dim = cells.shape
+        arguments = TrainingGradients(
+            n=n,
+            dim=dim,
+            gates=address(gates, d_gates.dtype),
+            out_gradients=address(d_memory, d_gates.dtype),
+            cells=address(cells, torch.float32),
+            clip=clip,
+            new_cells=address(new_cells, torch.float32),
+            cell_gradients=address(d_cells, torch.float32),
+            gate_gradients=address(d_gates, d_gates.dtype),
+        )
+        run_kernel(kernel, arguments)
+        return
+    i, j, f, o = gates.chunk(4, dim=1)
+    d_i, d_j, d_f, d_o = d_gates.chunk(4, dim=1)
+    shown = new_cells.tanh()
+    d_cells += d_memory * o * (1 - shown * shown)
+    d_cells.masked_fill_(new_cells.abs() >= clip, 0)
+    d_i.copy_(d_cells * j * i * (1 - i))
+    d_j.copy_(d_cells * i * (1 - j * j))
+    d_f.copy_(d_cells * cells * f * (1 - f))
+    d_o.copy_(d_memory * shown * o * (1 - o))
+    d_cells *= f

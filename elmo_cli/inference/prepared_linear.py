@@ -1,0 +1,38 @@
+"""Linear layers that multiply in a given data type, the fastest for the device."""
+
+import torch
+from torch import Tensor
+
+from elmo_cli.compiled.linear import Linear, make_linear
+from elmo_cli.inference.int8 import Int8Linear
+
+
+class RoundedLinear(Linear):
+    """Linear layer in a lower precision, with inputs and outputs in float32."""
+
+    def __init__(self, layer: Linear, dtype: torch.dtype) -> None:
+        """Wrap a layer that multiplies in `dtype`."""
+        self.n_outputs = layer.n_outputs
+        self._layer = layer
+        self._dtype = dtype
+
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
+        """Multiply; see `Linear.__call__`."""
+        return self._layer(inputs.to(self._dtype)).float()
+
+
+def prepare_linear(
+    weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torch.dtype
+) -> Linear:
+    """Make the fastest linear layer that multiplies in a data type.
+
+    Args:
+        weight: Weights on the device of the layer, float32, shape (out, in).
+        bias: float32, shape (out,), or None.
+        dtype: Data type in which it multiplies.
+        values: Data type of its inputs and outputs. It is `dtype` or float32, for int8 float32.
+    """
+    if dtype == torch.int8:
+        return Int8Linear(weight, bias)
+    layer = make_linear(weight.to(dtype), None if bias is None else bias.to(dtype))
+    return layer if values == dtype else RoundedLinear(layer, dtype)

@@ -1,0 +1,84 @@
+"""JSON objects in files, and checks of their values."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.wording import shown
+from elmo_cli.files.text_files import read_text
+
+MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
+
+
+class Check(NamedTuple):
+    """Check of one value."""
+
+    expected: str  # description of valid values, for error messages
+    accepts: Callable[[Any], bool]
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a file with a JSON object. Raise an `OptionsError` for any other file."""
+    try:
+        content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
+    except OSError as error:
+        raise not_read(path, "options", error, OptionsError) from None
+    # Bytes that are not UTF-8 raise a ValueError, too.
+    except (ValueError, RecursionError) as error:
+        raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
+    if not isinstance(content, dict):
+        found = json_text(content)
+        raise OptionsError(f"{path}: expected a JSON object, found {found}")
+    return content
+
+
+def read_section(
+    content: Mapping[str, Any],
+    name: str,
+    checks: Mapping[str, Check],
+    defaults: Mapping[str, Any],
+    errors: list[str],
+) -> dict[str, Any]:
+    """Return the values of an object inside another one.
+
+    Append a message per invalid value to `errors`. Defaults replace values that are missing or
+    null. Keys without a check are ignored.
+    """
+    section = content.get(name)
+    if not isinstance(section, dict):
+        errors.append(f"{name}: expected an object, found {json_text(section)}")
+        return {}
+    values = {}
+    for key, check in checks.items():
+        value = section.get(key)
+        if value is None:
+            value = defaults.get(key)
+        if not check.accepts(value):
+            errors.append(
+                f"{name}.{key}: expected {check.expected}, found {json_text(value)}"
+            )
+        values[key] = value
+    return values
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON for a message, shortened if it is long."""
+    if value is None:
+        return "no value"
+    return shown(json.dumps(value, ensure_ascii=False))
+
+
+def is_whole(value: Any, least: int, most: int) -> bool:
+    """Return whether a value is a whole number from `least` to `most`."""
+    return type(value) is int and least <= value <= most  # True is an int too.
+
+
+def whole(least: int, most: int) -> Check:
+    """Return the check for a whole number from `least` to `most`."""
+    return Check(
+        expected=f"a whole number, {least} to {most:,}",
+        accepts=lambda value: is_whole(value, least, most),
+    )

@@ -1,0 +1,60 @@
+"""Lexicons of ELMoForManyLangs: the row of each character or word in its table."""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.vocabulary_files import read_words
+
+_UNKNOWN: Final = "<oov>"
+_NAMELESS: Final = "\u3000"
+"""Symbol of a line with a number alone: the ideographic space, which `read_words` strips."""
+
+
+class Lexicon(dict[str, int]):
+    """Row in the table of each character or word."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table."""
+        return 1 + max(self.values())
+
+    def row(self, symbol: str) -> int:
+        """Return the row of a symbol, or the row of `<oov>` for an unknown symbol."""
+        return self.get(symbol, self[_UNKNOWN])
+
+
+class Lexicons(NamedTuple):
+    """Lexicons of a model: of characters, of words, or both."""
+
+    characters: Lexicon | None
+    words: Lexicon | None
+
+
+def read_lexicons(folder: Path, options: ManyLangsOptions) -> Lexicons:
+    """Read the lexicons that a model uses, char.dic and word.dic, from its folder."""
+    characters = None
+    if options.char_cnn is not None:
+        characters = _read_lexicon(folder / "char.dic")
+    words = None
+    if options.word_dim > 0:
+        words = _read_lexicon(folder / "word.dic")
+    return Lexicons(characters=characters, words=words)
+
+
+def _read_lexicon(path: Path) -> Lexicon:
+    """Read a symbol, a tab and its row from each line of a file."""
+    lexicon = Lexicon()
+    for line in read_words(path):
+        if not line:
+            continue
+        symbol, _, row = line.rpartition("\t")
+        try:
+            lexicon[symbol or _NAMELESS] = int(row)
+        except ValueError as error:
+            expected = "a symbol, a tab and a number in each line"
+            raise ModelError(f"{path}: expected {expected}: {error}") from None
+    if _UNKNOWN not in lexicon:
+        raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
+    return lexicon

@@ -1,0 +1,97 @@
+"""Architecture of a model of ELMoForManyLangs, and the reader of its config.json.
+
+`config_path` in config.json names a second file, which has the content of options.json under other
+keys.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.model.characters import N_MARKS
+from elmo_cli.model.json_objects import read_json, read_section, whole
+from elmo_cli.model.option_checks import (
+    CHARACTERS,
+    DEFAULTS,
+    LSTM,
+    MAX_SIZE,
+    character_options,
+)
+from elmo_cli.model.options import (
+    PUBLISHED_FILTERS,
+    CharacterOptions,
+    LstmOptions,
+    ModelOptions,
+)
+from elmo_cli.model.token_limit import TokenLimit
+
+
+@dataclass(frozen=True)
+class ManyLangsOptions(ModelOptions):
+    """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
+
+    word_dim: int  # size of a word's row; 0 if only characters are used
+    max_characters_per_token: int
+    """Number of character ids per token, including its two end marks. Words are truncated, too."""
+
+    @property
+    def token_limit(self) -> TokenLimit | None:
+        """Maximum length of a token."""
+        return TokenLimit(self.max_characters_per_token - N_MARKS, "characters")
+
+
+_PUBLISHED: Final = ManyLangsOptions(
+    lstm=LstmOptions(
+        dim=4096,
+        projection_dim=512,
+        n_layers=2,
+        cell_clip=3,
+        proj_clip=3,
+        use_skip_connections=True,
+    ),
+    char_cnn=CharacterOptions(
+        embedding_dim=50,
+        filters=PUBLISHED_FILTERS,
+        n_highway=2,
+        activation="relu",
+    ),
+    word_dim=100,
+    max_characters_per_token=50,
+)
+_PUBLISHED_NAMES: Final = (
+    "cnn_50_100_512_4096_sample.json",
+    "cnn_0_100_512_4096_sample.json",
+)
+"""Files of the package ELMoForManyLangs, which its models lack. Both contain `_PUBLISHED`."""
+_DIMS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
+
+
+def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
+    """Return the architecture that the content of a config.json names, from the file beside it."""
+    # The path belongs to the training machine. Only the file name counts.
+    name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
+    architecture = path.parent / name
+    if not architecture.is_file():
+        if name in _PUBLISHED_NAMES:
+            return _PUBLISHED
+        problem = f"config_path is {name!r}, which is missing in the folder"
+        raise OptionsError(f"{path}: {problem}. Copy it there.")
+    config = read_json(architecture)
+    errors: list[str] = []
+    lstm = read_section(config, "encoder", LSTM, DEFAULTS, errors)
+    tokens = read_section(
+        config, "token_embedder", _DIMS | CHARACTERS, DEFAULTS, errors
+    )
+    if errors:
+        raise OptionsError(f"{architecture}: {'; '.join(errors)}")
+    lstm["use_skip_connections"] = True
+    characters = None
+    if tokens["char_dim"] > 0:
+        characters = character_options(tokens, tokens["char_dim"])
+    return ManyLangsOptions(
+        lstm=LstmOptions(**lstm),
+        char_cnn=characters,
+        word_dim=tokens["word_dim"],
+        max_characters_per_token=tokens["max_characters_per_token"],
+    )

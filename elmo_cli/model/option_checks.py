@@ -1,0 +1,78 @@
+"""Checks of the values in options.json."""
+
+from typing import Any, Final
+
+from elmo_cli.model.json_objects import Check, is_whole, whole
+from elmo_cli.model.options import CharacterOptions
+
+# Larger sizes would exhaust the memory before the weights are compared.
+MAX_LAYERS: Final = 1000
+MAX_SIZE: Final = 100_000
+_MAX_CLIP: Final = 1e38  # below float32's maximum
+
+DEFAULTS: Final = {
+    "n_layers": 1,
+    "use_skip_connections": False,
+    "n_highway": 0,
+    "max_characters_per_token": 50,
+}
+"""Values of keys that are missing or null, as in bilm-tf."""
+
+
+def _is_clip(value: Any) -> bool:
+    if value is None:
+        return True
+    return type(value) in (int, float) and 0 <= value <= _MAX_CLIP
+
+
+def _has_dim(value: Any) -> bool:
+    return isinstance(value, dict) and is_whole(value.get("dim"), 1, MAX_SIZE)
+
+
+def _are_filters(value: Any) -> bool:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_LAYERS:
+        return False
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return False
+        if not all(is_whole(number, 1, MAX_SIZE) for number in pair):
+            return False
+    return True
+
+
+_CLIP: Final = Check(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
+
+LSTM: Final = {
+    "dim": whole(1, MAX_SIZE),
+    "projection_dim": whole(1, MAX_SIZE),
+    "n_layers": whole(1, MAX_LAYERS),
+    "cell_clip": _CLIP,
+    "proj_clip": _CLIP,
+    "use_skip_connections": Check(
+        "true or false", lambda value: isinstance(value, bool)
+    ),
+}
+
+EMBEDDING: Final = {
+    "embedding": Check(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
+}
+
+# n_characters is ignored: it is 261 in training files and 262 in inference files of one
+# model.
+CHARACTERS: Final = {
+    "max_characters_per_token": whole(3, 1000),
+    "filters": Check("a list of [width, count] pairs", _are_filters),
+    "n_highway": whole(0, MAX_LAYERS),
+    "activation": Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
+}
+
+
+def character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
+    """Return the options of a character CNN from values that passed `CHARACTERS`."""
+    return CharacterOptions(
+        embedding_dim=embedding_dim,
+        filters=tuple((width, count) for width, count in values["filters"]),
+        n_highway=values["n_highway"],
+        activation=values["activation"],
+        max_characters_per_token=values["max_characters_per_token"],
+    )

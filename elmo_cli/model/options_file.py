@@ -1,0 +1,64 @@
+"""Reader of options.json.
+
+The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which word-level
+models lack. Keys that matter only in training are ignored. A config.json of ELMoForManyLangs
+stands for an options.json, too: see `many_langs_options`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.model.json_objects import read_json, read_section
+from elmo_cli.model.many_langs_options import read_config
+from elmo_cli.model.option_checks import (
+    CHARACTERS,
+    DEFAULTS,
+    EMBEDDING,
+    LSTM,
+    character_options,
+)
+from elmo_cli.model.options import LstmOptions, ModelOptions
+
+
+def read_options(path: str | Path) -> ModelOptions:
+    """Read and check an options.json, or config.json.
+
+    Raises:
+        OptionsError: The file cannot be read, or values are wrong. The message names all of them.
+    """
+    return options_from(read_json(path), path)
+
+
+def options_from(content: dict[str, Any], path: str | Path) -> ModelOptions:
+    """Return the architecture in the content of an options.json, or config.json."""
+    if "config_path" in content:
+        return read_config(Path(path), content)
+    return parse_options(content, path)
+
+
+def parse_options(
+    content: Mapping[str, Any], path: str | Path = "the options"
+) -> ModelOptions:
+    """Turn the content of an options.json into `ModelOptions`."""
+    errors: list[str] = []
+    lstm = read_section(content, "lstm", LSTM, DEFAULTS, errors)
+    char_cnn = None
+    if content.get("char_cnn") is not None:
+        char_cnn = read_section(
+            content, "char_cnn", EMBEDDING | CHARACTERS, DEFAULTS, errors
+        )
+        if not errors:
+            longest = char_cnn["max_characters_per_token"]
+            widest, _ = max(char_cnn["filters"])
+            if widest > longest:
+                errors.append(
+                    f"char_cnn.filters: expected widths up to {longest}, found {widest}"
+                )
+    if errors:
+        raise OptionsError(f"{path}: {'; '.join(errors)}")
+    characters = None
+    if char_cnn is not None:
+        characters = character_options(char_cnn, char_cnn["embedding"]["dim"])
+    return ModelOptions(LstmOptions(**lstm), characters)

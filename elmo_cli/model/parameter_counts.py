@@ -1,0 +1,54 @@
+"""Number of parameters of a model, from its architecture."""
+
+from elmo_cli.model.characters import N_CHARACTERS
+from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.options import ModelOptions
+
+
+def parameters_by_part(
+    options: ModelOptions,
+    n_words: int | None = None,
+    n_characters: int = N_CHARACTERS,
+    *,
+    projects: bool = True,
+) -> dict[str, int]:
+    """Return the number of parameters of each part.
+
+    Args:
+        options: Architecture.
+        n_words: Number of words of a model that reads words.
+        n_characters: Number of characters of a model that reads characters.
+        projects: False if the weights have no projection of the features of characters.
+    """
+    size = options.lstm.projection_dim
+    characters = options.char_cnn
+    if isinstance(options, ManyLangsOptions):
+        word_dim = options.word_dim
+    elif characters is None:
+        word_dim = size
+        projects = False
+    else:
+        word_dim = 0
+    parts = {}
+    if word_dim > 0 and n_words is not None:
+        parts["word embedding"] = n_words * word_dim
+    n_features = word_dim
+    if characters is not None:
+        dim = characters.embedding_dim
+        n_filters = characters.n_filters
+        n_gate = n_filters * (n_filters + 1)
+        parts["character embedding"] = n_characters * dim
+        parts["convolutions"] = sum(
+            count * (width * dim + 1) for width, count in characters.filters
+        )
+        parts["highway layers"] = characters.n_highway * 2 * n_gate
+        n_features += n_filters
+    if projects:
+        parts["projection"] = (n_features + 1) * size
+    n_layer = 4 * options.lstm.dim * (2 * size + 1)
+    if options.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
+        n_layer += options.lstm.dim * size
+    n_direction = options.lstm.n_layers * n_layer
+    parts["forward LSTM"] = n_direction
+    parts["backward LSTM"] = n_direction
+    return parts

@@ -1,0 +1,33 @@
+"""Readers of vocabulary files.
+
+A file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then words by
+descending count. A line `!!!MAXTERMID` is no word.
+"""
+
+from pathlib import Path
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.missing_files import not_read
+from elmo_cli.files.text_files import not_utf8, read_text
+from elmo_cli.model.vocabulary import MAX_TERM_ID, Vocabulary
+
+
+def read_vocabulary(path: str | Path) -> Vocabulary:
+    """Read a vocabulary file. Raise an `InputError` for another file."""
+    words = read_words(path)
+    try:
+        return Vocabulary(words)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_words(path: str | Path) -> list[str]:
+    """Read the words of a file, one per line, without checking them or `!!!MAXTERMID`."""
+    try:
+        text = read_text(path)
+    except OSError as error:
+        raise not_read(path, "vocabulary", error, InputError) from None
+    except UnicodeDecodeError as error:
+        raise not_utf8(str(path), error) from None
+    words = [line.strip() for line in text.rstrip("\r\n").split("\n")]
+    return [word for word in words if word != MAX_TERM_ID]

@@ -1,0 +1,75 @@
+"""Comparison of files by their attributes: with other files, or with a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import shown
+from elmo_cli.outputs.attributes import option_name
+from elmo_cli.text.tokenizers import recorded_tokenizer
+
+SHARED_ATTRIBUTES: Final = (
+    "model_sha256",
+    "state",
+    "layers",
+    "mix",
+    "gamma",
+    "pooling",
+    "format",
+)
+"""Attributes that must be equal in files that are read as one."""
+_NOT_COMPARED: Final = {"model", "normalization"}
+"""Attributes that others say better: the weights, and the full name of the tokenizer."""
+_LONGEST_VALUE: Final = 400  # characters of an attribute in a message
+
+
+def check_same(
+    described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]
+) -> None:
+    """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
+    first_path, first = described[0]
+    expected = _with_tokenizer(first)
+    for path, attributes in described[1:]:
+        found = _with_tokenizer(attributes)
+        for name in names:
+            there = expected.get(name, "none")
+            here = found.get(name, "none")
+            if there == here:
+                continue
+            remedy = "Write {path} with options of {first_path}."
+            if name == "tokenizer":
+                remedy = "Write {path} with {--tokenizer} {there}."
+            raise InputError(
+                Message(
+                    "{first_path} and {path} cannot be read together: {option} is "
+                    "{there} in {first_path} and {here} in {path}. " + remedy,
+                    first_path=first_path,
+                    path=path,
+                    option=option_name(name),
+                    there=shown(there),
+                    here=shown(here),
+                )
+            )
+
+
+def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Message]:
+    """Describe the attributes that differ between an output (`there`) and a run (`here`)."""
+    there = _with_tokenizer(there)
+    here = _with_tokenizer(here)
+    differing = []
+    for name in sorted({*there, *here} - _NOT_COMPARED):
+        if there.get(name) != here.get(name):
+            message = Message(
+                "{option} ({there}, not {here})",
+                option=option_name(name),
+                there=shown(there.get(name, "none"), _LONGEST_VALUE),
+                here=shown(here.get(name, "none"), _LONGEST_VALUE),
+            )
+            differing.append(message)
+    return differing
+
+
+def _with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with the full name of the tokenizer, by default `whitespace`."""
+    return {**attributes, "tokenizer": recorded_tokenizer(attributes) or "whitespace"}

@@ -1,0 +1,33 @@
+"""What every layout of a file offers to its reader."""
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from elmo_cli.records.record import Record
+
+
+class LayoutFile(Protocol):
+    """Open file of one layout, whose records are numbered from 0."""
+
+    n_records: int
+    has_keys: bool
+    """True if records have ids."""
+    has_sentences: bool
+    """True if the file contains sentences."""
+    has_each_sentence: bool
+    """True if `has_sentences` holds for each record, and not for the last of equal ones."""
+    is_ordered: bool
+    """True if the records have the order of the input."""
+
+    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """Read the activations of records from `start` on, before `stop`.
+
+        These are as many as are best read together, and at least one.
+        """
+
+    def records(self, start: int, stop: int) -> list[Record]:
+        """Read records without their activations; `stop` is one that `values` returned."""
+
+    def find(self, name: str) -> int | None:
+        """Return the number of a record by its id; without ids, the last with that text."""

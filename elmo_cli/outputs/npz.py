@@ -1,0 +1,48 @@
+"""Writer for npz: one array per record."""
+
+import json
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.format_writer import FormatWriter
+from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
+from elmo_cli.records.record import Record
+
+
+class NpzWriter(FormatWriter):
+    """Writer that adds arrays to a zip archive in the format of `numpy.savez`."""
+
+    def __init__(
+        self, file: Any, output_format: OutputSettings, attributes: Attributes
+    ) -> None:
+        super().__init__(file, output_format, attributes)
+        self._archive = zipfile.ZipFile(file, "w")
+        self._rows = SentenceRows(output_format, attributes)
+        self._records: list[str] = []
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the array of a record."""
+        if self._rows.keeps_tokens:
+            fields = self._rows.fields(number, record)
+            self._records.append(f"{json.dumps(fields, ensure_ascii=False)}\n")
+        write_array(self._archive, record.id or str(number), values)
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write the descriptions of the records, and the directory of the archive."""
+        if self._records:
+            records = "".join(self._records).encode("utf-8", "surrogatepass")
+            self._archive.writestr(zipfile.ZipInfo(RECORDS), records)
+        self._archive.close()
+
+
+def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+    """Add an array to a zip archive of `numpy.savez`."""
+    # Equal runs write equal files: the member has no time.
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array(
+            member, np.ascontiguousarray(values), allow_pickle=False
+        )

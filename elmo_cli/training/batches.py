@@ -1,0 +1,173 @@
+"""Windows of sentences to batches, shuffled per window, and batches to numbers.
+
+A direction reads a boundary and the tokens, and predicts the tokens and the other boundary.
+For T tokens there are T + 1 predictions:
+
+    forward     reads <S> a b c       predicts a b c </S>
+    backward    reads </S> c b a      predicts c b a <S>
+
+A row of a batch is one piece of a sentence; in a block, it is the successive pieces of a
+stream. A stream therefore never reads the boundary that it predicts, as in bilm-tf's
+training. Where models are used, bilm-tf, AllenNLP and `elmo embed` read it. Each batch
+comes with the progress after it.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.inference.batching import group_by_length
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
+from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_text import TextProgress, TrainingText
+
+_Item = TypeVar("_Item")
+
+_WINDOW_TOKENS = 200_000  # minimum per window, enough for batches of similar lengths
+_WINDOW_BATCHES = 50  # minimum number of batches per window
+
+
+class Piece(NamedTuple):
+    """Successive predictions of a sentence with T tokens, which has T + 1 predictions."""
+
+    sentence: Sentence
+    start: int
+    stop: int
+
+
+Row = list[Piece]
+
+
+class Batch(NamedTuple):
+    """The rows of a batch as numbers: B rows of up to U predictions."""
+
+    tokens: list[str]
+    """The distinct tokens."""
+    words: NDArray[np.int64]
+    """Vocabulary index of each distinct token."""
+    steps: NDArray[np.int64]
+    """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that forward
+    reads, that forward predicts, that backward reads, that backward predicts."""
+    lengths: NDArray[np.int64]
+    """Predictions per row and direction, shape (B,)."""
+
+
+def read_batches(
+    text: TrainingText, options: TrainingOptions, start: TextProgress
+) -> Iterator[tuple[list[Row], TextProgress]]:
+    """Yield the batches of a run without end, each with the progress after it."""
+    largest = max(options.batch_tokens, options.batch_size)
+    window_tokens = max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest)
+    windows = text.windows(start, window_tokens)
+    if options.state == "carry":
+        sentences = _shuffle(windows, options.seed, start)
+        return split_into_blocks(sentences, options, start)
+    batches = (
+        (_split_into_batches(window, options), after) for window, after in windows
+    )
+    return _shuffle(batches, options.seed, start)
+
+
+def _shuffle(
+    windows: Iterator[tuple[list[_Item], TextProgress]],
+    seed: int,
+    progress: TextProgress,
+) -> Iterator[tuple[_Item, TextProgress]]:
+    """Yield the items of each window in random order, each with the progress after it."""
+    for items, after in windows:
+        random.Random(f"{seed} window {progress.n_windows}").shuffle(items)
+        for number in range(progress.n_used + 1, len(items)):
+            yield items[number - 1], progress._replace(n_used=number)
+        yield items[-1], after
+        progress = after
+
+
+def _split_into_batches(
+    sentences: Sequence[Sentence], options: TrainingOptions
+) -> list[list[Row]]:
+    """Split a window into batches of sentences of similar lengths.
+
+    Long sentences are split into pieces before.
+    """
+    pieces = []
+    for sentence in sentences:
+        n_predictions = len(sentence) + 1
+        for start in range(0, n_predictions, options.max_length):
+            stop = min(start + options.max_length, n_predictions)
+            pieces.append(Piece(sentence, start, stop))
+    lengths = [piece.stop - piece.start for piece in pieces]
+    batches = group_by_length(lengths, options.batch_tokens)
+    return [[[pieces[index]] for index in batch] for batch in batches]
+
+
+def split_into_blocks(
+    text: Iterator[tuple[Sentence, TextProgress]],
+    options: TrainingOptions,
+    start: TextProgress,
+) -> Iterator[tuple[list[Row], TextProgress]]:
+    """Yield blocks of all streams. A stream takes the next sentence when it needs one."""
+    streams = list(start.streams) or [([], 1)] * options.batch_size
+    progress = start
+    while True:
+        rows: list[Row] = []
+        for number, (sentence, n_done) in enumerate(streams):
+            row = []
+            n_free = options.unroll
+            while n_free > 0:
+                if n_done > len(sentence):
+                    sentence, progress = next(text)
+                    n_done = 0
+                piece = Piece(sentence, n_done, min(n_done + n_free, len(sentence) + 1))
+                row.append(piece)
+                n_free -= piece.stop - piece.start
+                n_done = piece.stop
+            streams[number] = (sentence, n_done)
+            rows.append(row)
+        yield rows, progress._replace(streams=tuple(streams))
+
+
+def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
+    """Turn the tokens of rows into numbers."""
+    index = {START_TOKEN: 0, END_TOKEN: 1}
+    lengths = np.array([count_predictions([row]) for row in rows], np.int64)
+    steps = np.zeros((4, len(rows), int(lengths.max(initial=0))), np.int64)
+    for number, row in enumerate(rows):
+        begin = 0
+        for sentence, start, stop in row:
+            end = begin + stop - start
+            bounded = np.empty(len(sentence) + 2, np.int64)
+            bounded[0] = index[START_TOKEN]
+            bounded[1:-1] = [index.setdefault(token, len(index)) for token in sentence]
+            bounded[-1] = index[END_TOKEN]
+            reverse = bounded[::-1]
+            steps[0, number, begin:end] = bounded[start:stop]
+            steps[1, number, begin:end] = bounded[start + 1 : stop + 1]
+            steps[2, number, begin:end] = reverse[start:stop]
+            steps[3, number, begin:end] = reverse[start + 1 : stop + 1]
+            begin = end
+    tokens = list(index)
+    return Batch(
+        tokens=tokens,
+        words=vocabulary.indices(tokens),
+        steps=steps,
+        lengths=lengths,
+    )
+
+
+def count_predictions(rows: Sequence[Row]) -> int:
+    """Count the predictions of all rows per direction."""
+    return sum(piece.stop - piece.start for row in rows for piece in row)
+
+
+def count_tokens(rows: Sequence[Row]) -> int:
+    """Count the tokens that a direction reads, without the boundaries."""
+    n_boundaries = 0
+    for row in rows:
+        for piece in row:
+            if piece.start == 0:
+                n_boundaries += 1
+    return count_predictions(rows) - n_boundaries

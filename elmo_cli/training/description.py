@@ -1,0 +1,45 @@
+"""Everything about a run that is known before its first step."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from elmo_cli.pretrained.checksums import content_sha256
+from elmo_cli.training.fingerprint import fingerprint
+from elmo_cli.training.signature import Identity, Signature
+from elmo_cli.training.start import Start
+from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_text import TrainingText
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything about a run that is known before its first step."""
+
+    folder: Path
+    start: Start
+    text: TrainingText
+    options: TrainingOptions
+    validation_file: str | Path | None
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Signature of the run. The files of its text are read at the first access."""
+        start = self.start
+        text = self.text
+        identity: Identity = {
+            "architecture": dict(start.content),
+            "start_sha256": content_sha256(start.files) if start.files else None,
+            "files": [fingerprint(path) for path in text.paths],
+            "text": {
+                "tokenizer": text.tokenizer.name,
+                **text.tokenizer.to_attributes(),
+                "validation_share": text.validation_share,
+                "input_format": text.settings.input_format,
+                "text_column": text.settings.text_column,
+                **text.settings.cell_attributes,
+            },
+            "vocabulary_size": start.n_words,
+        }
+        words = start.vocabulary.words if start.vocabulary is not None else None
+        return Signature(identity, options=asdict(self.options), words=words)

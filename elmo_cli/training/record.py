@@ -1,0 +1,114 @@
+"""The record of a run: how its model was trained and how good it is, in training.json.
+
+The signature in it recognizes a finished run, whose checkpoint was removed.
+"""
+
+import json
+import time
+from pathlib import Path
+
+from elmo_cli.errors.exceptions import ModelError, OptionsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.files.atomic import write_lines
+from elmo_cli.model.json_objects import read_json
+from elmo_cli.model.vocabulary_files import read_vocabulary
+from elmo_cli.pretrained.roles import candidates
+from elmo_cli.training.card import card_lines
+from elmo_cli.training.checkpoint import CHECKPOINT_FILE
+from elmo_cli.training.description import Description
+from elmo_cli.training.evaluation import Figures
+from elmo_cli.training.saved_model import VOCABULARY_FILE
+from elmo_cli.training.signature import Signature, check_same_run, is_identity
+from elmo_cli.training.training_options import effective_options
+from elmo_cli.training.training_run import Run
+from elmo_cli.version import __version__
+
+RECORD_FILE = "training.json"
+CARD_FILE = "card.md"
+
+
+def write_record(
+    run: Run, description: Description, perplexity: Figures | None
+) -> None:
+    """Write training.json and card.md, for the model of the last step."""
+    start = description.start
+    text = description.text
+    signature = description.signature
+    validation_file = description.validation_file
+    n_words = len(run.vocabulary)
+    record = {
+        "elmo_cli_version": __version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "finished": run.is_done,
+        "share_done": 1.0 if run.is_done else run.share_done,
+        "step": run.step,
+        "tokens": run.n_tokens,
+        "seconds": run.seconds,
+        "text": [str(path) for path in text.paths],
+        "tokenizer": text.tokenizer.to_attributes(),
+        "text_column": text.settings.text_column,
+        "init_from": start.name,
+        "init_from_weights": start.files is not None,
+        "words": n_words,
+        "options": effective_options(
+            run.options, n_words=n_words, warmup_steps=run.warmup_steps
+        ),
+        "signature": {"identity": signature.identity, "options": signature.options},
+        "validation_file": None if validation_file is None else str(validation_file),
+        "perplexity": perplexity,
+    }
+    folder = description.folder
+    write_lines(folder / RECORD_FILE, [json.dumps(record, indent=1)])
+    write_lines(folder / CARD_FILE, card_lines(record))
+
+
+def is_finished(description: Description) -> bool:
+    """Return whether the folder has the finished model of this run alone.
+
+    Raise a `ModelError` if it has another model.
+    """
+    folder = description.folder
+    weights = candidates(folder, "weights")
+    if not weights or (folder / CHECKPOINT_FILE).exists():
+        return False
+    before = _read_signature(folder)
+    if before is None:
+        raise ModelError(
+            Message(
+                "{folder}: the folder contains {weights}, but no {checkpoint}",
+                remedy="Choose another folder, and {--init-from} {folder} to start from "
+                "that model.",
+                folder=folder,
+                weights=weights[0].name,
+                checkpoint=CHECKPOINT_FILE,
+            )
+        )
+    now = description.signature
+    check_same_run(before=before, now=now, folder=folder)
+    if before.options != now.options:
+        raise ModelError(
+            Message(
+                "{folder}: training is finished, and its checkpoint was removed",
+                remedy="To train longer, choose another folder and {--init-from} "
+                "{folder}, or next time use {--keep-checkpoint}.",
+                folder=folder,
+            )
+        )
+    return True
+
+
+def _read_signature(folder: Path) -> Signature | None:
+    """Return the signature of the finished run in a folder; None without a record."""
+    try:
+        record = read_json(folder / RECORD_FILE)
+    except OptionsError:
+        return None
+    match record:
+        case {
+            "finished": True,
+            "signature": {"identity": identity, "options": dict(options)},
+        }:
+            if is_identity(identity):
+                words = read_vocabulary(folder / VOCABULARY_FILE).words
+                return Signature(identity, options=options, words=words)
+    return None

@@ -1,0 +1,73 @@
+"""The words of a text, counted before the first step."""
+
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted
+from elmo_cli.files.atomic import write_lines
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_cli.training.training_text import TextEntry, TrainingText
+
+logger = logging.getLogger(__name__)
+
+
+def count_text(
+    text: TrainingText, folder: Path, n_words: int | None
+) -> tuple[int, list[str]]:
+    """Count the tokens of a text, and write its validation lines into a folder.
+
+    Return their number; special tokens and the most frequent words, at most `n_words`, or
+    no words if `n_words` is None.
+    """
+    logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
+    words: Counter[str] = Counter()
+    validation_lines: list[str] = []
+    n_sentences = 0
+    for path in text.paths:
+        for entry in text.read_file(path):
+            if entry.sentences and text.is_validation(entry.text):
+                validation_lines += _validation_lines(entry, is_plain=text.is_plain)
+            else:
+                n_sentences += len(entry.sentences)
+                for sentence in entry.sentences:
+                    words.update(sentence)
+    if n_sentences == 0:
+        raise InputError(f"{text.names}: no sentence to train on.")
+    if text.validation_share:
+        if not validation_lines:
+            raise _no_validation_line(text.validation_share, n_sentences)
+        write_lines(folder / text.validation_name, validation_lines)
+    n_tokens = words.total()
+    logger.info(
+        "%s, %s, %s",
+        counted(n_sentences, "sentence"),
+        counted(n_tokens, "token"),
+        counted(len(words), "word"),
+    )
+    if n_words is None:
+        return n_tokens, []
+    frequent = [word for word, _ in words.most_common(n_words)]
+    with_line = [word for word in frequent if Vocabulary.has_line_for(word)]
+    return n_tokens, [*SPECIAL_TOKENS, *with_line][:n_words]
+
+
+def _validation_lines(entry: TextEntry, *, is_plain: bool) -> list[str]:
+    """Return a line of text as it is, or another record as JSON lines of tokens."""
+    if is_plain:
+        return [entry.text]
+    return [json.dumps({"tokens": sentence}) for sentence in entry.sentences]
+
+
+def _no_validation_line(share: float, n_sentences: int) -> InputError:
+    return InputError(
+        Message(
+            "{--validation-share} {share}: no line chosen among {sentences}",
+            remedy="Use a larger share or {--validation-file}.",
+            share=share,
+            sentences=counted(n_sentences, "sentence"),
+        )
+    )

@@ -1,0 +1,236 @@
+"""The text of a run: files to windows of sentences, resumable anywhere.
+
+The progress in a text is a file and an offset, so that a run resumes without reading the
+text before it. Compressed files are decompressed up to the offset. Other formats, such as
+CoNLL-U, are parsed from the beginning of the file.
+"""
+
+import random
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.records.formats import TEXT, InputFormat
+from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.text_input import open_input
+from elmo_cli.text.line_reader import LineReader
+from elmo_cli.text.sources import Source
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+
+class TextProgress(NamedTuple):
+    """Progress in the text."""
+
+    epoch: int = 0
+    """Complete passes over the text."""
+    file: int = 0
+    """Complete files of this pass, in the order of this pass."""
+    offset: int = 0
+    """Decompressed bytes of the current file before the current window. It is 0 in other
+    formats than text, whose records are skipped by their number."""
+    n_records: int = 0
+    """Lines or other records of the current file before the current window."""
+    n_windows: int = 0
+    """Complete windows."""
+    n_used: int = 0
+    """Used batches of the current window; with streams, used sentences."""
+    streams: tuple[tuple[Sentence, int], ...] = ()
+    """Sentence of each stream, and how many of its predictions are done."""
+
+
+TextWindow = tuple[list[Sentence], TextProgress]
+"""The part of the text that is in memory at once, and the progress after it."""
+
+
+class TextEntry(NamedTuple):
+    """A line of a text, or a record of another format."""
+
+    text: str
+    sentences: list[Sentence]
+    """Sentences that have tokens."""
+    offset: int
+    """Offset after the line; 0 in other formats than text."""
+    n_records: int
+    """Number of this record in its file, from 1."""
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """The files to train on, without the validation lines in them."""
+
+    paths: tuple[Path, ...]
+    settings: TextSettings = DEFAULT_SETTINGS
+    tokenizer: Tokenizer = WHITESPACE
+    validation_share: float = 0.0
+    seed: int = 0
+
+    @property
+    def names(self) -> str:
+        """Names of the files, for messages."""
+        return ", ".join(str(path) for path in self.paths)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if all files are text."""
+        return all(each.name == TEXT.name for each in self._formats.values())
+
+    @property
+    def validation_name(self) -> str:
+        """Name of the file with the validation lines.
+
+        It has text as it is, or tokens as JSON lines.
+        """
+        return "validation.txt" if self.is_plain else "validation.jsonl"
+
+    def check_column(self) -> None:
+        """Raise an `InputError` if a named column has no effect in any file."""
+        formats = list(self._formats.values())
+        if not any(each.has_columns for each in formats):
+            self.settings.check_format(formats[0].name, has_columns=False)
+
+    def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
+        """Yield windows without end, from the start of a window on.
+
+        A pass ends with a window.
+        """
+        progress = start
+        n_windows = start.n_windows
+        while True:
+            window: list[Sentence] = []
+            n_tokens = 0
+            for sentences, after in self._rest_of_pass(progress):
+                # Only a further sentence ends a window: the last one completes the pass.
+                if n_tokens >= max_tokens:
+                    n_windows += 1
+                    yield window, progress._replace(n_windows=n_windows)
+                    window = []
+                    n_tokens = 0
+                window += sentences
+                n_tokens += sum(len(sentence) for sentence in sentences)
+                progress = after
+            progress = TextProgress(epoch=progress.epoch + 1)
+            if window:
+                n_windows += 1
+                yield window, progress._replace(n_windows=n_windows)
+            elif progress.epoch > start.epoch + 1:
+                raise InputError(f"{self.names}: no sentence to train on.")
+
+    def _rest_of_pass(
+        self, start: TextProgress
+    ) -> Iterator[tuple[list[Sentence], TextProgress]]:
+        """Yield the sentences of each record of the pass, and the progress after it.
+
+        Each pass has an order of the files of its own.
+        """
+        order = list(self.paths)
+        random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
+        offset = start.offset
+        n_records = start.n_records
+        for number in range(start.file, len(order)):
+            for entry in self.read_file(order[number], offset, n_records):
+                if entry.sentences and not self.is_validation(entry.text):
+                    after = TextProgress(
+                        epoch=start.epoch,
+                        file=number,
+                        offset=entry.offset,
+                        n_records=entry.n_records,
+                    )
+                    yield entry.sentences, after
+            offset = 0
+            n_records = 0
+
+    def is_validation(self, text: str) -> bool:
+        """Return whether a record is validation text. Equal texts have equal answers."""
+        return zlib.crc32(text.encode()) < self.validation_share * 2**32
+
+    def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
+        """Yield the sentences of a validation file.
+
+        It is read as this text, unless it was written for the share of this text.
+        """
+        if self.validation_share > 0:
+            return TrainingText((), tokenizer=self.tokenizer).sentences(path)
+        return self.sentences(path)
+
+    def sentences(self, path: str | Path) -> Iterator[Sentence]:
+        """Yield the sentences of a file that have tokens."""
+        with self._open_records(path, self.tokenizer) as (records, *_):
+            for record in records:
+                for tokens in record.split():
+                    if tokens:
+                        yield tokens
+
+    def read_file(
+        self, path: Path, offset: int = 0, n_records: int = 0
+    ) -> Iterator[TextEntry]:
+        """Yield the lines of a text after an offset, or records after the first ones.
+
+        `n_records` lines or records come before them.
+        """
+        if self._formats[path].name != TEXT.name:
+            return self._read_records(path, n_records)
+        return self._read_lines(path, offset, n_records)
+
+    def _read_lines(
+        self, path: Path, offset: int, n_records: int
+    ) -> Iterator[TextEntry]:
+        """Yield the lines of a text from an offset on, before which are `n_records`."""
+        with Source(path) as source:
+            reader = LineReader(source.name, source.open(), first=n_records + 1)
+            reader.seek(offset)
+            while line := reader.next_line():
+                offset += len(line)
+                text = reader.decode(line)
+                sentences = self.tokenizer.tokenize_sentences(text)
+                yield TextEntry(
+                    text=text,
+                    sentences=[tokens for tokens in sentences if tokens],
+                    offset=offset,
+                    n_records=reader.number,
+                )
+
+    def _read_records(self, path: Path, n_records: int) -> Iterator[TextEntry]:
+        """Yield the records of a file after the first `n_records`."""
+        number = 0
+
+        def tokenize(text: str) -> Sentence:
+            # The tokens of skipped records are not needed.
+            return self.tokenizer.tokenize(text) if number >= n_records else []
+
+        tokenizer = replace(self.tokenizer, tokenize=tokenize)
+        with self._open_records(path, tokenizer) as (records, *_):
+            for record in records:
+                number += 1
+                if number > n_records:
+                    yield TextEntry(
+                        text=record.text,
+                        sentences=[tokens for tokens in record.split() if tokens],
+                        offset=0,
+                        n_records=number,
+                    )
+
+    def _open_records(
+        self, path: str | Path, tokenizer: Tokenizer
+    ) -> AbstractContextManager[Records]:
+        text = open_input(path, self.settings, tokenizer)
+        if not text.format.has_columns:
+            # Other files of the text have columns.
+            settings = replace(
+                self.settings, text_column=None, delimiter=None, quotes=None
+            )
+            text = replace(text, settings=settings)
+        return open_records(text, ids="none")
+
+    @cached_property
+    def _formats(self) -> dict[Path, InputFormat]:
+        return {
+            path: open_input(path, self.settings, self.tokenizer).format
+            for path in self.paths
+        }

@@ -1,0 +1,89 @@
+"""Arguments of the functions in C: the classes in Python against the structures in C."""
+
+import re
+from ctypes import Structure, c_double, c_int64, c_void_p
+from typing import Any
+
+import pytest
+import torch
+
+from elmo_cli.compiled.kernels import SOURCE
+from elmo_cli.compiled.structures import Arguments, Strides, Values, address
+
+CLASSES = Arguments.__subclasses__()
+SCALARS: dict[str, Any] = {
+    "int64_t": c_int64,
+    "double": c_double,
+    "struct strides": Strides,
+}
+
+
+def c_structures() -> dict[str, list[tuple[str, Any]]]:
+    """Return the fields of each structure in the C files, with their types in ctypes."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for path in SOURCE.parent.glob("kernels*.[ch]"):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+        for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", text, re.M | re.S):
+            found[name] = fields_of(body)
+    return found
+
+
+def fields_of(body: str) -> list[tuple[str, Any]]:
+    """Return the fields that declarations such as `const float *a, *b;` declare."""
+    fields = []
+    for declaration in re.findall(r"[^;]+(?=;)", body):
+        match = re.fullmatch(
+            r"\s*(?:const )?(?P<kind>(?:struct )?\w+)\s+(?P<names>.+)",
+            declaration,
+            re.S,
+        )
+        assert match is not None, declaration
+        for name in match["names"].split(","):
+            is_pointer = name.strip().startswith("*")
+            kind = c_void_p if is_pointer else SCALARS.get(match["kind"])
+            fields.append((name.strip(" *\n"), kind))
+    return fields
+
+
+def c_name(kind: type[Structure]) -> str:
+    """Return the name in C of a class: `training_cells` for `TrainingCells`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=c_name)
+def test_the_fields_are_those_in_c(kind: type[Structure]) -> None:
+    assert list(kind._fields_) == c_structures()[c_name(kind)]
+
+
+def test_every_structure_that_a_function_takes_has_a_class() -> None:
+    taken = set()
+    for path in SOURCE.parent.glob("kernels*.[ch]"):
+        pattern = r"^(?:TILES )?\s*void \w.*\(const struct (\w+) \*\w+\)"
+        taken |= set(re.findall(pattern, path.read_text(), re.M))
+    assert taken == {c_name(kind) for kind in CLASSES} - {"strides"}
+
+
+def test_missing_and_unknown_fields_are_errors() -> None:
+    with pytest.raises(TypeError, match=r"^Values: .*missing or unknown: values$"):
+        Values(n=1, dim=1)
+    with pytest.raises(TypeError, match=r"missing or unknown: more$"):
+        Values(n=1, dim=1, values=None, more=2)
+    with pytest.raises(TypeError):
+        Values(1, 1, None)  # type: ignore[call-arg]
+
+
+def test_values_of_wrong_types_are_errors() -> None:
+    with pytest.raises(TypeError):
+        Values(n=1.5, dim=1, values=None)
+    with pytest.raises(TypeError):
+        Values(n=1, dim=1, values=torch.zeros(1))
+
+
+def test_addresses_are_of_contiguous_tensors_of_a_type() -> None:
+    values = torch.zeros(2, 3)
+    assert address(values, torch.float32) == values.data_ptr()
+    assert address(None, torch.float32) is None
+    with pytest.raises(ValueError, match=r"torch\.float64, found torch\.float32, str"):
+        address(values, torch.float64)
+    with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 3\)$"):
+        address(values.t(), torch.float32)
