@@ -33,14 +33,15 @@ from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
 from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.outputs.output_formats import id_use
+from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated_ids
 from elmo_cli.outputs.vector_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
-from elmo_cli.pretrained.registry import expected_input
+from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.expected import expected_input
 
 logger = logging.getLogger(__name__)
 
@@ -478,7 +479,8 @@ def _open_input(
     with open_records(
         plan.text,
         expected_input(engine.files.name, engine.options.token_limit),
-        ids=id_use(plan.output_format),
+        id_checker=IdChecker(name_datasets=names_datasets_by_id(plan.output_format)),
+        numbers_repeated=shows_repeated_ids(plan.output_format),
         finds_integers=plan.output_format.name in FORMATS_WITH_ROWS,
         on_bytes=count_bytes,
         should_stop=should_stop,

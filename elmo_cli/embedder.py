@@ -43,6 +43,7 @@ from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.text_input import open_input
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
@@ -357,7 +358,12 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
                 or the tokenizer is unknown.
         """
-        chosen = self.files.make_tokenizer(tokenizer, language)
+        chosen = choose_tokenizer(
+            TextSettings(tokenizer=tokenizer, language=language),
+            "strings",
+            trained=self.files.tokenizer,
+            model_language=self.files.language,
+        )
         self._warn_about_tokenizer(chosen, self.files.tokenizer)
         listed = [texts] if isinstance(texts, str) else texts
         sentences = list(tokenize_texts(listed, chosen.tokenize))

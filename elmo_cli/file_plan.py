@@ -11,9 +11,7 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
-from elmo_cli.records.formats import FASTA, PARQUET, TEXT
-from elmo_cli.records.parquet import column_types
-from elmo_cli.records.text_input import TextInput
+from elmo_cli.records.input_format import TextInput
 
 
 @dataclass(frozen=True)
@@ -23,16 +21,14 @@ class FilePlan:
     text: TextInput
     output: str | Path
     shard: Shard | None
-    selection: Selection
-    """Selection that is not checked for a model yet."""
-    output_format: OutputSettings
-    """Settings that name a format."""
+    selection: Selection  # selection that is not checked for a model yet
+    output_format: OutputSettings  # settings with the name of a format
     overwrite: bool
 
     @property
     def unit(self) -> str:
         """Word for a record in messages."""
-        return self.text.format.unit
+        return self.text.unit
 
 
 def plan_file(
@@ -51,11 +47,11 @@ def plan_file(
             "their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
-    input_name = text.format.name
-    if written.use_sentence_keys and input_name != TEXT.name:
+    if written.use_sentence_keys and not text.format.is_plain:
         problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
-        raise SettingsError(Message(problem, input_name=input_name))
-    forget_sentences = written.forget_sentences or input_name == FASTA.name
+        raise SettingsError(Message(problem, input_name=text.format.name))
+    # Sequences are much longer than sentences.
+    forget_sentences = written.forget_sentences or text.format.has_sequences
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
@@ -65,17 +61,10 @@ def plan_file(
             name = "HDF5" if output_format.name == "hdf5" else output_format.name
             problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
             raise SettingsError(Message(problem, name=name))
-        if input_name == output_format.name == PARQUET.name:
-            output_format = replace(
-                output_format, column_types=column_types(text.source)
-            )
+        if output_format.name == "parquet":
+            column_types = text.format.column_types(text.source)
+            output_format = replace(output_format, column_types=column_types)
     if str(output) != STANDARD_OUTPUT:
         check_output(output, text.source.path, overwrite=True)
-    return FilePlan(
-        text=text,
-        output=output,
-        shard=text.settings.parse_shard(),
-        selection=selection,
-        output_format=output_format,
-        overwrite=written.overwrite,
-    )
+    shard = text.settings.parse_shard()
+    return FilePlan(text, output, shard, selection, output_format, written.overwrite)

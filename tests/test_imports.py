@@ -44,12 +44,12 @@ ROOMS = (
         "options",
         "compiled",
         "model",
+        "pretrained",
         "text",
         "records",
         "outputs",
     ),
     *(
-        "pretrained",
         "file_plan",
         "inference",
         "engine",

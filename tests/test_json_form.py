@@ -20,7 +20,6 @@ from elmo_cli.files.json_form import parse_json
 from elmo_cli.training.run_log import read_log
 from tests.support.commands import TINY, elmo
 from tests.support.distributed_runs import RUN
-from tests.support.transcripts import read_rows
 
 
 class Item(NamedTuple):
@@ -42,14 +41,44 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
     assert parse_json('{"items": [], "size": null}', Form, "f") == Form([])
 
 
-ROWS = read_rows(__file__, "json_form.txt")
-
-
-@pytest.mark.parametrize("row", [*ROWS, "[" * 100_000 + " => it is empty or cut"])
-def test_parse_json_says_in_one_line_what_differs(row: str) -> None:
-    content, _, reason = row.partition(" => ")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty or cut"),
+        (b'{"items": [', "it is empty or cut"),
+        (b"\xff", "it is empty or cut"),
+        (b"null", "expected an object, found null"),
+        (b"{}", "expected 'items', found none"),
+        (b'{"items": null}', "items: expected a list, found null"),
+        (b'{"items": [3]}', "items: expected an object, found 3"),
+        (
+            b'{"items": [{"number": true}]}',
+            "items: number: expected a whole number, found true",
+        ),
+        (
+            b'{"items": [{"number": 9223372036854775808}]}',
+            "items: number: expected a whole number, found 9223372036854775808",
+        ),
+        (b'{"items": [], "texts": {"a": 1}}', "texts: expected a text, found 1"),
+        (b'{"items": [], "texts": []}', "texts: expected an object, found []"),
+        (b'{"items": [], "size": "9"}', 'size: expected a number, found "9"'),
+        (b'{"items": [], "size": NaN}', "size: expected a number, found NaN"),
+        (
+            b'{"items": [], "size": -Infinity}',
+            "size: expected a number, found -Infinity",
+        ),
+        (
+            b'{"items": [], "size": 1%s}' % (400 * b"0"),
+            f"size: expected a number, found 1{59 * '0'}",
+        ),
+        (b'{"items": [], "is_new": 1}', "is_new: expected true or false, found 1"),
+        (100_000 * b"[", "it is empty or cut"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_parse_json_says_in_one_line_what_differs(content: bytes, reason: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse_json(content.encode("latin1"), Form, "f.json")
+        parse_json(content, Form, "f.json")
     assert str(caught.value) == f"f.json: the file is damaged: {reason}."
 
 

@@ -24,9 +24,10 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pretrained.registry import expected_input
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.text_input import TextInput, open_input
+from elmo_cli.records.text_input import open_input
+from elmo_cli.records.warnings.expected import expected_input
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def write_average_vectors(
     expected = expected_input(embedder.files.name, embedder.options.token_limit)
 
     def sentences() -> Iterator[Sentence]:
-        with open_records(text, expected, ids="none") as (records, *_):
+        with open_records(text, expected, reads_ids=False) as (records, *_):
             for record in records:
                 (on_progress or ignore)(len(record.tokens))
                 yield from record.split()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,9 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.records.delimited import column_names
-from elmo_cli.records.formats import PARQUET, InputFormat, find_format
+from elmo_cli.records.formats import find_format
+from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.parquet import column_types
 from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
 from elmo_cli.text.sources import Source
@@ -54,11 +54,9 @@ def read_targets(
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     is_chosen = input_format is not None or column is not None
-    if is_table and not is_chosen and file_format.delimiter is not None:
-        lines, _ = source.lines(skip_errors=True, splits_at_cr=True, keep_ends=True)
+    if file_format.has_cells and not is_chosen:
         settings = TextSettings(text_column=_WORD)
-        is_table = _WORD in column_names(lines, settings, file_format.delimiter)
-        source.rewind()
+        is_table = _WORD in file_format.column_names(source, settings)
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
         raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
@@ -98,14 +96,15 @@ def _targets_of_rows(
     source: Source, table: InputFormat, column: str
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the number of each row, as `row 3`, and a word, perhaps with a form."""
-    columns: tuple[str, ...] = ALL_COLUMNS
-    if table.name == PARQUET.name:  # The table may have large columns of vectors.
-        columns = (_FORM,) if _FORM in column_types(source) else ()
     settings = TextSettings(
-        input_format=table.name, text_column=column, keep_columns=columns
+        input_format=table.name, text_column=column, keep_columns=ALL_COLUMNS
     )
+    if table.lists_columns:
+        # The table may have large columns of vectors, which are not needed.
+        has_forms = _FORM in table.column_names(source, settings)
+        settings = replace(settings, keep_columns=(_FORM,) if has_forms else ())
     text = open_input(source, settings)
-    with open_records(text, ids="none", is_quiet=True) as read:
+    with open_records(text, reads_ids=False, is_quiet=True) as read:
         for number, record in enumerate(read.records, start=1):
             forms = [record.text]
             form = record.columns.get(_FORM)

@@ -29,9 +29,9 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.vector_rows import Columns, TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
-from elmo_cli.records.formats import CONLLU, FASTA
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import TextInput, open_input
+from elmo_cli.records.text_input import open_input
 
 logger = logging.getLogger(__name__)
 
@@ -75,17 +75,16 @@ def plan_usages(
         remedy = "Choose {--state zero} or warm."
         raise SettingsError(Message(problem, remedy=remedy))
     plan = plan_file(text, output, selection, written, state=state)
-    input_name = text.format.name
-    if input_name == FASTA.name:
+    if text.format.has_sequences:
         raise SettingsError(
             f"{text.source.name}: FASTA has no words. Choose another input."
         )
     check_choice("match", match, targets.MATCHES)
-    if match == "lemma" and input_name != CONLLU.name:
+    if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(
-                "{--match lemma} requires CoNLL-U, found {input_name}.",
-                input_name=input_name,
+                "{--match lemma} requires CoNLL-U, found {name}.",
+                name=text.format.name,
             )
         )
     return plan

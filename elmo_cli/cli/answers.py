@@ -284,11 +284,9 @@ def read_pair_table(
         except InputError as error:
             return columns, error
 
+    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
     option = "--text-column NAME1,NAME2"
-    settings = replace(
-        settings, text_column=names[0], text_option=option, keep_columns=ALL_COLUMNS
-    )
-    yield from _parsed_rows(path, settings, tokenizer, parse)
+    yield from _parsed_rows(path, settings, tokenizer, parse, column_option=option)
 
 
 def _parsed_rows(
@@ -296,9 +294,12 @@ def _parsed_rows(
     settings: TextSettings,
     tokenizer: Tokenizer,
     parse: Callable[[Record], _Query],
+    *,
+    column_option: str = "--text-column",
 ) -> Iterator[list[_Query]]:
     from elmo_cli.records.open_records import open_records
     from elmo_cli.records.text_input import open_input
+    from elmo_cli.records.warnings.expected import UNKNOWN
 
     text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:
@@ -306,8 +307,11 @@ def _parsed_rows(
             f"{text.source.name}: expected a table, found {text.format.name}. Name its format with "
             "--input-format, or pipe lines into the command (see its --help)."
         )
-    with open_records(text, ids="none") as read:
-        name = f"{text.source.name}, {text.format.unit}"
+    text = replace(text, column_option=column_option)
+    # A row has an occurrence in one sentence, so the command cannot split it.
+    expected = UNKNOWN._replace(may_split_sentences=False)
+    with open_records(text, expected, reads_ids=False) as read:
+        name = f"{text.source.name}, {text.unit}"
         yield from in_chunks(read.records, parse, read.is_ready, name)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
-    from elmo_cli.records.text_input import TextInput
+    from elmo_cli.records.input_format import TextInput
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -60,16 +60,23 @@ def open_text(
     source: "Source | str",
     text: TextSettings,
     model: ModelSettings,
-    default: str = "whitespace",
+    *,
+    lines_are_raw: bool = False,
 ) -> "TextInput":
-    """Open a text, and decide its format and tokenizer; `default` is for lines of text."""
+    """Open a text, and decide its format and tokenizer.
+
+    With `lines_are_raw`, lines are tokenized like tables, because words are asked for.
+    """
     from elmo_cli.pretrained.find import resolve_model
     from elmo_cli.records.text_input import open_input
 
     resolved = resolve_model(model)
-    trained, language = resolved.tokenizer, resolved.language
     opened = open_input(
-        source, text, trained=trained, language=language, default=default
+        source,
+        text,
+        trained=resolved.tokenizer,
+        language=resolved.language,
+        lines_are_raw=lines_are_raw,
     )
     _check_tokenizer(opened.tokenizer, opened.trained, text)
     return opened
@@ -82,38 +89,45 @@ def load_tokenizer(
     *,
     is_new: bool = False,
 ) -> "Tokenizer":
-    """Create the tokenizer of a source that others open, or of typed text; see `open_text`."""
+    """Return the tokenizer of typed text, or of a source that others open.
+
+    With `is_new`, the model has no training yet.
+    """
     from elmo_cli.pretrained.find import resolve_model
     from elmo_cli.records.formats import find_format
-    from elmo_cli.records.text_input import default_tokenizer
+    from elmo_cli.records.text_input import content_of
+    from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
     from elmo_cli.text.sources import Source
-    from elmo_cli.text.tokenizers import chosen_tokenizer
 
     resolved = resolve_model(model)
     trained = None if is_new else resolved.tokenizer
-    default = "moses"
+    content: Content = "raw"
     if source is not None:
-        input_format = find_format(Source(source), text.input_format)
-        if input_format.has_tokens and text.tokenizer not in (None, "whitespace"):
+        content = content_of(find_format(Source(source), text.input_format))
+    if content == "tokens":
+        if text.tokenizer not in (None, "whitespace"):
             raise click.UsageError(
                 f"--tokenizer has no effect with the tokens of {source}"
             )
-        trained = None if input_format.has_tokens else trained
-        default = default_tokenizer(input_format)
-    tokenizer = chosen_tokenizer(text, resolved.language, default, trained)
+        trained = None
+    tokenizer = choose_tokenizer(
+        text, content, trained=trained, model_language=resolved.language
+    )
     _check_tokenizer(tokenizer, trained, text)
     return tokenizer
 
 
 def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     """Return the tokens of a text that a user typed. Warn once if it looks tokenized already."""
-    from elmo_cli.records.report import detached_token
+    from elmo_cli.records.warnings.detached_tokens import find_detached_token
 
-    tokens, meta = tokenizer.tokenize(text), click.get_current_context().meta
-    is_split, found = detached_token(text, tokens)
-    if is_split and not meta.get("has_warned"):
+    tokens = tokenizer.tokenize(text)
+    detached = find_detached_token(text, tokens)
+    meta = click.get_current_context().meta
+    if detached is not None and detached.text_is_split and not meta.get("has_warned"):
         messages.say(
-            f"Warning: {found!r} looks tokenized already. Use --tokenizer whitespace."
+            f"Warning: {detached.shown!r} looks tokenized already. "
+            "Use --tokenizer whitespace."
         )
         meta["has_warned"] = True
     return tokens

@@ -58,8 +58,11 @@ class _RedErrors(io.TextIOWrapper):
         return len(text)
 
 
-class _LineFormatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
+    """Format of log messages, with options as they are typed."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """Return the message of a log record."""
         if isinstance(record.args, tuple):
             record.args = tuple(map(_spelled, record.args))
         if isinstance(record.msg, Message):
@@ -116,7 +119,7 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
     handler = logging.StreamHandler()
-    handler.setFormatter(_LineFormatter())  # `say` prints messages in this format too.
+    handler.setFormatter(LineFormatter())  # `say` prints messages in this format too.
     logging.basicConfig(handlers=[handler])
     level = logging.ERROR if verbosity < 0 else max(10, 20 - 10 * verbosity)
     logging.getLogger("elmo_cli").setLevel(level)

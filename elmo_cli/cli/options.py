@@ -15,11 +15,10 @@ from elmo_cli.cli.command import OUTPUT, Decorator, Option, option_group
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, INITIAL_STATES, PRECISIONS
 from elmo_cli.options.output import COMPRESSIONS, DTYPES, LAYOUTS
 from elmo_cli.options.selection import NAMED_LAYERS, POOLINGS
-from elmo_cli.records.formats import FORMATS, PARQUET, find_format
-from elmo_cli.records.parquet import column_types
-from elmo_cli.records.text_input import names_in_head
+from elmo_cli.options.text import DEFAULT_SETTINGS
+from elmo_cli.options.tokenizer_names import TOKENIZERS
+from elmo_cli.records.formats import FORMATS, find_format
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
 """A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
@@ -65,8 +64,7 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
 def _read_columns(path: str, ctx: click.Context) -> list[str]:
     with Source(path) as source:
         found = find_format(source, ctx.params.get("input_format"))
-        is_parquet = found.name == PARQUET.name
-        return [*column_types(source)] if is_parquet else names_in_head(source, found)
+        return found.column_names(source, DEFAULT_SETTINGS)
 
 
 def option(name: str, *names: str, **settings: Any) -> Decorator:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import option_group
-from elmo_cli.records.ids import IdUse
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
-from elmo_cli.records.text_input import TextInput
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
@@ -27,16 +26,38 @@ class OpenText(NamedTuple):
 
 @contextmanager
 def open_text(
-    text: TextInput, model: "LanguageModel", ids: IdUse = "rows"
+    text: TextInput,
+    model: "LanguageModel",
+    *,
+    reads_ids: bool = True,
+    may_have_regions: bool = False,
+    region_column: str | None = None,
 ) -> Iterator[OpenText]:
-    """Open the records of a text that a language model scores, with a progress bar."""
+    """Open the records of a text that a language model scores, with a progress bar.
+
+    Args:
+        text: The text.
+        model: Model that scores it.
+        reads_ids: Read the ids of the records. If not, they have none.
+        may_have_regions: Warn of `|` that may separate regions.
+        region_column: Column of the texts that are split into regions.
+    """
     from elmo_cli.language_model.scored_records import name_columns
-    from elmo_cli.pretrained.registry import expected_input
+    from elmo_cli.records.warnings.expected import expected_input
 
     expected = expected_input(model.files.name, model.engine.options.token_limit)
+    expected = expected._replace(
+        may_have_regions=may_have_regions, region_column=region_column
+    )
     with (
         messages.progress_bar(source=text.source.path) as bar,
-        open_records(text, expected, ids=ids, on_bytes=bar.update) as read,
+        open_records(
+            text,
+            expected,
+            reads_ids=reads_ids,
+            numbers_repeated=True,
+            on_bytes=bar.update,
+        ) as read,
     ):
         yield OpenText(
             read=read,

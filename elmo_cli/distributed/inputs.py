@@ -37,24 +37,23 @@ from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.vector_rows import kept_names
-from elmo_cli.records.columns import TableError
-from elmo_cli.records.formats import InputFormat, find_format
-from elmo_cli.records.ids import checked_records
-from elmo_cli.records.parquet import parquet_entries, parquet_size
-from elmo_cli.records.record import LINE, Entry, Record, id_value
+from elmo_cli.records.formats import FORMATS, find_format
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.open_records import check_records
+from elmo_cli.records.parquet import Parquet
+from elmo_cli.records.record import Record
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.text.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 # text per token, with the space, about; a residue of FASTA is 1
 _TOKEN_BYTES: Final = 6
 _BUFFER_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 1024
-# number of inputs that are hashed at the same time
-_N_THREADS: Final = 16
+_N_THREADS: Final = 16  # number of inputs that are hashed at the same time
 
 
 class Input(NamedTuple):
@@ -90,13 +89,13 @@ class ColumnTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
-        self._batch: list[tuple[str | None, Mapping[str, object]]] = []
+        self._batch: list[tuple[str | int | None, Mapping[str, object]]] = []
         # first input with ids (True), and first one without
         self.has_ids: dict[bool, str] = {}
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
-        self._batch.append((record.id, record.columns or {}))
+        self._batch.append((record.id_value, record.columns))
         if len(self._batch) == BATCH_ROWS:
             self._merge_batch()
 
@@ -118,7 +117,7 @@ class ColumnTypes:
         return dict(self._types)
 
     def _merge_batch(self) -> None:
-        ids = [id_value(each) for each, _ in self._batch if each is not None]
+        ids = [each for each, _ in self._batch if each is not None]
         if ids:
             self._merge("id", type_of(ids))
         rows = [row for _, row in self._batch]
@@ -168,13 +167,13 @@ class HashingReader:
         start: int = 0,
         number: int = 1,
     ) -> None:
-        """Read from the line `number`, which starts at the byte `start` after decompression."""
+        """Read from the line `number`, which starts at `start`, in decompressed bytes."""
         self.lines = LineReader(
             path, file, first=number, splits_at_cr=input_format.splits_at_cr
         )
         self.lines.seek(start)
         self.position = start  # offset of the next line
-        self._format = input_format.name
+        self._format = input_format
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 
@@ -209,25 +208,21 @@ class HashingReader:
         return sha256
 
     def _starts_record(self, line: bytes) -> bool:
-        text = line.decode("utf-8", "replace").strip()
-        if self._format == "fasta":
-            return text.startswith(">")
-        if self._format == "text":
-            return True
-        return text != ""
+        return self._format.starts_record(line.decode("utf-8", "replace").strip())
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     input_format = find_format(Source(path), text.input_format)
-    if input_format.name not in _FORMATS:
+    if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
-        raise InputError(f"{problem}. Convert it to {', '.join(_FORMATS)}.")
+        others = ", ".join(each.name for each in FORMATS.values() if each.has_parts)
+        raise InputError(f"{problem}. Convert it to {others}.")
     return input_format
 
 
 def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
-    """Find and hash the files of paths, URIs and patterns, except those in the output `folder`."""
+    """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -285,19 +280,24 @@ def split_inputs(
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            problem = (
-                "{path}: {--split-sentences} requires text alone, or tables alone. "
-            )
+            problem = "{path}: {--split-sentences} requires text alone, or tables alone"
             remedy = "Embed them to two folders."
-            raise SettingsError(Message(problem + remedy, path=path))
-        text.check_format(input_format.name, has_columns=input_format.has_columns)
-        token_bytes = 1 if input_format.name == "fasta" else _TOKEN_BYTES
+            raise SettingsError(Message(problem, remedy=remedy, path=path))
+        input_format.check_settings(text)
+        # A residue of FASTA is a token of one byte.
+        token_bytes = 1 if input_format.has_sequences else _TOKEN_BYTES
         n_bytes = max(1, int(n_tokens * token_bytes))
-        if input_format.name == "parquet":
-            split = _split_rows(path, text, n_bytes, types)
+        source = TextInput(
+            source=Source(path),
+            settings=text,
+            format=input_format,
+            tokenizer=choose_tokenizer(text, "lines"),
+        )
+        if isinstance(input_format, Parquet):
+            parts_of_input = _split_rows(source, input_format, n_bytes, types)
         else:
-            split = _split_lines(path, input_format, text, n_bytes, types)
-        for part in split:
+            parts_of_input = _split_lines(source, n_bytes, types)
+        for part in parts_of_input:
             parts.append(part._replace(number=len(parts), first=n_records))
             n_records += part.n_records
     if len(types.has_ids) > 1:
@@ -308,47 +308,43 @@ def split_inputs(
     return parts, types.merged()
 
 
-def _split_lines(
-    path: str,
-    input_format: InputFormat,
-    text: TextSettings,
-    n_bytes: int,
-    types: ColumnTypes,
-) -> Iterator[Part]:
-    """Yield parts of a file of lines, and add its ids and columns to `types`.
+def _split_lines(text: TextInput, n_bytes: int, types: ColumnTypes) -> Iterator[Part]:
+    """Yield parts of a file of lines, numbered 0.
 
-    The parts have the number 0 and their first record is 0.
+    Its ids and columns are added to `types`.
     """
+    path = text.source.name
+    input_format = text.format
+    splits_by = None if input_format.has_columns else text.tokenizer.splits_by
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
-    tokenizer = replace(chosen_tokenizer(text), tokenize=lambda _: [])
-    if input_format.has_columns:
-        tokenizer = replace(tokenizer, splits_by=None)
-    is_record_per_line = input_format.name == "text" and tokenizer.splits_by is None
+    without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
+    text = replace(text, tokenizer=without_tokens)
+    is_record_per_line = input_format.is_plain and splits_by is None
     has_ids = input_format.has_ids
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes
         while reader.peek():
             start = reader.position
-            line = reader.number
+            number = reader.number
             n_records = 0
             taken = reader.take(limit)
             if is_record_per_line:
                 n_records = sum(1 for _ in taken)
             else:
                 lines = map(partial(reader.lines.decode, skip_errors=True), taken)
-                for entry in input_format.entries(lines, tokenizer, text):
+                for record in input_format.parse(lines, text):
                     n_records += 1
-                    if entry.error is None and entry.record.error is None:
-                        has_ids = has_ids or entry.record.id is not None
-                        types.add(entry.record)
+                    if record.error is None:
+                        has_ids = has_ids or record.id is not None
+                        types.add(record)
             yield Part(
                 number=0,
                 first=0,
                 path=path,
                 start=start,
-                line=line,
-                n_lines=reader.number - line,
+                line=number,
+                n_lines=reader.number - number,
                 n_records=n_records,
                 sha256=reader.take_sha256(),
             )
@@ -357,16 +353,17 @@ def _split_lines(
 
 
 def _split_rows(
-    path: str, text: TextSettings, n_bytes: int, types: ColumnTypes
+    text: TextInput, input_format: Parquet, n_bytes: int, types: ColumnTypes
 ) -> Iterator[Part]:
-    """Yield parts of a file of Parquet as `_split_lines` does."""
+    """Yield parts of a file of rows; see `_split_lines`."""
+    path = text.source.name
     with _open(path) as file:
-        n_rows, n_text_bytes, id_type, kept_types = parquet_size(file.raw, text)
-    types.add_schema(id_type, kept_types)
-    types.has_ids.setdefault(id_type is not None, path)
-    step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
-    for start in range(0, n_rows, step):
-        n_here = min(step, n_rows - start)
+        size = input_format.size_of(file.raw, text)
+    types.add_schema(size.id_type, size.kept_types)
+    types.has_ids.setdefault(size.id_type is not None, path)
+    step = max(1, size.n_rows * n_bytes // max(1, size.n_text_bytes))
+    for start in range(0, size.n_rows, step):
+        n_here = min(step, size.n_rows - start)
         yield Part(
             number=0,
             first=0,
@@ -378,39 +375,38 @@ def _split_rows(
         )
 
 
-def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
-    """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
+def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[Record]:
+    """Yield the records of a part. With `skip_errors`, invalid ones have an `error`.
 
-    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is raised
-    after the last record if the bytes differ from the plan's.
+    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is
+    raised after the last record if the bytes differ from the plan's.
     """
-    input_format = find_input_format(text, part.path)
+    input_format = find_input_format(settings, part.path)
     if has_ids:
-        text = replace(text, id_column=text.id_column or DEFAULT_ID)
-    tokenizer = chosen_tokenizer(text)
+        settings = replace(settings, id_column=settings.id_column or DEFAULT_ID)
+    text = TextInput(
+        source=Source(part.path),
+        settings=settings,
+        format=input_format,
+        tokenizer=choose_tokenizer(settings, "lines"),
+    )
     with _open(part.path) as file:
-        if input_format.name == "parquet":
+        if isinstance(input_format, Parquet):
             rows = range(part.start, part.start + part.n_records)
-            entries = parquet_entries(file.raw, tokenizer, text, rows=rows)
-        else:
-            reader = HashingReader(
-                part.path, file, input_format, start=part.start, number=part.line
+            yield from check_records(
+                input_format.parse_file(file.raw, text, rows=rows), text
             )
-            # A damaged plan has any number.
-            n_lines = min(max(part.n_lines, 0), sys.maxsize)
-            decode = partial(reader.lines.decode, skip_errors=text.skip_errors)
-            lines = map(decode, islice(reader.take(), n_lines))
-            entries = _numbered_from(
-                part.line, input_format.entries(lines, tokenizer, text)
-            )
-        yield from checked_records(
-            entries,
-            part.path,
-            skip_errors=text.skip_errors,
-            ids="any",
-            number_unit=input_format.number_unit,
+            return
+        reader = HashingReader(
+            part.path, file, input_format, start=part.start, number=part.line
         )
-        if input_format.name != "parquet" and reader.take_sha256() != part.sha256:
+        # A damaged plan has any number.
+        n_lines = min(max(part.n_lines, 0), sys.maxsize)
+        taken = islice(reader.take(), n_lines)
+        decode = partial(reader.lines.decode, skip_errors=settings.skip_errors)
+        records = input_format.parse(map(decode, taken), text, first=part.line)
+        yield from check_records(records, text)
+        if reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 
 
@@ -419,17 +415,6 @@ def changed_error(path: str) -> OtherInputError:
     return OtherInputError(
         f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}"
     )
-
-
-def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries of lines, numbered from `first`, the line number of the first one."""
-    for entry in entries:
-        record = entry.record
-        if LINE in record.attributes:
-            line = int(str(record.attributes[LINE])) + first - 1
-            attributes = {**record.attributes, LINE: line}
-            record = record._replace(attributes=attributes)
-        yield entry._replace(line=entry.line + first - 1, record=record)
 
 
 @contextmanager
@@ -441,8 +426,9 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     try:
         if not file_system.get_file_info(inner).is_file:
             raise MissingInputError(f"{path}: no such file.")
-        opened = file_system.open_input_file(inner)
-        with io.BufferedReader(opened, _BUFFER_BYTES) as file:
+        with io.BufferedReader(
+            file_system.open_input_file(inner), _BUFFER_BYTES
+        ) as file:
             yield file
     except ElmoError:
         raise
@@ -450,5 +436,3 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
         raise InputError(
             f"{path}: cannot read the input: {first_line(error)}"
         ) from None
-    except TableError as error:
-        raise InputError(f"{path}: {error}") from None

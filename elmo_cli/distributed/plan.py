@@ -44,9 +44,8 @@ from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.registry import default_model, published_model
-from elmo_cli.records.formats import FASTA, TEXT
-from elmo_cli.records.record import LINE, Record
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.records.record import Record
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0  # default size of a part, before compression
@@ -54,7 +53,7 @@ _PART_MB: Final = 1000.0  # default size of a part, before compression
 _PART_TOKENS: Final = 1_000_000
 _RECORD_TOKENS: Final = 25
 # Columns of a part that have the same type in every folder.
-_OWN_COLUMNS: Final = ("index", "sentence", LINE, "tokens", "activations")
+_OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,7 @@ def open_writer(
         compression="zstd",
         dtype=settings.dtype,
         pooled=settings.selection.pooling is not None,
-        forget_sentences=find_input_format(settings.text, path).name == FASTA.name,
+        forget_sentences=find_input_format(settings.text, path).has_sequences,
     )
     writer = ParquetWriter(file, output_format, attributes)
     writer.rows.keeps_tokens = True
@@ -238,13 +237,10 @@ def _encode_file(
 
     part, file = io.BytesIO(), io.BytesIO()
     writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
-    is_text = find_input_format(settings.text, plan.inputs[0].path).name == TEXT.name
-    attributes: dict[str, Any] = (
-        {LINE: 0} if settings.text.split_sentences and is_text else {}
-    )
-    writer.write(
-        0, Record("a", ["a"], attributes=attributes), as_dtype(vector, settings.dtype)
-    )
+    is_plain = find_input_format(settings.text, plan.inputs[0].path).is_plain
+    has_lines = settings.text.split_sentences and is_plain
+    record = Record("a", ["a"], line=1 if has_lines else None)
+    writer.write(0, record, as_dtype(vector, settings.dtype))
     writer.finish({})
     metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}
     schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(
@@ -273,7 +269,7 @@ def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
         **settings.selection.for_model(options.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
-        **chosen_tokenizer(text).to_attributes(),
+        **choose_tokenizer(text, "lines").to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }
 

@@ -39,8 +39,9 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.records.columns import TableError, choose_columns
-from elmo_cli.text.tokenizers import chosen_tokenizer, tokenize_texts
+from elmo_cli.records.columns import choose_columns, named_columns
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.tokenizers import tokenize_texts
 
 logger = logging.getLogger(__name__)
 
@@ -247,14 +248,12 @@ class EmbedBatch:
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
-        try:
-            names = batch.column_names if is_table else list(batch)
-            name = choose_columns(names, settings.text).text_columns[0]
-        except TableError as error:
-            raise InputError(f"the batch: {error}") from None
+        names = batch.column_names if is_table else list(batch)
+        columns = choose_columns(named_columns(settings.text), names, table="the batch")
+        name = columns.texts[0]
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
-        tokenize = chosen_tokenizer(settings.text, default="moses").tokenize
+        tokenize = choose_tokenizer(settings.text, "raw").tokenize
         sentences = tokenize_texts(texts, tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))

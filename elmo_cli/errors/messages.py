@@ -1,7 +1,7 @@
 """Messages that name options, which Python and the command line spell differently."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
@@ -36,7 +36,8 @@ class Message:
     itself.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in a
-    shell, such as a pipe.
+    shell, such as a pipe. Of several remedies, the first one whose options the running
+    command has is shown.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Message:
         problem: str,
         /,
         *,
-        remedy: str | None = None,
+        remedy: str | Sequence[str] | None = None,
         shell_remedy: str | None = None,
         **values: object,
     ) -> None:
@@ -70,18 +71,17 @@ class Message:
     def _spell(
         self,
         spell: Callable[[str, str], str],
-        remedy: str | None,
+        remedy: str | Sequence[str] | None,
         offered: Collection[str] | None,
     ) -> str:
         problem = self._fill(self._problem, spell, offered)
         if remedy is None:
             return problem
-        if offered is not None:
-            for match in _PLACEHOLDER.finditer(remedy):
-                if match["option"] is not None and match["option"] not in offered:
-                    return problem
-        end = "" if problem.endswith((".", "?", "!")) else "."
-        return f"{problem}{end} {self._fill(remedy, spell, offered)}"
+        for each in [remedy] if isinstance(remedy, str) else remedy:
+            if _is_offered(each, offered):
+                end = "" if problem.endswith((".", "?", "!")) else "."
+                return f"{problem}{end} {self._fill(each, spell, offered)}"
+        return problem
 
     def _fill(
         self,
@@ -100,6 +100,14 @@ class Message:
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
+
+
+def _is_offered(remedy: str, offered: Collection[str] | None) -> bool:
+    """Return whether a command has all options of a remedy."""
+    if offered is None:
+        return True
+    options = [match["option"] for match in _PLACEHOLDER.finditer(remedy)]
+    return all(option is None or option in offered for option in options)
 
 
 def joined(parts: Iterable[object], separator: str = ", ") -> Message:

@@ -4,19 +4,25 @@ from importlib import import_module
 from typing import Any
 
 from elmo_cli.errors.exceptions import ElmoError
+from elmo_cli.errors.messages import Message
 
 
-def load_extra(name: str, package: str, extra: str) -> Any:
-    """Import a package of an extra; raise an `ElmoError` if it is missing.
+def load_extra(name: str | Message, package: str, extra: str) -> Any:
+    """Import a package of an extra.
 
-    `name` says in the error what needs the package.
+    Raise an `ElmoError` with the remedy if it is missing. `name` is what needs it.
     """
     try:
         return import_module(package)
     except ImportError as error:
-        needed = f"{name} needs {error.name or package}, which is not installed"
-        install = f"Install it with {install_command(extra)}."
-        raise ElmoError(f"{needed}. {install}") from None
+        message = Message(
+            "{name} needs {package}, which is not installed",
+            remedy="Install it with {command}.",
+            name=name,
+            package=error.name or package,
+            command=install_command(extra),
+        )
+        raise ElmoError(message) from None
 
 
 def install_command(extra: str) -> str:

@@ -33,8 +33,10 @@ from elmo_cli.options.model import (
     ModelSettings,
     Precision,
 )
+from elmo_cli.options.text import DEFAULT_SETTINGS
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 _Result = TypeVar("_Result")
@@ -160,7 +162,12 @@ class LanguageModel:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Tokenizer of raw texts: the training's if it is known, else moses."""
-        return self.files.make_tokenizer()
+        return choose_tokenizer(
+            DEFAULT_SETTINGS,
+            "strings",
+            trained=self.files.tokenizer,
+            model_language=self.files.language,
+        )
 
     def tokenize(self, text: str) -> Sentence:
         """Split a raw text into tokens, as the methods do that take raw texts."""

@@ -119,9 +119,7 @@ class PairTable:
         columns = self.settings.keep_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
-        return replace(
-            self.settings, text_column=good, text_option="--pairs", keep_columns=columns
-        )
+        return replace(self.settings, text_column=good, keep_columns=columns)
 
     def measure(
         self,

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.pipeline import per_item
 from elmo_cli.records.open_records import Records
-from elmo_cli.records.record import LINE, Record, id_value
+from elmo_cli.records.record import Record
 
 _Result = TypeVar("_Result")
 
@@ -36,12 +36,11 @@ def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
 def record_names(number: int, record: Record) -> tuple[str | int, ...]:
     """Return the values of `name_columns` for a record, whose number counts from 1."""
     names: list[str | int] = []
-    identifier = id_value(record.id)
+    identifier = record.id_value
     if identifier is not None:
         names.append(identifier)
-    line = record.attributes.get(LINE)
-    if line is not None:
-        names.append(int(str(line)) + 1)
+    if record.line is not None:
+        names.append(record.line)
     if identifier is None:
         names.append(number)
     return tuple(names)

@@ -40,9 +40,10 @@ from elmo_cli.language_model.units import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import row_record
 from elmo_cli.records.record import Record
-from elmo_cli.text.tokenizers import chosen_tokenizer
+from elmo_cli.records.rows import record_of_text
+from elmo_cli.records.words import record_of_words
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
 _Frequency = Callable[[str, tuple[str, ...]], float | None]
 """Function that returns the log frequency of a text with its tokens."""
@@ -276,24 +277,29 @@ def measure_units(
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_choice("by", by, ("token", "word", "region"))
     check_choice("direction", direction, tuple(DIRECTION_NUMBERS))
-    settings = TextSettings(
-        tokenizer=tokenizer or model.files.tokenizer,
-        language=language,
-        split_sentences=split_sentences,
-        splits_words=by == "word",
+    chosen = choose_tokenizer(
+        TextSettings(
+            tokenizer=tokenizer, language=language, split_sentences=split_sentences
+        ),
+        "strings",
+        trained=model.files.tokenizer,
+        model_language=model.files.language,
     )
-    chosen = chosen_tokenizer(settings, model.files.language, "moses")
     if by == "region":
         chosen = ignore_marks(chosen)
 
     def records() -> Iterator[Record]:
         for index, text in enumerate(check_batch(texts, "texts")):
-            if not isinstance(text, str):
-                text = check_sentence(
-                    text, f"texts[{index}]", "a string or a list of words"
-                )
-            record, _ = row_record({"text": text}, settings, chosen)
-            yield record
+            if isinstance(text, str):
+                yield record_of_text(text, chosen)
+                continue
+            words = check_sentence(
+                text, f"texts[{index}]", "a string or a list of words"
+            )
+            if by == "word":
+                yield record_of_words(words, chosen)
+            else:
+                yield Record(" ".join(words), words)
 
     table = SurprisalTable(
         unit=by,

@@ -6,8 +6,8 @@ from typing import Any, Final
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
+from elmo_cli.options.tokenizer_names import recorded_tokenizer
 from elmo_cli.outputs.attributes import option_name
-from elmo_cli.text.tokenizers import recorded_tokenizer
 
 SHARED_ATTRIBUTES: Final = (
     "model_sha256",

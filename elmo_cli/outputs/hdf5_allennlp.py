@@ -34,6 +34,7 @@ from elmo_cli.outputs.hdf5 import (
     make_space,
     make_type,
 )
+from elmo_cli.outputs.record_attributes import stored_attributes
 from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
@@ -83,8 +84,9 @@ class AllenNlpWriter(Hdf5Writer):
         if not name:  # A blank line, which is its own name.
             return
         self._create_named(name, number, values)
-        if record.attributes:
-            self._hdf5[name].attrs.update(as_texts(record.attributes))
+        attributes = stored_attributes(record)
+        if attributes:
+            self._hdf5[name].attrs.update(as_texts(attributes))
         if self._keeps_tokens:
             tokens = json.dumps(record.tokens, ensure_ascii=False)
             self._hdf5[name].attrs[TOKENS] = tokens

@@ -22,6 +22,7 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
 )
+from elmo_cli.outputs.record_attributes import stored_attributes
 from elmo_cli.records.record import Record
 
 PREFIXES: Final = {
@@ -73,7 +74,8 @@ class PackedWriter(Hdf5Writer):
         if not self._format.forget_sentences:
             self._add_text("sentences", record.text)
         self._add_text("keys", record.id or "")
-        stored = json.dumps(as_texts(record.attributes)) if record.attributes else ""
+        attributes = stored_attributes(record)
+        stored = json.dumps(as_texts(attributes)) if attributes else ""
         self._add_text("attributes", stored)
         if self._keeps_tokens:
             self._add_text("tokens", json.dumps(record.tokens, ensure_ascii=False))

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes, has_own_tokens
-from elmo_cli.records.ids import IdUse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def id_use(output: OutputSettings) -> IdUse:
-    """Return the use of ids. Parquet and rows of tokens have numbers next to them."""
-    if output.name == "npz" or (output.name == "hdf5" and not output.is_packed):
-        return "datasets"
-    if output.name == "jsonl" and output.rows == "sentences":
-        return "rows"
-    return "all"
+def names_datasets_by_id(output: OutputSettings) -> bool:
+    """Return whether ids name datasets, so that they must be valid and not repeat."""
+    return output.name == "npz" or (output.name == "hdf5" and not output.is_packed)
+
+
+def shows_repeated_ids(output: OutputSettings) -> bool:
+    """Return whether records whose ids may repeat get their number as `line`.
+
+    Parquet and rows of tokens have numbers next to the ids anyway.
+    """
+    return output.name == "jsonl" and output.rows == "sentences"
 
 
 def keeps_tokens(output: OutputSettings, attributes: Attributes) -> bool:

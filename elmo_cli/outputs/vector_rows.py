@@ -17,8 +17,9 @@ from elmo_cli.outputs.arrow_arrays import CHUNK_RECORDS, nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.output_formats import keeps_tokens
+from elmo_cli.outputs.record_attributes import LINE, ORIGINAL_ID, stored_attributes
 from elmo_cli.records.columns import renamed_columns
-from elmo_cli.records.record import LINE, ORIGINAL_ID, Record, id_value
+from elmo_cli.records.record import Record
 
 Array = NDArray[Any]
 Columns = dict[str, list[Any]]
@@ -54,10 +55,12 @@ class SentenceRows:
 
     def fields(self, number: int, record: Record) -> dict[str, Any]:
         """Return the fields of a record, by its number from 0, without kept columns."""
-        index = {"index": number} if record.id is None else {"id": id_value(record.id)}
-        fields: dict[str, Any] = {**index, **record.attributes}
-        if LINE in fields:
-            fields[LINE] += 1  # It counts from 1 here.
+        fields: dict[str, Any] = {"index": number}
+        if record.id is not None:
+            fields = {"id": record.id_value}
+        fields.update(stored_attributes(record))
+        if record.line is not None:
+            fields[LINE] = record.line  # It counts from 1 here.
         if not self._format.forget_sentences:
             fields["sentence"] = record.text
         if self.keeps_tokens:
@@ -124,9 +127,9 @@ class TokenRows(SentenceRows):
 
     def origin(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
         """Return the columns that say where the tokens come from."""
-        line = int(str(record.attributes.get(LINE, number))) + 1
+        line = number + 1 if record.line is None else record.line
         split = {"sentence_number": number + 1} if self._is_split else {}
-        values = {"id": id_value(record.id), "line": line, **split}
+        values = {"id": record.id_value, "line": line, **split}
         columns: Columns = {
             name: [value] * len(positions) for name, value in values.items()
         }

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
-from elmo_cli.text.tokenizers import Tokenizer, chosen_tokenizer
 
 
 @dataclass(frozen=True)
@@ -44,16 +42,6 @@ class ModelFiles:
     def tokenizer(self) -> str | None:
         """Tokenizer of the model's training text, or None if it is unknown."""
         return self._options_and_training[1].tokenizer
-
-    def make_tokenizer(
-        self, name: str | None = None, language: str | None = None
-    ) -> Tokenizer:
-        """Make a tokenizer of raw texts.
-
-        By default it is the one of the training text, or moses if that is unknown.
-        """
-        settings = TextSettings(tokenizer=name or self.tokenizer, language=language)
-        return chosen_tokenizer(settings, self.language, "moses")
 
     @cached_property
     def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:

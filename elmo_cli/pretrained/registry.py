@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.pretrained.roles import role_of
-from elmo_cli.records.report import Expected
 
 BUNDLED: Final = "mini"
 MANY_LANGS_PREFIX: Final = "many-langs-"
@@ -78,13 +76,3 @@ def model_of_url(url: str) -> PublishedModel | None:
         if any(url in urls for urls in model.urls.values()):
             return model
     return None
-
-
-def expected_input(model: str, token_limit: TokenLimit | None) -> Expected:
-    """Return the input that a model expects.
-
-    Only the languages of published models are known.
-    """
-    published = published_model(model)
-    language = published.language if published else None
-    return Expected(token_limit, model, language)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.options_file import options_from
-from elmo_cli.text.tokenizers import recorded_tokenizer
+from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
 
 class TrainedWith(NamedTuple):

@@ -1,55 +1,75 @@
-"""CoNLL-U: one sentence per record, whose words are the tokens."""
+"""CoNLL-U: one sentence per record, whose words are the tokens and `sent_id` the id.
+
+A blank line ends a sentence, and so does the ID 1 of the next one.
+
+    # sent_id = fr-1
+    1-2    Du    _    ...      a multiword token, which is ignored: its words follow
+    1      De    de   ADP      fields are separated by tabs; the first three are read
+    2.1    _     _    ...      an empty node, which is ignored
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from elmo_cli.errors.checks import Sentence
-from elmo_cli.options.text import TextSettings
-from elmo_cli.records.record import Entry, Record
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer
-
-_SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
-
-
-_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")  # a multiword token, or an empty node
-
-
-_COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt`"""
-
 
 TO_ONE_SENTENCE_PER_LINE: Final = (
-    f"write one sentence per line: {_COLUMN} takes the words in column 1."
+    "write one sentence per line: "
+    """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` """
+    "takes the words in column 1."
 )
-
-
+"""Remedy for other files with one word per line."""
 _OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
-
-
-READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
-
+_SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
+_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")
+"""ID of a multiword token or an empty node."""
+_FIRST_WORD: Final = re.compile(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}")
 
 _NumberedLines = list[tuple[int, str]]
 
 
-def conllu_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
-) -> Iterator[Entry]:
-    """Yield the sentences of CoNLL-U, which is tokenized."""
-    for is_sentence, group in groupby(
-        enumerate(lines, start=1), lambda pair: pair[1] != ""
-    ):
-        for index, sentence in enumerate(
-            _split_at_first_ids(group) if is_sentence else ()
-        ):
-            for entry in _conllu_entry(sentence):
-                yield entry._replace(has_no_blank_line=True) if index else entry
+class Conllu(InputFormat):
+    """Sentences with annotations, one word per line."""
+
+    name = "conllu"
+    unit = "sentence"
+    suffixes = (".conllu",)
+    has_tokens = True
+    has_lemmas = True
+    splits_at_cr = True
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether the first line after the comments is a first word."""
+        for line in lines:
+            if not line.startswith("#"):
+                return _FIRST_WORD.match(line) is not None
+        return False
+
+    def parse(
+        self, lines: Iterable[str], text: TextInput, first: int = 1
+    ) -> Iterator[Record]:
+        """Yield the sentences."""
+        numbered = enumerate(lines, start=first)
+        for is_blank, block in groupby(numbered, key=lambda pair: pair[1] == ""):
+            if is_blank:
+                continue
+            for index, sentence in enumerate(_split_at_first_ids(block)):
+                record = _record_of(sentence, text)
+                if record is None:
+                    continue
+                if index > 0:
+                    record = record._replace(lacks_blank_line=True)
+                yield record
 
 
 def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
-    """Split numbered lines before the first ID of each sentence, or before its comments."""
+    """Split numbered lines before the first ID of each sentence, or its comments."""
     sentence: _NumberedLines = []
     comments: _NumberedLines = []
     has_words = False
@@ -60,44 +80,60 @@ def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedL
             continue
         if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
             yield sentence
-            sentence, has_words = [], False
+            sentence = []
+            has_words = False
         sentence += [*comments, (number, line)]
         comments = []
         has_words = has_words or identifier.isdecimal()
     yield sentence + comments
 
 
-def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
-    """Yield the entry of numbered lines. Comments alone have none."""
+def _record_of(lines: _NumberedLines, text: TextInput) -> Record | None:
+    """Return the record of a sentence; None for comments alone."""
+    identifier = _find_id(lines)
+    start = lines[0][0]
     tokens: Sentence = []
     lemmas: Sentence = []
-    identifier = unreadable = wrong = None
     for number, line in lines:
         if isinstance(line, InvalidLine):
-            unreadable = unreadable or line.error
-        elif line.startswith("#"):
+            sentence = " ".join(tokens)
+            return Record(sentence, [], identifier, error=line.error, start=start)
+        if line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        problem = _find_problem(fields, n_words=len(tokens))
+        if problem is not None:
+            error = text.error_at(number, problem)
+            return Record(" ".join(tokens), tokens, error=error, start=number)
+        if fields[0].isdecimal():
+            tokens.append(fields[1])
+            lemmas.append(fields[2] if len(fields) > 2 else "_")
+    if not tokens:
+        return None
+    return Record(" ".join(tokens), tokens, identifier, lemmas=lemmas, start=start)
+
+
+def _find_id(lines: _NumberedLines) -> str | None:
+    """Return the last `sent_id` in the comments of a sentence, if there is one."""
+    identifier = None
+    for _, line in lines:
+        if line.startswith("#") and not isinstance(line, InvalidLine):
             match = _SENT_ID.match(line)
-            identifier = match[1] if match else identifier
-        elif not unreadable and not wrong:
-            columns = line.split("\t")
-            error = _conllu_error(columns, len(tokens))
-            wrong = (number, error) if error else None
-            if not error and columns[0].isdecimal():
-                tokens.append(columns[1])
-                lemmas.append(columns[2] if len(columns) > 2 else "_")
-    number, error = wrong or (lines[0][0], None)
-    if tokens or error or unreadable:
-        record = Record(" ".join(tokens), tokens, identifier, lemmas=lemmas)
-        if unreadable:
-            record = record._replace(tokens=[], lemmas=[], error=unreadable)
-        yield Entry(number, record, error)
+            if match is not None:
+                identifier = match[1]
+    return identifier
 
 
-def _conllu_error(columns: list[str], n_words: int) -> str | None:
-    identifier = columns[0]
-    if len(columns) < 2:
-        found = f"found {identifier[:60]!r}. {READ_AS_TEXT} {_OTHER_CONLL}"
-        return f"expected 10 fields separated by tabs, {found}"
+def _find_problem(fields: list[str], n_words: int) -> Message | str | None:
+    """Return the problem of a line that follows `n_words` words, or None."""
+    identifier = fields[0]
+    if len(fields) < 2:
+        return Message(
+            "expected 10 fields separated by tabs, found {found}",
+            remedy="Use {--input-format text} to read one sentence per line. {other}",
+            found=repr(identifier[:60]),
+            other=_OTHER_CONLL,
+        )
     if _IGNORED_ID.fullmatch(identifier):
         return None
     if not identifier.isdecimal():
@@ -105,4 +141,6 @@ def _conllu_error(columns: list[str], n_words: int) -> str | None:
         return f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_OTHER_CONLL}"
     if int(identifier) != n_words + 1:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
-    return None if columns[1] else "field 2 (FORM): expected a word, found none"
+    if not fields[1]:
+        return "field 2 (FORM): expected a word, found none"
+    return None

@@ -1,52 +1,102 @@
-"""FASTA: one sequence per record, whose residues are the tokens."""
+"""FASTA: one sequence per record, one token per residue.
 
-from collections.abc import Iterable, Iterator
+As in SeqVec, whitespace is removed, letters become upper case, and every other
+character (`*`, `-`, `X`) is a token.
+
+    >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id
+    MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
+    kvgahageygaealer*
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Final
 
-from elmo_cli.options.text import TextSettings
-from elmo_cli.records.conllu import READ_AS_TEXT
-from elmo_cli.records.record import ORIGINAL_ID, Entry, Record
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer, split_residues
+from elmo_cli.text.tokenizers import split_residues
+
+HEADER: Final = re.compile(r">[^\s>]")
+_SEQUENCE: Final = re.compile(r"[A-Za-z*-]+")
 
 
-def fasta_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
-) -> Iterator[Entry]:
-    """Yield the sequences of FASTA, which is tokenized."""
-    start, group = 0, list[str]()
-    for number, line in enumerate(chain(lines, [">"]), start=1):
-        if group and line.startswith(">"):
-            yield _fasta_entry(start, group)
-            group = []
-        if line:
-            start = start if group else number
-            group.append(line)
+class Fasta(InputFormat):
+    """Sequences of proteins with headers."""
+
+    name = "fasta"
+    unit = "sequence"
+    suffixes = (".fasta", ".fa", ".faa", ".fas")
+    has_ids = True
+    has_tokens = True
+    has_sequences = True
+    splits_at_cr = True
+    has_parts = True
+
+    def starts_record(self, line: str) -> bool:
+        """Return whether a line is a header."""
+        return line.startswith(">")
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether a header comes first, and a sequence second."""
+        if len(lines) < 2 or not HEADER.match(lines[0]):
+            return False
+        return _SEQUENCE.fullmatch(lines[1]) is not None
+
+    def parse(
+        self, lines: Iterable[str], text: TextInput, first: int = 1
+    ) -> Iterator[Record]:
+        """Yield the sequences."""
+        start = first
+        sequence: list[str] = []
+        for number, line in enumerate(chain(lines, [">"]), start=first):
+            if sequence and line.startswith(">"):
+                yield _record_of(sequence, start, text)
+                sequence = []
+            if line:
+                if not sequence:
+                    start = number
+                sequence.append(line)
 
 
-def _fasta_entry(start: int, lines: list[str]) -> Entry:
-    """Return the entry of a header and its sequence, which begin in line `start`."""
+def _record_of(lines: list[str], start: int, text: TextInput) -> Record:
+    """Return the record of a header and the lines of its sequence."""
+    header = ""
     has_header = lines[0].startswith(">")
-    header = lines[0][1:].strip() if has_header else ""
+    if has_header:
+        header = lines[0][1:].strip()
+        lines_of_sequence = lines[1:]
+    else:
+        lines_of_sequence = lines
     identifier = header.split(maxsplit=1)[0] if header else ""
-    residues = split_residues("".join(lines[has_header:]))
+    residues = split_residues("".join(lines_of_sequence))
     sequence = "".join(residues)
-    error = None
+    content = f"{header}\n{sequence}"
+    problem: Message | str | None = None
     if not has_header:
-        error = (
-            f"expected a header, `>` and an id, found {sequence[:60]!r}. {READ_AS_TEXT}"
+        problem = Message(
+            "expected a header, `>` and an id, found {found}",
+            remedy="Use {--input-format text} to read one sentence per line.",
+            found=repr(sequence[:60]),
         )
     elif not header:
-        error = "expected an id after `>`, found none"
+        problem = "expected an id after `>`, found none"
     elif "\0" in header:
-        error = f"the header of {identifier[:60]!r} has a zero byte"
-    unreadable = next(
-        (line.error for line in lines if isinstance(line, InvalidLine)), None
-    )
-    tokens = [] if unreadable else residues
-    text = f"{header}\n{sequence}"
-    return Entry(
-        start,
-        Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable),
-        error,
-    )
+        problem = f"the header of {identifier[:60]!r} has a zero byte"
+    if problem is not None:
+        return Record(
+            content, residues, error=text.error_at(start, problem), start=start
+        )
+    for line in lines:
+        if isinstance(line, InvalidLine):
+            return Record(
+                content,
+                [],
+                identifier,
+                error=line.error,
+                start=start,
+                original_id=header,
+            )
+    return Record(content, residues, identifier, start=start, original_id=header)

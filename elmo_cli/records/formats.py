@@ -1,230 +1,181 @@
 """Formats of inputs, and which one an input has."""
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
-from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.files.file_types import AS_TEXT, PANDOC, binary_error
-from elmo_cli.options.text import TextSettings
-from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE, conllu_entries
-from elmo_cli.records.delimited import delimited_entries
-from elmo_cli.records.fasta import fasta_entries
-from elmo_cli.records.json_array import json_array_entries
-from elmo_cli.records.json_lines import json_entries
-from elmo_cli.records.plain_text import text_entries
-from elmo_cli.records.record import Entry
+from elmo_cli.errors.messages import Message
+from elmo_cli.files.file_types import binary_error
+from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE, Conllu
+from elmo_cli.records.delimited import Csv, Tsv
+from elmo_cli.records.fasta import HEADER, Fasta
+from elmo_cli.records.input_format import InputFormat
+from elmo_cli.records.json_array import JsonArray
+from elmo_cli.records.json_lines import JsonLines
+from elmo_cli.records.parquet import Parquet
+from elmo_cli.records.plain_text import PlainText
+from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import Tokenizer
+
+TEXT: Final = PlainText()
+_FASTA: Final = Fasta()
+_JSON_LINES: Final = JsonLines()
+_JSON_ARRAY: Final = JsonArray()
+FORMATS: Final[dict[str, InputFormat]] = {
+    each.name: each
+    for each in (
+        TEXT,
+        _FASTA,
+        Conllu(),
+        _JSON_LINES,
+        _JSON_ARRAY,
+        Csv(),
+        Tsv(),
+        Parquet(),
+    )
+}
+"""Formats by their names, in the order in which they are recognized."""
+
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+"""Suffixes that may follow the suffix of a format."""
 
 
-@dataclass(frozen=True)
-class InputFormat:
-    """Format of an input file."""
+class _UnreadType(NamedTuple):
+    """Type of files that are not read, with advice."""
 
     name: str
-    unit: str  # word for a record in messages
-    suffixes: tuple[
-        str, ...
-    ]  # suffixes of its files; the suffix of a compression may follow
-    # Parser of lines.
-    entries: Callable[[Iterable[str], Tokenizer, TextSettings], Iterator[Entry]]
-    # Recognizes the first lines of a file, none of them blank, if they are unlikely in plain text.
-    is_like: Callable[[Sequence[str]], object] = ignore
-    has_ids: bool | None = None  # None if the first record decides for all records
-    has_tokens: bool = False
-    number_unit: str = "line"  # unit that the numbers of records count in messages
-    delimiter: str | None = None  # usual character between the fields of CSV or TSV
-    # True if lines are parsed with the whitespace at their ends
-    keeps_ends: bool = False
-    splits_at_cr: bool = False  # True if a lone CR ends a line, also in files with LF
-    has_columns: bool = False  # True if the columns with texts and ids can be chosen
-    is_guess: bool = False  # True if nothing was known about the input
+    advice: str = ""
 
 
-FASTA_HEADER: Final = re.compile(r">[^\s>]")
-
-
-def _is_fasta(lines: Sequence[str]) -> object:
-    is_sequence = len(lines) > 1 and re.fullmatch(r"[A-Za-z*-]+", lines[1])
-    return is_sequence and FASTA_HEADER.match(lines[0])
-
-
-def _is_jsonl(lines: Sequence[str]) -> object:
-    if not lines[0].startswith('{"'):
-        return False
-    try:
-        row = json.loads(lines[0])
-    except (
-        ValueError,
-        RecursionError,
-    ):  # A long line is cut off, so it is no valid JSON.
-        return re.match(r'\{"(text|tokens|id)":', lines[0])
-    return isinstance(row, dict) and not row.keys().isdisjoint(
-        ("text", "tokens", "token")
-    )
-
-
-def _is_conllu(lines: Sequence[str]) -> object:
-    first = next((line for line in lines if not line.startswith("#")), "")
-    return re.match(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}", first)
-
-
-TEXT: Final = InputFormat("text", "line", (), text_entries, has_ids=False)
-
-
-FASTA: Final = InputFormat(
-    "fasta",
-    "sequence",
-    (".fasta", ".fa", ".faa", ".fas"),
-    fasta_entries,
-    _is_fasta,
-    has_ids=True,
-    has_tokens=True,
-    splits_at_cr=True,
-)
-
-
-CONLLU: Final = InputFormat(
-    "conllu",
-    "sentence",
-    (".conllu",),
-    conllu_entries,
-    _is_conllu,
-    has_tokens=True,
-    splits_at_cr=True,
-)
-
-
-JSON_LINES: Final = InputFormat(
-    "jsonl",
-    "record",
-    (".jsonl", ".ndjson"),
-    json_entries,
-    _is_jsonl,
-    has_columns=True,
-)
-
-
-JSON_ARRAY: Final = InputFormat(
-    "json",
-    "record",
-    (".json",),
-    json_array_entries,
-    lambda lines: re.match(r"\[\s*\{\s*\"", "\n".join(lines)),
-    number_unit="record",
-    keeps_ends=True,
-    has_columns=True,
-)
-
-
-CSV: Final = InputFormat(
-    "csv",
-    "row",
-    (".csv",),
-    partial(delimited_entries, delimiter=","),
-    delimiter=",",
-    keeps_ends=True,
-    splits_at_cr=True,
-    has_columns=True,
-)
-
-
-TSV: Final = replace(
-    CSV,
-    name="tsv",
-    suffixes=(".tsv", ".tab"),
-    entries=partial(delimited_entries, delimiter="\t"),
-    delimiter="\t",
-)
-
-
-PARQUET: Final = InputFormat(
-    "parquet",
-    "row",
-    (".parquet", ".pq"),
-    lambda lines, tokenizer, settings: iter(
-        ()
-    ),  # It has no lines; see `parquet_entries`.
-    lambda lines: lines[0].startswith("PAR1\x15"),
-    number_unit="row",
-    has_columns=True,
-)
-
-
-FORMATS: Final = {
-    each.name: each
-    for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
-}
-
-
-_COMPRESSED_SUFFIXES: Final = (
-    ".gz",
-    ".bz2",
-    ".xz",
-    ".zst",
-)  # follow the suffix of a format
-
-
-_CONLL: Final = (
-    "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
-    f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
-)
-
-
-_FASTQ: Final = (
+_FASTQ_TO_FASTA: Final = (
     """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
 )
-
-
+_CONLL: Final = _UnreadType(
+    "CoNLL other than CoNLL-U",
+    "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use "
+    "{--input-format conllu}. Otherwise {otherwise}",
+)
+_FASTQ: Final = _UnreadType("FASTQ", "Convert it to FASTA with {to_fasta}.")
+_HTML: Final = _UnreadType("HTML")
 _UNREAD_SUFFIXES: Final = {
-    **dict.fromkeys((".conll", ".iob", ".bio"), ("CoNLL other than CoNLL-U", _CONLL)),
-    **dict.fromkeys(
-        (".fastq", ".fq"), ("FASTQ", f"Convert it to FASTA with {_FASTQ}.")
-    ),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", PANDOC)),
-    ".xml": ("XML", AS_TEXT),
+    ".conll": _CONLL,
+    ".iob": _CONLL,
+    ".bio": _CONLL,
+    ".fastq": _FASTQ,
+    ".fq": _FASTQ,
+    ".html": _HTML,
+    ".htm": _HTML,
+    ".xhtml": _HTML,
+    ".xml": _UnreadType("XML"),
 }
-"""Types of files that are not read, with advice, by their suffixes."""
 
 
 def find_format(source: Source, name: str | None = None) -> InputFormat:
-    """Return the format of an input by its name, its content or the suffix of its path."""
+    """Return the format of an input.
+
+    It is the format with the name, if there is one, or else follows from the suffix of
+    the path and the content. A stream of unknown format is plain text.
+    """
     if name is not None:
         check_choice("format", name, tuple(FORMATS))
         return FORMATS[name]
     if source.path is None:
-        return replace(TEXT, is_guess=True)
-    if recognize(source.first_line.decode("utf-8-sig", "replace")) is JSON_LINES:
-        return JSON_LINES
-    content = recognize(source.head.decode("utf-8-sig", "replace"))
-    if content is not PARQUET and (error := binary_error(source.name, source.head)):
-        raise error
-    path = source.path.lower()
+        return TEXT
+    if _recognize(source.first_line) is _JSON_LINES:
+        return _JSON_LINES
+    by_content = _recognize(source.head)
+    if by_content is None or not by_content.is_binary:
+        error = binary_error(source.name, source.head)
+        if error is not None:
+            raise error
+    by_suffix = _find_by_suffix(source.path)
+    # A file of JSON lines may be called .json, too.
+    if by_suffix is _JSON_ARRAY and by_content is _JSON_LINES:
+        return by_content
+    if by_suffix is not None:
+        return by_suffix
+    if by_content is not None:
+        return by_content
+    _check_is_read(source)
+    return TEXT
+
+
+def _find_by_suffix(path: str) -> InputFormat | None:
+    name = _without_compression(path)
+    for input_format in FORMATS.values():
+        if name.endswith(input_format.suffixes):
+            return input_format
+    return None
+
+
+def _without_compression(path: str) -> str:
+    """Return a path in lower case without the suffix of a compression."""
+    name = path.lower()
     for suffix in _COMPRESSED_SUFFIXES:
-        path = path.removesuffix(suffix)
-    by_suffix = next(
-        (each for each in FORMATS.values() if path.endswith(each.suffixes)), None
-    )
-    if by_suffix is JSON_ARRAY and content is JSON_LINES:
-        return content
-    if found := by_suffix or content:
-        return found
-    if unread := _UNREAD_SUFFIXES.get(PurePath(path).suffix):
-        advice = f"{unread[1]} To read it as lines of text, use --input-format text."
-        raise InputError(f"{source.name}: {unread[0]} is not read. {advice}")
-    return replace(TEXT, is_guess=not source.head)
+        name = name.removesuffix(suffix)
+    return name
 
 
-def recognize(text: str) -> InputFormat | None:
+def _check_is_read(source: Source) -> None:
+    """Raise an `InputError` if the suffix of a path is that of another type of text."""
+    suffix = PurePath(_without_compression(str(source.path))).suffix
+    unread = _UNREAD_SUFFIXES.get(suffix)
+    if unread is not None:
+        as_lines = "To read it as lines of text, use {--input-format text}."
+        raise InputError(
+            Message(
+                "{name}: {type} is not read",
+                remedy=f"{unread.advice} {as_lines}".lstrip(),
+                name=source.name,
+                type=unread.name,
+                otherwise=TO_ONE_SENTENCE_PER_LINE,
+                to_fasta=_FASTQ_TO_FASTA,
+            )
+        )
+
+
+def refuse_other_formats(records: Iterable[Record], name: str) -> Iterator[Record]:
+    """Yield the records of a stream that is read as plain text.
+
+    Raise an `InputError` if its first text seems to be in another format.
+    """
+    records = iter(records)
+    for record in records:
+        if record.text:
+            other = _recognize_line(record.text)
+            if other is not None:
+                raise InputError(
+                    Message(
+                        f"{{source}}, line {{line}}: it seems to be {other.name}, not "
+                        f"text. Use {{--input-format {other.name}}}, or "
+                        "{--input-format text} to read one sentence per line.",
+                        source=name,
+                        line=record.start,
+                    )
+                )
+            yield record
+            break
+        yield record
+    yield from records
+
+
+def _recognize_line(line: str) -> InputFormat | None:
+    # The sequence after a header is not known yet.
+    if HEADER.match(line):
+        return _FASTA
+    return _recognize(line.encode("utf-8", "surrogatepass"))
+
+
+def _recognize(content: bytes) -> InputFormat | None:
     """Return the format of a text by its beginning, or None for plain text."""
+    text = content.decode("utf-8-sig", "replace")
     lines = [line.strip() for line in re.split("\r\n|\r|\n", text) if line.strip()]
-    return next(
-        (each for each in FORMATS.values() if lines and each.is_like(lines)), None
-    )
+    if not lines:
+        return None
+    for input_format in FORMATS.values():
+        if input_format.is_like(lines):
+            return input_format
+    return None

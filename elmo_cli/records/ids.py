@@ -1,62 +1,86 @@
-"""Ids of records: what outputs allow, and whether a file has repeated or integer ids."""
+"""Ids of records: the rules of an output for them, and a first pass over a file's ids."""
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.records.columns import TableError
-from elmo_cli.records.record import ORIGINAL_ID, Entry, NumericId, Record
-from elmo_cli.records.report import InputReport
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.words import group_words
+from elmo_cli.text.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
+_SHOWN: Final = 60
+"""Characters of an id that a message shows."""
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of its name with `.npy`."""
+_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
+"""Integer as Python writes it, or as pandas does if an id is missing."""
+_OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
+_NUMBERED: Final = 'To number the records instead, use {--id-column} "".'
 
-IdUse = Literal["datasets", "rows", "all", "any", "none"]
-"""Use of ids: `datasets`, they are unique and name datasets of HDF5 or npz; `rows`, records get
-their `LINE` if ids repeat; `all`, ids may repeat, but all records have one, or none has; `any`,
-records may lack them; `none`, they are not read."""
 
+class IdChecker:
+    """Check of the ids of an output. The output makes it, and each record passes it once.
 
-def checked_records(
-    entries: Iterable[Entry],
-    name: str,
-    *,
-    skip_errors: bool = False,
-    ids: IdUse = "all",
-    number_unit: str = "line",
-    report: InputReport | None = None,
-) -> Iterator[Record]:
-    """Yield the records of entries after checking their ids; the report sees all entries.
-
-    An invalid entry is an `InputError`, or with `skip_errors` a record with its text and error.
+    All records have an id, or none has one. If ids name datasets, as in HDF5 and npz, they
+    are also valid names, and do not repeat.
     """
-    numbers: dict[str | None, int] = {}
-    n_ids, is_complete = 0, False
-    try:
-        for entry in entries:
-            number, record, error, _ = entry
-            if ids == "none":
-                record = record if record.id is None else record._replace(id=None)
-            elif error is None and (record.error is None or record.id is not None):
-                error = _id_error(record, number, numbers, number_unit, ids)
-                n_ids += error is None and record.id is not None
+
+    def __init__(self, *, name_datasets: bool = False) -> None:
+        self._name_datasets = name_datasets
+        self._starts: dict[str, int] = {}  # start of the first record with an id
+        self._n_with_id = 0
+        self._has_record_without_id = False
+
+    def check(self, record: Record, number_unit: str = "line") -> Message | None:
+        """Return the error of the id of the next record, if there is one.
+
+        `number_unit` is what `Record.start` counts.
+        """
+        identifier = record.id
+        # The ids of FASTA cannot be left out.
+        can_be_numbered = record.original_id is None
+        if identifier is None:
+            if self._starts:
+                return _with_remedy(
+                    Message("no id, but earlier records have one"), can_be_numbered
+                )
+            self._has_record_without_id = True
+            return None
+        shown = repr(identifier[:_SHOWN])
+        if self._name_datasets:
+            error = _invalid_name(identifier, shown)
             if error is not None:
-                error = f"{name}, {number_unit} {number}: {error}"
-                if not skip_errors:
-                    raise InputError(error)
-                record = Record(record.text, [], error=error)
-            if report is not None:
-                report.see(entry)
-            yield record
-        is_complete = True
-    except TableError as error:
-        raise InputError(f"{name}: {error}") from None
-    finally:  # Only the beginning of a text may be read.
-        if report is not None:
-            report.end(is_complete=is_complete)
-            log_repeated(n_ids + (None in numbers) - len(numbers), f"{name}: ")
+                return error
+        if self._has_record_without_id:
+            return Message("the id {id}, but earlier records have none", id=shown)
+        if identifier == "":
+            return _with_remedy(Message("the id is empty"), can_be_numbered)
+        first = self._starts.setdefault(identifier, record.start)
+        if self._name_datasets and first != record.start:
+            repeated = Message(
+                "the id {id} is also in {unit} {first}, but ids name the datasets of "
+                "HDF5 and npz",
+                remedy="Make them unique, or use {--layout packed}, Parquet or JSON "
+                "lines.",
+                id=shown,
+                unit=number_unit,
+                first=first,
+            )
+            return _with_remedy(repeated, can_be_numbered)
+        self._n_with_id += 1
+        return None
+
+    def log_repeated(self, place: str) -> None:
+        """Log the number of records with the id of an earlier record, if any."""
+        log_repeated(self._n_with_id - len(self._starts), place)
 
 
 def log_repeated(n_repeated: int, place: str = "") -> None:
@@ -67,71 +91,101 @@ def log_repeated(n_repeated: int, place: str = "") -> None:
         logger.warning("Warning: %s%s %s", place, have, remedy)
 
 
-_NUMBERED: Final = 'To number the records instead, use --id-column "".'
+def _with_remedy(error: Message, can_be_numbered: bool) -> Message:
+    remedy = _NUMBERED if can_be_numbered else None
+    return Message("{error}", remedy=remedy, error=error)
 
 
-_MAX_NAME_BYTES: Final = 65_531
-"""Maximum size of an id in npz: 2 bytes hold the length of a name with its suffix `.npy`."""
-
-
-def _invalid_name(identifier: str | None) -> str | None:
-    """Return the error of an id that names a dataset, if any."""
-    if not identifier:
-        return None
-    name, remedy = (
-        f"the id {identifier[:60]!r}",
-        "Use --layout packed, Parquet or JSON lines.",
-    )
+def _invalid_name(identifier: str, shown: str) -> Message | None:
+    """Return the error of an id that names a dataset, if there is one."""
     if "\0" in identifier:
-        return f"{name} has a zero byte. Remove it."
-    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
-        return f"{name} has {n_bytes:,} bytes, and a name has at most {_MAX_NAME_BYTES:,}. {remedy}"
+        return Message("the id {id} has a zero byte. Remove it.", id=shown)
+    n_bytes = len(identifier.encode("utf-8", "surrogatepass"))
+    if n_bytes > _MAX_NAME_BYTES:
+        return Message(
+            "the id {id} has {n_bytes} bytes, and a name has at most {most}",
+            remedy=_OTHER_FORMATS,
+            id=shown,
+            n_bytes=f"{n_bytes:,}",
+            most=f"{_MAX_NAME_BYTES:,}",
+        )
     if identifier == "." or "/" in identifier:
-        return f"{name} cannot name a dataset of HDF5 or npz. {remedy}"
-    return None
-
-
-def _id_error(
-    record: Record,
-    number: int,
-    numbers: dict[str | None, int],
-    number_unit: str,
-    ids: IdUse,
-) -> str | None:
-    """Store the number of an id. Return its error if it is missing, repeats or cannot be used."""
-    identifier = record.id
-    if ids == "datasets" and (error := _invalid_name(identifier)):
-        return error
-    # The ids of FASTA cannot be left out.
-    remedy = "" if ORIGINAL_ID in record.attributes else f" {_NUMBERED}"
-    if ids != "any" and numbers and (identifier is None) != (None in numbers):
-        if identifier is None:
-            return f"no id, but earlier records have one.{remedy}"
-        return f"the id {identifier[:60]!r}, but earlier records have none"
-    if ids != "any" and identifier == "":
-        return f"the id is empty.{remedy}"
-    first = numbers.setdefault(identifier, number)
-    if ids == "datasets" and identifier is not None and first != number:
-        name = f"the id {identifier[:60]!r}"
-        return (
-            f"{name} is also in {number_unit} {first}, but ids name the datasets of HDF5 and npz. "
-            f"Make them unique, or use --layout packed, Parquet or JSON lines.{remedy}"
+        return Message(
+            "the id {id} cannot name a dataset of HDF5 or npz",
+            remedy=_OTHER_FORMATS,
+            id=shown,
         )
     return None
 
 
-_INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
-"""Text of an integer that is written as Python writes it, or as pandas if an id is missing."""
+class IdSurvey(NamedTuple):
+    """What a first pass over the ids of an input found."""
+
+    may_repeat: bool
+    """True if ids repeat, or may repeat in a stream."""
+    are_integers: bool
+    """True if all ids of CSV or TSV look like integers of 64 bits."""
 
 
-def is_integer(cell: str) -> bool:
+def survey_ids(
+    text: TextInput,
+    should_stop: Callable[[], bool],
+    *,
+    finds_repeats: bool,
+    finds_integers: bool,
+) -> IdSurvey:
+    """Read the ids of a file, as far as the answers need it, and go back to its start.
+
+    It is the only reason to read a file twice. A stream has no first pass: its ids may
+    repeat, and are texts.
+    """
+    # Other formats say themselves which ids are integers.
+    are_integers = finds_integers and text.format.has_cells
+    if text.format.has_ids is False:
+        return IdSurvey(may_repeat=False, are_integers=False)
+    if not text.source.is_file:
+        return IdSurvey(may_repeat=finds_repeats, are_integers=False)
+    if not finds_repeats and not are_integers:
+        return IdSurvey(may_repeat=False, are_integers=False)
+    seen: set[str] = set()
+    may_repeat = False
+    # Errors are reported when the records are read.
+    with suppress(InputError):
+        for identifier in _read_ids(text, should_stop):
+            if not identifier:
+                are_integers = False
+                break
+            may_repeat = may_repeat or identifier in seen
+            seen.add(identifier)
+            are_integers = are_integers and _is_integer(identifier)
+            waits_for_repeat = finds_repeats and not may_repeat
+            if not are_integers and not waits_for_repeat:
+                break
+    text.source.rewind()
+    return IdSurvey(may_repeat, are_integers=are_integers and bool(seen))
+
+
+def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[str | None]:
+    """Yield the ids of the valid records of a file. Texts are not tokenized."""
+    settings = replace(text.settings, skip_errors=True, keep_columns=())
+    without_tokens = Tokenizer(tokenize=lambda _: [])
+    text = replace(text, settings=settings, tokenizer=without_tokens)
+    records = text.format.read_ids(text, should_stop)
+    if text.settings.word_column is not None:
+        records = group_words(records, text)
+    for record in records:
+        if record.error is None:
+            yield record.id
+
+
+def _is_integer(cell: str) -> bool:
     """Return whether a cell is the text of an integer of 64 bits."""
     match = _INTEGER.fullmatch(cell)
     return match is not None and -(1 << 63) <= int(match[1]) < 1 << 63
 
 
-def with_integer_id(entry: Entry) -> Entry:
-    """Return an entry of CSV or TSV whose id is an integer; see `is_integer`."""
-    identifier = entry.record.id
-    numeric = None if identifier is None else NumericId(identifier.removesuffix(".0"))
-    return entry._replace(record=entry.record._replace(id=numeric))
+def with_integer_id(record: Record) -> Record:
+    """Return a record of CSV or TSV whose id is an integer, written as 7 or 7.0."""
+    if record.id is None:
+        return record
+    return record._replace(id=record.id.removesuffix(".0"), id_is_integer=True)

@@ -1,39 +1,66 @@
-"""JSON arrays of objects, which are read as a whole."""
+"""A JSON array of objects, which is read as a whole."""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import TableError, row_record
-from elmo_cli.records.record import Entry, Record
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.json_lines import names_of_first_object
+from elmo_cli.records.rows import Row, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.sources import Source
+
+_BEGINNING: Final = re.compile(r"\[\s*\{\s*\"")
 
 
-def json_array_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
-) -> Iterator[Entry]:
-    """Yield the objects of a JSON array, given as lines with their ends."""
-    parts = list(lines)
-    if error := next(
-        (line.error for line in parts if isinstance(line, InvalidLine)), None
-    ):
-        raise InputError(error)
-    text = "".join(parts)
-    if (first := text.lstrip()[:1]) != "[":
-        remedy = "If each line is an object, use --input-format jsonl."
-        raise TableError(f"expected a JSON array of objects, found {first!r}. {remedy}")
-    try:
-        rows = json.loads(text)
-    except RecursionError:
-        raise TableError("not valid JSON: too many nested brackets") from None
-    except json.JSONDecodeError as reason:
-        location = f"line {reason.lineno}, column {reason.colno}"
-        raise TableError(f"not valid JSON ({location}): {reason.msg}") from None
-    for number, row in enumerate(rows, start=1):
-        if isinstance(row, dict):
-            yield Entry(number, *row_record(row, settings, tokenizer))
-        else:
-            error = f"expected a JSON object, found {json.dumps(row)[:60]}"
-            yield Entry(number, Record("", []), error)
+class JsonArray(RowFormat):
+    """Array of objects."""
+
+    name = "json"
+    unit = "record"
+    suffixes = (".json",)
+    number_unit = "record"
+    keeps_ends = True
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether the lines begin an array of objects."""
+        return _BEGINNING.match("\n".join(lines)) is not None
+
+    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+        """Yield the objects of the array, given as lines with their ends."""
+        parts = list(lines)
+        for line in parts:
+            if isinstance(line, InvalidLine):
+                raise InputError(line.error)
+        content = "".join(parts)
+        beginning = content.lstrip()[:1]
+        if beginning != "[":
+            problem = Message(
+                "expected a JSON array of objects, found {found}",
+                remedy="If each line is an object, use {--input-format jsonl}.",
+                found=repr(beginning),
+            )
+            raise InputError(text.error(problem))
+        try:
+            array = json.loads(content)
+        except RecursionError:
+            message = text.error("not valid JSON: too many nested brackets")
+            raise InputError(message) from None
+        except json.JSONDecodeError as reason:
+            location = f"line {reason.lineno}, column {reason.colno}"
+            message = text.error(f"not valid JSON ({location}): {reason.msg}")
+            raise InputError(message) from None
+        for number, value in enumerate(array, start=first):
+            if isinstance(value, dict):
+                yield Row(number, value)
+            else:
+                found = json.dumps(value)[:60]
+                yield Row(number, problem=f"expected a JSON object, found {found}")
+
+    def column_names(self, source: Source, settings: TextSettings) -> list[str]:
+        """Return the fields of the first object."""
+        return names_of_first_object(source)

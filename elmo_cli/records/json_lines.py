@@ -1,33 +1,73 @@
-"""JSON lines: one object per line, with its text or its tokens."""
+"""JSON lines: one object per line, with its text or its tokens, perhaps with an id.
+
+{"id": "a1", "text": "We sat by the river."}
+{"id": "a2", "tokens": ["We", "sat", "by", "the", "river", "."]}
+"""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import row_record
-from elmo_cli.records.record import Entry, Record
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.rows import Row, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.sources import Source
+
+_TEXT_FIELDS: Final = ("text", "tokens", "token")
+_BEGINNING: Final = re.compile(r'\{"(text|tokens|id)":')
 
 
-def json_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, settings: TextSettings
-) -> Iterator[Entry]:
-    """Yield the records of JSON lines. Blank lines are ignored."""
-    for number, line in enumerate(lines, start=1):
-        if isinstance(line, InvalidLine):
-            yield Entry(number, Record("", [], error=line.error))
-        elif line:
-            try:
-                row = json.loads(line)
-            except (
-                ValueError,
-                RecursionError,
-            ):  # Deeply nested JSON raises RecursionError.
-                row = None
-            if isinstance(row, dict):
-                yield Entry(number, *row_record(row, settings, tokenizer))
-            else:
-                yield Entry(
-                    number, Record("", []), f"expected a JSON object, found {line[:60]}"
-                )
+class JsonLines(RowFormat):
+    """Objects, one per line."""
+
+    name = "jsonl"
+    unit = "record"
+    suffixes = (".jsonl", ".ndjson")
+    has_parts = True
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether the first line is an object with a text."""
+        if not lines[0].startswith('{"'):
+            return False
+        try:
+            fields = json.loads(lines[0])
+        except (ValueError, RecursionError):
+            # A long line is cut off, so it is not valid JSON.
+            return _BEGINNING.match(lines[0]) is not None
+        return isinstance(fields, dict) and any(name in fields for name in _TEXT_FIELDS)
+
+    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+        """Yield the objects. Blank lines are ignored."""
+        for number, line in enumerate(lines, start=first):
+            if isinstance(line, InvalidLine):
+                yield Row(number, unreadable=line.error)
+            elif line:
+                try:
+                    fields = json.loads(line)
+                except (ValueError, RecursionError):
+                    # Deeply nested JSON raises a RecursionError.
+                    fields = None
+                if isinstance(fields, dict):
+                    yield Row(number, fields)
+                else:
+                    problem = f"expected a JSON object, found {line[:60]}"
+                    yield Row(number, problem=problem)
+
+    def column_names(self, source: Source, settings: TextSettings) -> list[str]:
+        """Return the fields of the first object."""
+        return names_of_first_object(source)
+
+
+def names_of_first_object(source: Source) -> list[str]:
+    """Return the fields of the first object in the head of a source, if there is one."""
+    head = source.head or source.first_line
+    content = head.decode("utf-8-sig", "replace").lstrip("[ \r\n")
+    # Errors are reported when the input is read.
+    with suppress(ValueError, RecursionError):
+        value: Any = json.JSONDecoder().raw_decode(content)[0]
+        if isinstance(value, dict):
+            return list(value)
+    return []

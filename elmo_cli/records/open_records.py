@@ -1,25 +1,22 @@
 """Records of an open input, with the checks of their ids and the warnings about them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from itertools import chain, count
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, NO_ID
-from elmo_cli.records.columns import TableError
-from elmo_cli.records.formats import FASTA, FASTA_HEADER, PARQUET, TEXT, recognize
-from elmo_cli.records.ids import IdUse, checked_records, is_integer, with_integer_id
-from elmo_cli.records.parquet import parquet_entries
-from elmo_cli.records.plain_text import text_entries
-from elmo_cli.records.record import LINE, Entry, Record
-from elmo_cli.records.report import UNKNOWN, Expected, InputReport, Sample
-from elmo_cli.records.text_input import TextInput
+from elmo_cli.records.formats import refuse_other_formats
+from elmo_cli.records.ids import IdChecker, survey_ids, with_integer_id
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.expected import UNKNOWN, Expected
+from elmo_cli.records.warnings.report import InputReport, report_for
 from elmo_cli.records.words import group_words
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
 class Records(NamedTuple):
@@ -30,12 +27,9 @@ class Records(NamedTuple):
     """Function that returns whether the next record can be read without a long wait."""
     has_ids: bool
     is_numbered: bool
-    """True if the records have their `LINE` because their ids repeat, or may repeat in a stream."""
+    """True if records have their number as `line`, because their ids may repeat."""
     example: Record
-    """First valid record, or an invented one of an empty input, with its id and columns."""
-
-
-_IF_TABLE: Final = ". If it is a table, use --input-format csv, or tsv with tabs."
+    """First valid record, or an invented one of an empty input."""
 
 
 @contextmanager
@@ -43,167 +37,159 @@ def open_records(
     text: TextInput,
     expected: Expected = UNKNOWN,
     *,
-    ids: IdUse = "all",
+    id_checker: IdChecker | None = None,
+    reads_ids: bool = True,
+    numbers_repeated: bool = False,
     finds_integers: bool = False,
     is_quiet: bool = False,
     on_bytes: Callable[[int], object] = ignore,
     should_stop: Callable[[], bool] = ignore,
 ) -> Iterator[Records]:
-    """Open the records of an input; see `Source.lines` for the functions that are called.
+    """Open the records of an input, and close it at the end.
 
-    Warnings compare it with the input that a model expects. `finds_integers` reads the ids of CSV
-    and TSV as integers if all of them look so.
+    Args:
+        text: The input.
+        expected: What the model and the command expect. Warnings compare it with the input.
+        id_checker: Check of the ids by the rules of the output. By default all records have
+            an id, or none has one.
+        reads_ids: Read the ids. If not, the records have none.
+        numbers_repeated: Give records their number as `line` if their ids may repeat.
+        finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
+        is_quiet: Log no warnings.
+        on_bytes, should_stop: As in `Source.lines`.
     """
-    input_format, settings = text.format, text.settings
-    advice = _IF_TABLE if input_format.name == TEXT.name else ""
-    has_columns = input_format.has_columns
-    settings.check_format(input_format.name, has_columns=has_columns, advice=advice)
-    if settings.id_column == NO_ID and input_format.has_ids is None:
-        ids = "none"
-    if ids == "none" and settings.word_column is None:
+    input_format = text.format
+    settings = text.settings
+    input_format.check_settings(settings, suggests_table=True)
+    reads_ids = reads_ids and _may_have_ids(text)
+    # The ids of words show which of them are one text.
+    if not reads_ids and settings.word_column is None:
         text = replace(text, settings=replace(settings, id_column=NO_ID))
     with text.source:
-        is_numbered, are_integers = _survey_ids(
+        survey = survey_ids(
             text,
             should_stop,
-            finds_repeats=ids == "rows",
+            finds_repeats=numbers_repeated and reads_ids,
             finds_integers=finds_integers,
         )
-        entries, is_ready = _open_entries(text, on_bytes, should_stop)
-        entries = map(with_integer_id, entries) if are_integers else entries
-        entries = (
-            group_words(entries, text.tokenizer) if settings.word_column else entries
+        records, is_ready = input_format.read(text, on_bytes, should_stop)
+        if text.format_is_guess:
+            records = refuse_other_formats(records, text.source.name)
+        if survey.are_integers:
+            records = map(with_integer_id, records)
+        if settings.word_column is not None:
+            records = group_words(records, text)
+        if not reads_ids and input_format.has_ids is not False:
+            records = map(_without_id, records)
+        if reads_ids and id_checker is None:
+            id_checker = IdChecker()
+        records = check_records(
+            records,
+            text,
+            id_checker=id_checker if reads_ids else None,
+            report=None if is_quiet else report_for(text, expected),
         )
-        records = checked_records(
-            entries,
-            text.source.name,
-            skip_errors=settings.skip_errors,
-            ids="none" if input_format.has_ids is False else ids,
-            number_unit=input_format.number_unit,
-            report=None if is_quiet else _make_report(text, expected),
-        )
-        has_ids, first = input_format.has_ids and ids != "none", list[Record]()
-        example = _example(text, has_ids=has_ids)
-        if has_ids is None:
-            for record in records:
-                first.append(record)
-                if record.error is None:
-                    example = record
-                    break
-            has_ids = any(record.id is not None for record in [*first, example])
-        records = chain(first, records) if first else records
-        if is_numbered := is_numbered and has_ids:
-            records = map(_with_number, records, count())
+        if input_format.has_ids is None:
+            records, example = _find_example(records, text)
+            has_ids = example.id is not None
+        else:
+            has_ids = reads_ids
+            example = _invented_record(text, has_id=has_ids)
+        is_numbered = survey.may_repeat and has_ids
+        if is_numbered:
+            records = _number(records)
         yield Records(records, is_ready, has_ids, is_numbered, example)
 
 
-def _make_report(text: TextInput, expected: Expected) -> InputReport:
-    has_lines = text.format.name == TEXT.name
-    is_text, has_columns = (
-        has_lines and not text.settings.paragraphs,
-        text.format.has_columns,
-    )
-    is_split_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
-    sample = Sample(
-        is_text, is_split_at_spaces and not text.format.has_tokens, expected
-    )
-    sample.is_table = has_columns
-    sample.is_whole = text.tokenizer.splits_by is None and (has_columns or has_lines)
-    if text.settings.text_option == "--regions":
-        sample.region_column = text.settings.text_column
-    return InputReport(sample, text.format.number_unit)
+def _may_have_ids(text: TextInput) -> bool:
+    if text.format.has_ids is None:
+        return text.settings.id_column != NO_ID
+    return text.format.has_ids
 
 
-def _with_number(record: Record, number: int) -> Record:
-    return record._replace(attributes={**record.attributes, LINE: number})
-
-
-def _example(text: TextInput, *, has_ids: bool | None) -> Record:
-    """Return an invented record for an input without valid ones."""
-    keep_columns = text.settings.keep_columns
-    columns = dict.fromkeys(keep_columns if keep_columns != ALL_COLUMNS else ())
-    attributes = {LINE: 0} if text.splits_lines else {}
-    identifier = (
-        "" if has_ids or (has_ids is None and text.settings.id_column) else None
-    )
-    return Record("", [""], identifier, attributes, columns=columns)
-
-
-def _survey_ids(
+def check_records(
+    records: Iterable[Record],
     text: TextInput,
-    should_stop: Callable[[], bool],
     *,
-    finds_repeats: bool,
-    finds_integers: bool,
-) -> tuple[bool, bool]:
-    """Return whether ids may repeat, as in a stream, and whether all ids of a table are integers.
+    id_checker: IdChecker | None = None,
+    report: InputReport | None = None,
+) -> Iterator[Record]:
+    """Yield records after checking their ids. The report sees all of them.
 
-    A file is read once, as far as the answers need it, and then from its beginning again.
+    An invalid record is an `InputError`, or with `skip_errors` a record without tokens.
     """
-    may_have_ids = text.format.has_ids is not False
-    are_integers = finds_integers and text.format.delimiter is not None
-    if not (may_have_ids and text.source.is_file and (finds_repeats or are_integers)):
-        return finds_repeats and may_have_ids, False
-    settings = replace(text.settings, skip_errors=True, keep_columns=())
-    tokenizer = Tokenizer(tokenize=lambda _: [])
-    text = replace(text, settings=settings, tokenizer=tokenizer)
-    seen, may_repeat = set[str | None](), False
-    with suppress(InputError, TableError):  # Errors are reported later.
-        if text.format.name == PARQUET.name:
-            entries = parquet_entries(
-                text.source.open(), tokenizer, settings, only_ids=True
-            )
-        else:
-            entries, _ = _open_entries(text, ignore, should_stop)
-        entries = group_words(entries, tokenizer) if settings.word_column else entries
-        ids = (
-            each.record.id for each in entries if not (each.error or each.record.error)
-        )
-        for number, identifier in enumerate(ids):
-            seen.add(identifier)
-            may_repeat = may_repeat or len(seen) == number
-            are_integers = are_integers and is_integer(identifier or "")
-            if not identifier or not (
-                are_integers or (finds_repeats and not may_repeat)
-            ):
-                break
-    text.source.rewind()
-    return may_repeat, are_integers and bool(seen)
+    number_unit = text.format.number_unit
+    is_complete = False
+    try:
+        for record in records:
+            error = record.error
+            # A line that is not UTF-8 may follow an id.
+            if id_checker is not None and (error is None or record.id is not None):
+                problem = id_checker.check(record, number_unit)
+                if problem is not None:
+                    error = text.error_at(record.start, problem)
+            if error is not None and not text.settings.skip_errors:
+                raise InputError(error)
+            if report is not None:
+                report.see(record)
+            if error is not None:
+                record = _skipped(record, error)
+            yield record
+        is_complete = True
+    finally:
+        # Only the beginning of a text may be read.
+        if report is not None:
+            report.end(is_complete=is_complete)
+            if id_checker is not None:
+                id_checker.log_repeated(f"{text.source.name}: ")
 
 
-def _open_entries(
-    text: TextInput, on_bytes: Callable[[int], object], should_stop: Callable[[], bool]
-) -> tuple[Iterator[Entry], Callable[[], bool]]:
-    """Return the entries of an input, and see `Records.is_ready`."""
-    source, input_format, settings = text.source, text.format, text.settings
-    if input_format.name == PARQUET.name:
-        if not source.is_file:
-            source.check()
-            raise InputError(
-                f"{source.name}: {input_format.name} needs a file, not a stream"
-            )
-        file, size = source.open(), source.size or 0
-        entries = parquet_entries(
-            file, text.tokenizer, settings, size=size, on_bytes=on_bytes
-        )
-        return entries, lambda: True
-    lines, is_ready = source.lines(
-        on_bytes,
-        skip_errors=settings.skip_errors,
-        should_stop=should_stop,
-        splits_at_cr=input_format.splits_at_cr,
-        keep_ends=input_format.keeps_ends,
+def _skipped(record: Record, error: str | Message) -> Record:
+    """Return what is left of an invalid record: its text and, if that is valid, its id."""
+    skipped = Record(record.text, [], error=error, start=record.start)
+    if error is not record.error:
+        # The id is the problem.
+        return skipped
+    return skipped._replace(
+        id=record.id, line=record.line, original_id=record.original_id
     )
-    if input_format.is_guess:
-        check_first = partial(_refuse_other_formats, source.name)
-        return text_entries(lines, text.tokenizer, settings, check_first), is_ready
-    return input_format.entries(lines, text.tokenizer, settings), is_ready
 
 
-def _refuse_other_formats(name: str, number: int, line: str) -> None:
-    """Raise an `InputError` if the first line of a stream seems to be no text."""
-    if other := FASTA if FASTA_HEADER.match(line) else recognize(line):
-        raise InputError(
-            f"{name}, line {number}: it seems to be {other.name}, not text. Use --input-format "
-            f"{other.name}, or --input-format text to read one sentence per line."
-        )
+def _without_id(record: Record) -> Record:
+    return record if record.id is None else record._replace(id=None)
+
+
+def _number(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield records with their number, from 1, as their line."""
+    for number, record in enumerate(records, start=1):
+        yield record._replace(line=number)
+
+
+def _find_example(
+    records: Iterator[Record], text: TextInput
+) -> tuple[Iterator[Record], Record]:
+    """Return all records again, and the first valid one, or an invented one."""
+    begin: list[Record] = []
+    for record in records:
+        begin.append(record)
+        if record.error is None:
+            return chain(begin, records), record
+    has_id = bool(text.settings.id_column)
+    # The id of a record that is not UTF-8 may be read.
+    has_id = has_id or any(record.id is not None for record in begin)
+    return iter(begin), _invented_record(text, has_id=has_id)
+
+
+def _invented_record(text: TextInput, *, has_id: bool) -> Record:
+    """Return a record for an input without valid ones."""
+    kept = text.settings.keep_columns
+    columns: dict[str, object] = {}
+    if kept != ALL_COLUMNS:
+        columns = dict.fromkeys(kept)
+    return Record(
+        "",
+        [""],
+        id="" if has_id else None,
+        columns=columns,
+        line=1 if text.splits_lines else None,
+    )

@@ -1,135 +1,212 @@
 """Parquet: a table whose columns have types, read in batches of rows."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import TableError, choose_columns, row_record
-from elmo_cli.records.record import Entry
+from elmo_cli.records.columns import Columns, choose_columns, named_columns
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.rows import Row, record_of_row
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import Tokenizer
+
+_BATCH_ROWS: Final = 1024
+_BUFFER_BYTES: Final = 1 << 20
 
 
-def parquet_entries(
-    file: Any,
-    tokenizer: Tokenizer,
-    settings: TextSettings,
-    *,
-    rows: range | None = None,
-    size: int = 0,
-    on_bytes: Callable[[int], object] = ignore,
-    only_ids: bool = False,
-) -> Iterator[Entry]:
-    """Yield the rows of an open Parquet file, or a range of them, numbered from 0, in batches.
+class ParquetSize(NamedTuple):
+    """What the footer of a Parquet file says."""
 
-    After each batch, `on_bytes` is called with its share of the size of the file. With `only_ids`,
-    texts are not read, and all are empty.
-    """
-    with _opened(file) as table:
-        settings = _choose_fields(table.schema_arrow, settings)
-        id_names = [] if settings.id_name is None else [settings.id_name]
-        # A column may be chosen several times.
-        read_names = [*settings.text_columns, *id_names, *settings.keep_columns]
-        no_text = {settings.text_columns[0]: ""} if only_ids else {}
-        names = dict.fromkeys(id_names if only_ids else read_names)
-        rows = range(table.metadata.num_rows) if rows is None else rows
-        n_read = n_told = 0
-        for first, batch in _batches(table, list(names), rows):
-            for number, row in enumerate(batch, first + 1):
-                yield Entry(
-                    number, *row_record({**no_text, **row}, settings, tokenizer)
-                )
-            n_read += len(batch)
-            on_bytes(size * n_read // len(rows) - n_told)
-            n_told = size * n_read // len(rows)
+    n_rows: int
+    n_text_bytes: int
+    """Bytes of the texts before compression."""
+    id_type: Any
+    """Arrow type of the ids; None if there are none."""
+    kept_types: dict[str, Any]
+    """Arrow types of the kept columns."""
 
 
-def parquet_size(
-    file: Any, settings: TextSettings
-) -> tuple[int, int, Any, dict[str, Any]]:
-    """Return what the footer of an open file says.
+class Parquet(InputFormat):
+    """Table with a schema. It is a file, because its footer is read first."""
 
-    It is the number of rows, the bytes of the texts before compression, and the Arrow types of the
-    ids, or None, and of the kept columns.
-    """
-    with _opened(file) as table:
-        schema, footer = table.schema_arrow, table.metadata.to_dict()
-    settings = _choose_fields(schema, settings)
-    leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
-    # Leaves of a list are called `column.list.element`, and a column may have dots in its name.
-    n_text_bytes = sum(
-        leaf["total_uncompressed_size"]
-        for leaf in leaves
-        if f"{leaf['path_in_schema']}.".startswith(f"{settings.text_column}.")
-    )
-    types = _field_types(schema)
-    kept_types = {name: types[name] for name in settings.keep_columns}
-    id_type = None if settings.id_name is None else types[settings.id_name]
-    return footer["num_rows"], n_text_bytes, id_type, kept_types
+    name = "parquet"
+    unit = "row"
+    suffixes = (".parquet", ".pq")
+    number_unit = "row"
+    has_columns = True
+    lists_columns = True
+    is_binary = True
+    has_parts = True
+
+    def is_like(self, lines: Sequence[str]) -> bool:
+        """Return whether the file begins like Parquet."""
+        return lines[0].startswith("PAR1\x15")
+
+    def read(
+        self,
+        text: TextInput,
+        on_bytes: Callable[[int], object],
+        should_stop: Callable[[], bool],
+    ) -> tuple[Iterator[Record], Callable[[], bool]]:
+        """Return the records of a file, each of which is ready."""
+        source = text.source
+        if not source.is_file:
+            source.check()
+            problem = f"{self.name} needs a file, not a stream"
+            raise InputError(text.error(problem))
+        size = source.size or 0
+        records = self.parse_file(source.open(), text, size=size, on_bytes=on_bytes)
+        return records, lambda: True
+
+    def parse_file(
+        self,
+        file: Any,
+        text: TextInput,
+        *,
+        rows: range | None = None,
+        size: int = 0,
+        on_bytes: Callable[[int], object] = ignore,
+    ) -> Iterator[Record]:
+        """Yield the records of an open file, or of a range of rows, from 0.
+
+        After each batch, `on_bytes` is called with its share of the size of the file.
+        """
+        with _opened(file, text.source.name) as table:
+            columns = _choose_fields(table.schema_arrow, text)
+            # A column may be chosen several times.
+            names = [*columns.texts, *columns.kept]
+            if columns.id is not None:
+                names.append(columns.id)
+            names = list(dict.fromkeys(names))
+            if rows is None:
+                rows = range(table.metadata.num_rows)
+            n_read = 0
+            n_told = 0
+            for first, batch in _batches(table, names, rows):
+                for start, fields in enumerate(batch, start=first + 1):
+                    yield record_of_row(Row(start, fields), columns, text)
+                n_read += len(batch)
+                n_bytes = size * n_read // len(rows)
+                on_bytes(n_bytes - n_told)
+                n_told = n_bytes
+
+    def read_ids(
+        self, text: TextInput, should_stop: Callable[[], bool]
+    ) -> Iterator[Record]:
+        """Yield records without texts, of which only the column of ids is read."""
+        with _opened(text.source.open(), text.source.name) as table:
+            columns = _choose_fields(table.schema_arrow, text)
+            names = [] if columns.id is None else [columns.id]
+            text_name = columns.texts[0]
+            rows = range(table.metadata.num_rows)
+            for first, batch in _batches(table, names, rows):
+                for start, fields in enumerate(batch, start=first + 1):
+                    row = Row(start, {text_name: "", **fields})
+                    yield record_of_row(row, columns, text)
+
+    def size_of(self, file: Any, text: TextInput) -> ParquetSize:
+        """Return the size of an open file and the types of its columns."""
+        with _opened(file, text.source.name) as table:
+            schema = table.schema_arrow
+            footer = table.metadata.to_dict()
+        columns = _choose_fields(schema, text)
+        text_prefix = f"{columns.texts[0]}."
+        n_text_bytes = 0
+        for group in footer["row_groups"]:
+            for leaf in group["columns"]:
+                # Leaves of a list are called `column.list.element`, and a column may
+                # have dots in its name.
+                if f"{leaf['path_in_schema']}.".startswith(text_prefix):
+                    n_text_bytes += leaf["total_uncompressed_size"]
+        types = _field_types(schema)
+        return ParquetSize(
+            n_rows=footer["num_rows"],
+            n_text_bytes=n_text_bytes,
+            id_type=None if columns.id is None else types[columns.id],
+            kept_types={name: types[name] for name in columns.kept},
+        )
+
+    def column_names(self, source: Source, settings: TextSettings) -> list[str]:
+        """Return the columns of the schema, and its nested fields."""
+        return list(self.column_types(source))
+
+    def column_types(self, source: Source) -> dict[str, Any]:
+        """Return the Arrow types of the columns, and of nested fields by their paths."""
+        with _opened(source.open(), source.name) as table:
+            return _field_types(table.schema_arrow)
 
 
-def _choose_fields(schema: Any, settings: TextSettings) -> TextSettings:
+def _choose_fields(schema: Any, text: TextInput) -> Columns:
+    """Return the columns that are read, some of which may be nested fields."""
     from pyarrow.types import is_nested
 
     types = _field_types(schema)
-    paths = [
-        path for path in settings.paths if path in types and path not in schema.names
-    ]
+    columns = named_columns(text.settings, text.column_option)
+    names = list(schema.names)
+    for path in columns.paths:
+        if path in types and path not in names:
+            names.append(path)
     has_lists = "tokens" in types and is_nested(types["tokens"])
-    return choose_columns([*schema.names, *paths], settings, has_lists=has_lists)
+    return choose_columns(columns, names, table=text.source.name, has_lists=has_lists)
 
 
 def _field_types(fields: Iterable[Any], parent: str = "") -> dict[str, Any]:
-    """Return the Arrow types of the columns of a schema, and of the fields of structs by paths."""
+    """Return the Arrow types of columns, and of the fields of structs by paths."""
     from pyarrow.types import is_struct
 
-    types = {parent + field.name: field.type for field in fields}
+    types: dict[str, Any] = {}
+    for field in fields:
+        types[parent + field.name] = field.type
     for path, kind in list(types.items()):
-        types = (_field_types(kind, f"{path}.") if is_struct(kind) else {}) | types
+        if is_struct(kind):
+            # A column with the name of a path comes before the nested field.
+            types = _field_types(kind, f"{path}.") | types
     return types
 
 
 def _batches(
     file: Any, names: list[str], rows: range
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield some rows, of the row groups that have them, each batch with its first number."""
+    """Yield a range of rows in batches, each with the number of its first row.
+
+    Only the row groups that have such rows are read.
+    """
     groups = range(file.num_row_groups)
-    ends = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
-    first, stop = bisect_right(ends, rows.start) - 1, bisect_left(ends, rows.stop)
-    number = ends[first]
-    for batch in file.iter_batches(1024, row_groups=range(first, stop), columns=names):
-        start, end = (
-            min(max(row - number, 0), len(batch)) for row in (rows.start, rows.stop)
-        )
-        if start < end:
-            yield number + start, batch.slice(start, end - start).to_pylist()
+    n_rows_of_groups = (file.metadata.row_group(group).num_rows for group in groups)
+    ends = [0, *accumulate(n_rows_of_groups)]
+    first_group = bisect_right(ends, rows.start) - 1
+    stop_group = bisect_left(ends, rows.stop)
+    number = ends[first_group]
+    for batch in file.iter_batches(
+        _BATCH_ROWS, row_groups=range(first_group, stop_group), columns=names
+    ):
+        start = min(max(rows.start - number, 0), len(batch))
+        stop = min(max(rows.stop - number, 0), len(batch))
+        if start < stop:
+            yield number + start, batch.slice(start, stop - start).to_pylist()
         number += len(batch)
 
 
 @contextmanager
-def _opened(file: Any) -> Iterator[Any]:
-    """Open a file with pyarrow. Its errors in the block become a `TableError`."""
+def _opened(file: Any, name: str) -> Iterator[Any]:
+    """Open a file with pyarrow. Its errors in the block become an `InputError`."""
     parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
     from pyarrow import ArrowException
 
     try:
-        with parquet.ParquetFile(file, buffer_size=1 << 20) as table:
+        with parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table:
             yield table
     except (ArrowException, OSError) as error:
-        raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None
-
-
-def column_types(source: Source) -> dict[str, Any]:
-    """Return the Arrow types of the columns of a Parquet file, and of nested fields."""
-    try:
-        with _opened(source.open()) as table:
-            return _field_types(table.schema_arrow)
-    except TableError as error:
-        raise InputError(f"{source.name}: {error}") from None
+        reason = first_line(error)
+        message = Message(
+            "{name}: cannot read the Parquet file: {reason}", name=name, reason=reason
+        )
+        raise InputError(message) from None

@@ -1,48 +1,68 @@
-"""Plain text: one sentence per line, or running text that is split into sentences."""
+"""Plain text: one sentence per line, raw or tokenized, or running text.
 
-from collections.abc import Callable, Iterable, Iterator
+Running text is split into sentences. With `paragraphs`, the lines up to a blank line
+belong together.
+"""
+
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from elmo_cli.options.text import TextSettings
-from elmo_cli.records.record import LINE, Entry, Record
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
-from elmo_cli.text.tokenizers import Tokenizer
 
 
-def text_entries(
-    lines: Iterable[str],
-    tokenizer: Tokenizer,
-    settings: TextSettings,
-    check_first: Callable[[int, str], object] | None = None,
-) -> Iterator[Entry]:
-    """Yield the sentences of a text. The first line that is not blank is checked."""
-    tokenize, is_split = tokenizer.tokenize, tokenizer.splits_by is not None
-    for number, line in (
-        _paragraphs(lines) if settings.paragraphs else enumerate(lines, start=1)
-    ):
-        if check_first is not None and line:
-            check_first(number, line)
-            check_first = None
-        attributes: dict[str, object] = {LINE: number - 1} if is_split else {}
-        if isinstance(line, InvalidLine):
-            yield Entry(number, Record("", [], None, attributes, line.error))
-        elif is_split:
-            for sentence in tokenizer.split_sentences(line):
-                yield Entry(
-                    number, Record(sentence, tokenize(sentence), None, attributes)
+class PlainText(InputFormat):
+    """Lines of text."""
+
+    name = "text"
+    unit = "line"
+    has_ids = False
+    is_plain = True
+    has_parts = True
+
+    def starts_record(self, line: str) -> bool:
+        """Return True, also for a blank line, which is an empty sentence."""
+        return True
+
+    def parse(
+        self, lines: Iterable[str], text: TextInput, first: int = 1
+    ) -> Iterator[Record]:
+        """Yield the lines of a text, or their sentences."""
+        tokenizer = text.tokenizer
+        is_split = tokenizer.splits_by is not None
+        numbered: Iterable[tuple[int, str]] = enumerate(lines, start=first)
+        if text.settings.paragraphs:
+            numbered = join_paragraphs(numbered)
+        for number, line in numbered:
+            if isinstance(line, InvalidLine):
+                yield Record(
+                    "",
+                    [],
+                    error=line.error,
+                    start=number,
+                    line=number if is_split else None,
                 )
-        else:
-            yield Entry(number, Record(line, tokenize(line)))
+            elif is_split:
+                for sentence in tokenizer.split_sentences(line):
+                    tokens = tokenizer.tokenize(sentence)
+                    yield Record(sentence, tokens, start=number, line=number)
+            else:
+                yield Record(line, tokenizer.tokenize(line), start=number)
 
 
-def _paragraphs(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield paragraphs with the numbers of their first lines. An `InvalidLine` is one alone."""
+def join_paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield paragraphs with the numbers of their first lines.
+
+    An `InvalidLine` is a paragraph alone.
+    """
     parts: list[str] = []
     start = 0
-    for number, line in enumerate(chain(lines, [""]), start=1):
+    for number, line in chain(lines, [(0, "")]):
         is_valid = not isinstance(line, InvalidLine)
         if line and is_valid:
-            start = start if parts else number
+            if not parts:
+                start = number
             parts.append(line)
         elif parts:
             yield start, " ".join(parts)

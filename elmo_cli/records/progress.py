@@ -1,4 +1,4 @@
-"""Progress in an input: how many records were read, and a hash of their texts."""
+"""Progress in an input, which shows whether a resumed run reads the same records."""
 
 import hashlib
 import math
@@ -12,7 +12,7 @@ from elmo_cli.records.record import Record
 
 
 class Progress(NamedTuple):
-    """Number of records read of an input, and SHA-256 of their texts, each with a line feed."""
+    """Number of records read so far, and SHA-256 of their texts with line feeds."""
 
     n_records: int
     sha256: str
@@ -34,14 +34,16 @@ class ShardReader:
         self,
         records: Iterable[Record],
         shard: Shard = WHOLE,
-        prepare: Callable[[Record], Record] = lambda record: record,
+        prepare: Callable[[Record], Record] | None = None,
     ) -> None:
         """Read a shard of these records, each one changed by `prepare`."""
         self._records = iter(records)
-        self._shard, self._prepare = shard, prepare
+        self._shard = shard
+        self._prepare = prepare
         self._digest = hashlib.sha256()
         self._n_read = 0
         self.error: InputError | None = None
+        """Error of the input that ended the reading."""
 
     @property
     def progress(self) -> Progress:
@@ -54,31 +56,37 @@ class ShardReader:
         checkpoint_tokens: float = math.inf,
         checkpoint_records: int = 1,
     ) -> Iterator[ReadRecord]:
-        """Yield the records of the shard among the first `n_records`, up to an error of the input.
+        """Yield the records of the shard, up to an error of the input.
 
-        After `checkpoint_tokens` tokens, a multiple of `checkpoint_records` has a checkpoint.
+        Args:
+            n_records: Number of records of the input, of all shards, after which the
+                reading stops. None reads all.
+            checkpoint_tokens: Tokens between two checkpoints, at least.
+            checkpoint_records: A checkpoint follows a multiple of so many records.
         """
-        rest = None if n_records is None else n_records - self._n_read
-        tokens_since = records_since = 0
+        n_rest = None if n_records is None else n_records - self._n_read
         is_whole = self._shard == WHOLE
+        n_tokens_since = 0
+        n_records_since = 0
         try:
-            for record in islice(self._records, rest):
-                self._digest.update(
-                    record.text.encode("utf-8", "surrogatepass") + b"\n"
-                )
+            for record in islice(self._records, n_rest):
+                content = record.text.encode("utf-8", "surrogatepass")
+                self._digest.update(content + b"\n")
                 self._n_read += 1
-                if not (is_whole or self._shard.has(self._n_read - 1)):
+                if not is_whole and not self._shard.has(self._n_read - 1):
                     continue
-                record = self._prepare(record)
-                tokens_since += len(record.tokens) or 1
-                records_since += 1
+                if self._prepare is not None:
+                    record = self._prepare(record)
+                n_tokens_since += len(record.tokens) or 1
+                n_records_since += 1
                 if (
-                    tokens_since < checkpoint_tokens
-                    or records_since % checkpoint_records
+                    n_tokens_since >= checkpoint_tokens
+                    and n_records_since % checkpoint_records == 0
                 ):
-                    yield ReadRecord(record, self._n_read)
-                else:
                     yield ReadRecord(record, self._n_read, self.progress)
-                    tokens_since = records_since = 0
+                    n_tokens_since = 0
+                    n_records_since = 0
+                else:
+                    yield ReadRecord(record, self._n_read)
         except InputError as error:
             self.error = error

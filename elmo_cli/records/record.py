@@ -1,17 +1,12 @@
-"""Record: one sentence or text of an input, with what the input says about it."""
+"""Record of an input: a text with its tokens, its id, and what else the input says."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
 from elmo_cli.errors.checks import Sentence
-
-
-class NumericId(str):
-    """Id that is an integer in its input, and again in outputs that have integers."""
-
-    __slots__ = ()
+from elmo_cli.errors.messages import Message
 
 
 class Span(NamedTuple):
@@ -22,52 +17,53 @@ class Span(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a row of a table."""
+    """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a table row."""
 
-    text: str  # text that is hashed: the line, or the header and the sequence of FASTA
+    text: str
+    """Text that is hashed: the line, or the header and the sequence of FASTA."""
     tokens: Sentence
-    id: str | None = None  # name of its dataset in the output; None for its number
-    attributes: Mapping[str, object] = MappingProxyType({})
-    """Attributes of its dataset in the output."""
-    error: str | None = None
-    """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
+    id: str | None = None
+    """Id of the record as text. None if it has none and is named by its number."""
+    attributes: Mapping[str, Any] = MappingProxyType({})
+    """Attributes of its dataset in a file of vectors, such as `positions` of usages."""
+    error: str | Message | None = None
+    """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
     sentences: Sequence[Span] = ()
     """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()  # words that the input gives, each tokenized by itself
+    words: Sequence[Span] = ()
+    """Words that the input gives, each tokenized by itself."""
     word_columns: Sequence[Mapping[str, object]] = ()
-    """The `columns` of each word, if each is a row of the input."""
-    lemmas: Sequence[str] = ()  # lemma of each token in CoNLL-U; empty in other formats
+    """The `columns` of each word, if each word is a row of the input."""
+    lemmas: Sequence[str] = ()
+    """Lemma of each token in CoNLL-U; empty in other formats."""
+    start: int = 0
+    """Line of the file at which the record begins, or its row, from 1."""
+    line: int | None = None
+    """Number that outputs show as its line, from 1; None if they show none.
+
+    It is the line from which a sentence was split, or the number of a record whose id
+    may repeat.
+    """
+    original_id: str | None = None
+    """Whole header of a FASTA sequence. bio_embeddings uses the same name."""
+    id_is_integer: bool = False
+    """True if the id is an integer in its input, and in outputs that have integers."""
+    lacks_blank_line: bool = False
+    """True if a CoNLL-U sentence begins without a blank line before it."""
+
+    @property
+    def id_value(self) -> str | int | None:
+        """Id as its input has it, text or integer, so that an output joins the input."""
+        if self.id is not None and self.id_is_integer:
+            return int(self.id)
+        return self.id
 
     def split(self) -> list[Sentence]:
         """Return the tokens of each sentence; at least one list."""
         if not self.sentences:
             return [self.tokens]
         ends = list(accumulate(span.n_tokens for span in self.sentences))
-        return [
-            self.tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)
-        ]
-
-
-def id_value(identifier: str | None) -> str | int | None:
-    """Return an id as its input had it, so that an output joins the input."""
-    return int(identifier) if isinstance(identifier, NumericId) else identifier
-
-
-LINE: Final = "line"
-"""Attribute of a sentence that was split from a line: the number of the line, from 0."""
-
-
-ORIGINAL_ID: Final = "original_id"
-"""Attribute of a sequence: its whole header. bio_embeddings uses the same name."""
-
-
-class Entry(NamedTuple):
-    """Record of an input, with the number of its first line or of its error, from 1."""
-
-    line: int
-    record: Record
-    error: str | None = None  # error in the format of the record
-    has_no_blank_line: bool = False
-    """True if a sentence of CoNLL-U begins without a blank line before it."""
+        starts = [0, *ends[:-1]]
+        return [self.tokens[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -1,69 +1,96 @@
-"""Words that an input gives, each tokenized by itself."""
+"""Words that an input gives, each tokenized by itself: lists, or tables of words."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, chain, groupby
+from typing import Final
 
-from elmo_cli.records.record import Entry, Record, Span
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record, Span
 from elmo_cli.text.tokenizers import Tokenizer
+
+_CACHED_WORDS: Final = 1 << 16
 
 
 def record_of_words(
-    record: Record, words: Sequence[str], tokenizer: Tokenizer
+    words: Sequence[str], tokenizer: Tokenizer, record: Record | None = None
 ) -> Record:
-    """Add words to a record, each tokenized by itself, and their sentences."""
-    tokens = list(map(tokenizer.tokenize, words))
-    spans = list(map(Span, words, map(len, tokens)))
+    """Return a record of words, each tokenized by itself, with their sentences.
+
+    It has the other fields of `record`, such as its id.
+    """
+    tokens = [tokenizer.tokenize(word) for word in words]
+    spans = [
+        Span(word, len(own_tokens))
+        for word, own_tokens in zip(words, tokens, strict=True)
+    ]
     text = " ".join(words)
+    sentences = tokenizer.split_sentences(text)
+    record = Record("", []) if record is None else record
     return record._replace(
         text=text,
         tokens=list(chain.from_iterable(tokens)),
         words=spans,
-        sentences=_sentences_of_words(spans, tokenizer.split_sentences(text)),
+        sentences=_group_into_sentences(spans, sentences),
     )
 
 
-def _sentences_of_words(words: Sequence[Span], sentences: Sequence[str]) -> list[Span]:
-    """Return the sentences of a text as groups of its words. A word has one sentence only."""
-    spans: list[Span] = []
-    waiting, n_read = deque(words), 0
-    for end in accumulate(map(_n_visible, sentences)) if len(sentences) > 1 else ():
+def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
+    """Join consecutive records with the same id, each a word, to one record."""
+    # A tokenizer takes longer for single words than for a text, but most words occur
+    # again.
+    remembered = lru_cache(_CACHED_WORDS)(text.tokenizer.tokenize)
+    tokenizer = replace(text.tokenizer, tokenize=remembered)
+
+    def key(record: Record) -> tuple[bool, str | int | None]:
+        if record.error is None:
+            return True, record.id
+        return False, record.start
+
+    for (is_valid, identifier), group in groupby(records, key):
+        rows = list(group)
+        first = rows[0]
+        if not is_valid:
+            yield first
+        elif identifier is None:
+            problem = Message(
+                "expected the id of a text with {--word-column}, found none",
+                remedy="Use {--id-column}.",
+            )
+            yield first._replace(error=text.error_at(first.start, problem))
+        else:
+            words = [row.text for row in rows]
+            record = record_of_words(words, tokenizer, first._replace(columns={}))
+            yield record._replace(word_columns=[row.columns for row in rows])
+
+
+def _group_into_sentences(
+    words: Sequence[Span], sentences: Sequence[str]
+) -> list[Span]:
+    """Return the sentences of a text as groups of its words; none for one sentence.
+
+    A word is in one sentence only: in the one in which it begins.
+    """
+    if len(sentences) < 2:
+        return []
+    groups: list[Span] = []
+    waiting = deque(words)
+    n_read = 0
+    for end in accumulate(_n_visible(sentence) for sentence in sentences):
         taken: list[Span] = []
         while waiting and n_read < end:
-            taken.append(waiting.popleft())
-            n_read += _n_visible(taken[-1].text)
+            word = waiting.popleft()
+            taken.append(word)
+            n_read += _n_visible(word.text)
         if taken:
-            text = " ".join(word.text for word in taken)
-            spans.append(Span(text, sum(word.n_tokens for word in taken)))
-    return spans
+            joined = " ".join(word.text for word in taken)
+            groups.append(Span(joined, sum(word.n_tokens for word in taken)))
+    return groups
 
 
 def _n_visible(text: str) -> int:
+    """Count the characters of a text that are not white space."""
     return len("".join(text.split()))
-
-
-def group_words(entries: Iterable[Entry], tokenizer: Tokenizer) -> Iterator[Entry]:
-    """Join the words of consecutive rows with the same id to one record."""
-    # A tokenizer takes longer for single words than for a text, but most words occur again.
-    tokenizer = replace(tokenizer, tokenize=lru_cache(1 << 16)(tokenizer.tokenize))
-
-    def text_of(entry: Entry) -> tuple[bool, str | int | None]:
-        is_valid = entry.error is None and entry.record.error is None
-        return is_valid, entry.record.id if is_valid else entry.line
-
-    for (is_valid, identifier), group in groupby(entries, text_of):
-        rows = list(group)
-        first = rows[0]
-        if is_valid and identifier is None:
-            error = "expected the id of a text with --word-column, found none. Use --id-column."
-            first = first._replace(error=error)
-        elif is_valid:
-            words = [row.record.text for row in rows]
-            record = record_of_words(
-                first.record._replace(columns={}), words, tokenizer
-            )
-            columns = [row.record.columns for row in rows]
-            first = first._replace(record=record._replace(word_columns=columns))
-        yield first

@@ -15,12 +15,14 @@ from elmo_cli.files.file_types import binary_error
 from elmo_cli.files.text_files import BYTE_ORDER_MARK, not_utf8
 from elmo_cli.text.pipe import Pipe
 
-# bytes at the beginning of a file that show its line ends
 LINE_END_BYTES: Final = 1 << 16
+"""Number of bytes at the beginning of a file that show its line ends."""
+_LINE_WITH_END: Final = re.compile(r"(?<=\r)(?!\n)|(?<=\n)")
+"""Position after CR, LF or CRLF. `str.splitlines` also splits elsewhere."""
 
 
 class InvalidLine(str):
-    """Readable part of a line that is not UTF-8, with `skip_errors`. It is never blank."""
+    """Readable part of a line that is not UTF-8, with `skip_errors`. It is not blank."""
 
     error: str
 
@@ -31,18 +33,29 @@ class LineReader:
     def __init__(
         self, name: str, file: BinaryIO, *, first: int = 1, splits_at_cr: bool = False
     ) -> None:
-        """Read the lines of a file, decompressed; the number of the next one is `first`."""
-        self._name, self._file = name, file
+        """Read the lines of a file, decompressed.
+
+        Args:
+            name: Name of the file in messages.
+            file: The file.
+            first: Number of the next line.
+            splits_at_cr: End a line also at a lone CR.
+        """
+        self._name = name
+        self._file = file
         self._stream = decompressed(file)
         self.is_compressed = self._stream is not file
-        self.number = first - 1  # number of the line that was read last
+        self.number = first - 1
+        """Number of the line that was read last."""
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
-        self._rest = b""  # bytes that were read, but not returned yet
-        self._lines: deque[bytes] = deque()  # lines that were split from such bytes
+        # Bytes that were read, but not returned yet.
+        self._rest = b""
+        # Lines that were split from such bytes.
+        self._lines: deque[bytes] = deque()
 
     def seek(self, offset: int) -> None:
-        """Move from the beginning of the file to a line at an offset in decompressed bytes."""
+        """Move from the beginning to a line at an offset in decompressed bytes."""
         if offset:
             self._begin()
             self._rest = b""
@@ -56,11 +69,11 @@ class LineReader:
             while not self._lines and self._split_more():
                 pass
             line = self._lines.popleft() if self._lines else b""
-        elif self._rest:
-            line, self._rest = self._rest, b""
-            line += b"" if line.endswith(b"\n") else self._readline()
         else:
-            line = self._readline()
+            line = self._rest
+            self._rest = b""
+            if not line.endswith(b"\n"):
+                line += self._readline()
         self.number += 1
         return line
 
@@ -70,18 +83,17 @@ class LineReader:
         """Decode the line that was read last. See `Source.lines` for the options."""
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-            text = text.lstrip(
-                BYTE_ORDER_MARK
-            )  # Joined files have marks at later lines too.
-            return text if keep_ends else text.strip()
         except UnicodeDecodeError as error:
             reason = not_utf8(self._name, error, self.number)
-        if not skip_errors:
-            raise reason
-        readable = line.decode("utf-8", "replace")
-        invalid = InvalidLine(readable if keep_ends else readable.strip())
-        invalid.error = str(reason)
-        return invalid
+            if not skip_errors:
+                raise reason from None
+            readable = line.decode("utf-8", "replace")
+            invalid = InvalidLine(readable if keep_ends else readable.strip())
+            invalid.error = str(reason)
+            return invalid
+        # Joined files have marks at later lines too.
+        text = text.lstrip(BYTE_ORDER_MARK)
+        return text if keep_ends else text.strip()
 
     def lines(
         self,
@@ -96,24 +108,24 @@ class LineReader:
             end = self._file.tell() if self.is_compressed else position + len(line)
             if line:
                 yield self.decode(line, skip_errors, keep_ends)
-            on_bytes(end - position)  # Compressed data has bytes after its last line.
+            # Compressed data has bytes after its last line.
+            on_bytes(end - position)
             if not line:
                 return
             position = end
 
     def is_ready(self) -> bool:
-        """Return whether the next line can be read without a long wait: see `Pipe.has_line`."""
-        return (
-            bool(self._lines)
-            or not isinstance(self._file, Pipe)
-            or self._file.has_line()
-        )
+        """Return whether the next line can be read without a long wait."""
+        if self._lines or not isinstance(self._file, Pipe):
+            return True
+        return self._file.has_line()
 
     def _begin(self) -> None:
         """Find the line ends of a file by its beginning. Refuse data that is no text."""
         self._is_at_start = False
         self._rest = self._readline(LINE_END_BYTES)
-        if error := binary_error(self._name, self._rest):
+        error = binary_error(self._name, self._rest)
+        if error is not None:
             raise error
         if b"\n" not in self._rest and b"\r" in self._rest:
             self._splits_at_cr = True
@@ -122,12 +134,15 @@ class LineReader:
         """Split the next bytes into lines. Return False at the end of the file."""
         more = b""
         if not self._rest.endswith(b"\n"):
-            # The limit grows with the line, so that a long line is copied only a few times.
+            # The limit grows with the line, so that a long line is copied only a few
+            # times.
             more = self._readline(max(LINE_END_BYTES, len(self._rest)))
-        content, self._rest = self._rest + more, b""
+        content = self._rest + more
+        self._rest = b""
         pieces = content.splitlines(keepends=True)
         if more and not more.endswith(b"\n"):
-            self._rest = pieces.pop()  # Its end may follow: also LF after CR.
+            # Its end may follow: also LF after CR.
+            self._rest = pieces.pop()
         self._lines.extend(pieces)
         return content != b""
 
@@ -143,19 +158,20 @@ class LineReader:
             ) from None
 
 
-def lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
+def lines_of_open_file(file: IO[str], splits_at_cr: bool) -> Iterator[str]:
     """Yield the lines of a file that is open as text, with their ends."""
     # Only a real file that has not been read from yet can be reconfigured.
     with suppress(AttributeError, io.UnsupportedOperation):
-        source.reconfigure(newline="\n")  # type: ignore[attr-defined]
-    for number, line in enumerate(source):
+        file.reconfigure(newline="\n")  # type: ignore[attr-defined]
+    for number, line in enumerate(file):
         if not isinstance(line, str):
             raise InputError(
                 "the input: expected a file that is open as text, found a binary file"
             )
         line = line.lstrip(BYTE_ORDER_MARK)
-        if "\r" in line and (splits_at_cr or not (number or line.endswith("\n"))):
-            # The method `splitlines` also splits elsewhere than after CR, LF and CRLF.
-            yield from filter(None, re.split(r"(?<=\r)(?!\n)|(?<=\n)", line))
+        # A first line without LF shows that lines end in CR.
+        ends_at_cr = splits_at_cr or (number == 0 and not line.endswith("\n"))
+        if ends_at_cr and "\r" in line:
+            yield from filter(None, _LINE_WITH_END.split(line))
         else:
             yield line

@@ -15,32 +15,31 @@ from elmo_cli.errors.exceptions import InputError, StoppedError
 
 logger = logging.getLogger(__name__)
 
-
-_POLL_SECONDS: Final = 0.1  # interval at which a waiting reader calls `should_stop`
-
-
+_POLL_SECONDS: Final = 0.1
+"""Interval at which a waiting reader calls `should_stop`."""
 _PATIENCE_SECONDS: Final = 0.02
-"""Time that `Pipe.has_line` waits before it returns False, so that a fast writer fills batches."""
-
-
+"""Time that `Pipe.has_line` waits, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-
-
 PIPE: Final = "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
 
 
 class Pipe(io.FileIO):
-    """Reader for the lines of a pipe, terminal or socket, blocking or not, as they arrive."""
+    """Reader for the lines of a pipe, terminal or socket, as they arrive.
+
+    The descriptor may be blocking or not.
+    """
 
     def __init__(
         self, descriptor: int, should_stop: Callable[[], bool], *, closefd: bool = True
     ) -> None:
-        """Read from a descriptor. Call `should_stop` repeatedly while waiting for a line."""
+        """Read from a descriptor. Call `should_stop` repeatedly while waiting."""
         super().__init__(descriptor, closefd=closefd)
         self.should_stop = should_stop
         self._lines: deque[bytes] = deque()
-        self._rest = b""  # bytes read after the last line end
-        self._is_at_end = False  # A terminal reports its end only once.
+        # Bytes that were read after the last line end.
+        self._rest = b""
+        # A terminal reports its end only once.
+        self._is_at_end = False
         self._patience = _PATIENCE_SECONDS
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
@@ -48,7 +47,9 @@ class Pipe(io.FileIO):
     def readline(self, size: int | None = -1, /) -> bytes:
         """Return the next whole line with its end, or raise a `StoppedError` before."""
         line = self.peek_line()
-        return self._lines.popleft() if line else line
+        if line:
+            self._lines.popleft()
+        return line
 
     def peek_line(self) -> bytes:
         """Return the next whole line without reading it; see `readline`."""
@@ -71,20 +72,28 @@ class Pipe(io.FileIO):
 
     def _wait(self, seconds: float) -> bool:
         """Return whether a line, or the end, is available. Wait for bytes if not."""
-        if not (self._lines or self._is_at_end) and self._poll.poll(seconds * 1000):
+        if self._lines or self._is_at_end:
+            return True
+        if self._poll.poll(seconds * 1000):
             content = self.read(_PIPE_BYTES)
-            if content:
-                *lines, self._rest = (self._rest + content).split(b"\n")
-                self._lines.extend(line + b"\n" for line in lines)
-            elif content is not None:  # None: another process has read the bytes.
-                self._is_at_end = True
-                if self._rest:
-                    self._lines.append(self._rest)
+            # It is None if another process has read the bytes.
+            if content is not None:
+                self._take(content)
         return bool(self._lines) or self._is_at_end
+
+    def _take(self, content: bytes) -> None:
+        """Split bytes that were read into lines. Without any, the end is reached."""
+        if content:
+            *lines, self._rest = (self._rest + content).split(b"\n")
+            self._lines.extend(line + b"\n" for line in lines)
+            return
+        self._is_at_end = True
+        if self._rest:
+            self._lines.append(self._rest)
 
 
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
-    """Return standard input as a file of bytes. It is a `Pipe` if it is no regular file."""
+    """Return standard input as a file of bytes, a `Pipe` if it is no regular file."""
     if sys.stdin is None:
         raise InputError(
             "standard input is closed. Name a file, or pipe a text into it."
@@ -92,7 +101,8 @@ def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     file = sys.stdin.buffer
     if file.isatty():
         logger.info("Reading from the terminal; Ctrl-D ends the text.")
-    with suppress(io.UnsupportedOperation):  # A file in memory has no descriptor.
+    # A file in memory has no descriptor.
+    with suppress(io.UnsupportedOperation):
         if hasattr(select, "poll") and not os.path.isfile(file.fileno()):
             return Pipe(file.fileno(), should_stop, closefd=False)
     return file

@@ -1,9 +1,9 @@
-"""Sources of text: opened once, with their first bytes known, and read line by line.
+"""Sources of text: opened once, with their first bytes known, and read by lines.
 
-A file is plain or compressed (gzip, bzip2, xz, zstd), a pipe or standard input. Its encoding is
-UTF-8; data of another type is an error with advice. A line ends in LF or CRLF. A file without any
-LF at its beginning has lines that end in CR. The lines of pipes and of standard input are read as
-they arrive, so their first bytes are not known before.
+A file is plain or compressed (gzip, bzip2, xz, zstd), a pipe or standard input. Its
+encoding is UTF-8; data of another type is an error. A line ends in LF or CRLF. A file
+without any LF at its beginning has lines that end in CR. The lines of pipes and of
+standard input are read as they arrive, so their first bytes are not known before.
 """
 
 import io
@@ -29,14 +29,17 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT: Final = "-"
 _NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
-# bytes at the beginning of a file that show its type and format
 _HEAD_BYTES: Final = 4096
+"""Number of bytes at the beginning of a file that show its type and format."""
+_LIKE_A_FILE: Final = re.compile(r"\S*\.\S*")
+"""Name with a suffix and without spaces, which is hardly a text."""
 
 
 class Source:
     """Input that is opened once: a path, `-` for standard input, or an open text file.
 
-    The first use of its content opens it. Who reads its records, or its last reference, closes it.
+    The first use of its content opens it. Who reads its records, or its last reference,
+    closes it.
     """
 
     def __init__(self, given: object, advice: str | None = None) -> None:
@@ -51,7 +54,8 @@ class Source:
             raise InputError(
                 f"the input: expected a path or an open text file, found {kind}."
             )
-        self._given, self._advice = given, advice
+        self._given = given
+        self._advice = advice
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
         self.name = _NAMES.get(self.path) or str(self.path)
@@ -70,9 +74,9 @@ class Source:
     @cached_property
     def is_file(self) -> bool:
         """True for a regular file, which has a head and a size, and can be read again."""
-        return self.path not in (None, STANDARD_INPUT) and os.path.isfile(
-            str(self.path)
-        )
+        if self.path is None or self.path == STANDARD_INPUT:
+            return False
+        return os.path.isfile(self.path)
 
     @property
     def size(self) -> int | None:
@@ -81,14 +85,14 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """First bytes, decompressed; empty for a stream, and for a file that cannot be read."""
+        """First bytes, decompressed; empty for a stream, and for an unreadable file."""
+        if not self.is_file:
+            return b""
         content = b""
-        if self.is_file:
-            with suppress(
-                Exception
-            ):  # The reader of the whole file explains the error.
-                content = decompressed(self.open()).read(_HEAD_BYTES)
-            self.rewind()
+        # The reader of the whole file explains the error.
+        with suppress(Exception):
+            content = decompressed(self.open()).read(_HEAD_BYTES)
+        self.rewind()
         return content
 
     @cached_property
@@ -97,8 +101,10 @@ class Source:
         if self.path != STANDARD_INPUT or sys.stdin is None or sys.stdin.isatty():
             return b""
         file = self.open()
-        if isinstance(file, Pipe) or not file.seekable():
-            return file.peek_line() if isinstance(file, Pipe) else b""
+        if isinstance(file, Pipe):
+            return file.peek_line()
+        if not file.seekable():
+            return b""
         start = file.tell()
         line = file.readline()
         file.seek(start)
@@ -107,10 +113,10 @@ class Source:
     def open(self, should_stop: Callable[[], bool] = ignore) -> BinaryIO:
         """Return the open file; `should_stop` is called while a pipe waits for input."""
         if self._file is None:
-            is_dash = self.path == STANDARD_INPUT
-            self._file = (open_standard_input if is_dash else self._open_path)(
-                should_stop
-            )
+            if self.path == STANDARD_INPUT:
+                self._file = open_standard_input(should_stop)
+            else:
+                self._file = self._open_path(should_stop)
         elif isinstance(self._file, Pipe):
             self._file.should_stop = should_stop
         return self._file
@@ -120,13 +126,15 @@ class Source:
         try:
             if not Path(path).is_fifo():
                 return open(path, "rb")
-            # Linux does not wait for the writer here. Other systems would report an empty pipe.
+            # Linux does not wait for the writer here. Other systems would report an
+            # empty pipe.
             flag = os.O_NONBLOCK if sys.platform == "linux" else 0
             return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
         except OSError as error:
-            remedy = shell_remedy = None
+            remedy = None
+            shell_remedy = None
             is_missing = isinstance(error, FileNotFoundError)
-            if is_missing and not re.fullmatch(r"\S*\.\S*", path):
+            if is_missing and not _LIKE_A_FILE.fullmatch(path):
                 remedy = self._advice
                 shell_remedy = self._advice or PIPE
             if isinstance(error, IsADirectoryError):
@@ -144,10 +152,9 @@ class Source:
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""
-        if (
-            self.path not in (None, STANDARD_INPUT)
-            and not Path(str(self.path)).is_fifo()
-        ):
+        if self.path is None or self.path == STANDARD_INPUT:
+            return
+        if not Path(self.path).is_fifo():
             self.open()
 
     def rewind(self) -> None:
@@ -157,7 +164,9 @@ class Source:
 
     def close(self) -> None:
         """Close a file that was opened here. If it is used again, it is opened again."""
-        file, self._file = getattr(self, "_file", None), None
+        # The constructor may have failed.
+        file = getattr(self, "_file", None)
+        self._file = None
         if file is not None and self.path != STANDARD_INPUT:
             file.close()
 
@@ -172,13 +181,18 @@ class Source:
     ) -> tuple[Iterator[str], Callable[[], bool]]:
         """Return the lines, and a function that returns whether the next one is ready.
 
-        `on_bytes` gets the number of bytes of each line of a path. `should_stop` is called while a
-        pipe waits for input. With `skip_errors`, a line that is not UTF-8 is an `InvalidLine`. With
-        `splits_at_cr`, a lone CR ends a line too, even if other lines end in LF.
+        Args:
+            on_bytes: Called with the number of bytes of each line of a path.
+            skip_errors: Return a line that is not UTF-8 as an `InvalidLine`.
+            should_stop: Called while a pipe waits for input. True stops the waiting.
+            splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
+            keep_ends: Keep the white space around the lines.
         """
         if self.path is None:
             lines = lines_of_open_file(self._given, splits_at_cr)  # type: ignore[arg-type]
-            return (lines if keep_ends else map(str.strip, lines)), lambda: True
+            if not keep_ends:
+                lines = map(str.strip, lines)
+            return lines, lambda: True
         reader = LineReader(
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr
         )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
-from elmo_cli.records.formats import TEXT, InputFormat
+from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
@@ -79,7 +79,7 @@ class TrainingText:
     @property
     def is_plain(self) -> bool:
         """True if all files are text."""
-        return all(each.name == TEXT.name for each in self._formats.values())
+        return all(each.is_plain for each in self._formats.values())
 
     @property
     def validation_name(self) -> str:
@@ -93,7 +93,7 @@ class TrainingText:
         """Raise an `InputError` if a named column has no effect in any file."""
         formats = list(self._formats.values())
         if not any(each.has_columns for each in formats):
-            self.settings.check_format(formats[0].name, has_columns=False)
+            formats[0].check_settings(self.settings)
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
         """Yield windows without end, from the start of a window on.
@@ -174,7 +174,7 @@ class TrainingText:
 
         `n_records` lines or records come before them.
         """
-        if self._formats[path].name != TEXT.name:
+        if not self._formats[path].is_plain:
             return self._read_records(path, n_records)
         return self._read_lines(path, offset, n_records)
 
@@ -226,7 +226,7 @@ class TrainingText:
                 self.settings, text_column=None, delimiter=None, quotes=None
             )
             text = replace(text, settings=settings)
-        return open_records(text, ids="none")
+        return open_records(text, reads_ids=False)
 
     @cached_property
     def _formats(self) -> dict[Path, InputFormat]:

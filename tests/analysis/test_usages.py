@@ -192,10 +192,10 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     assert_same_file("u.hdf5", "whole.hdf5")
     again = usages("long.txt", "u.hdf5", layout=layout)
     assert (again.summary.was_complete, again.counts) == (True, counts)
-    with pytest.raises(ElmoError, match=r"other options: --words \("):
+    with pytest.raises(ElmoError, match=r"other options: words \("):
         usages("long.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
     with pytest.raises(
-        ElmoError, match=r"other options: --match \(none, not form, ignore case\)"
+        ElmoError, match=r"other options: match \(none, not form, ignore case\)"
     ):
         usages("long.txt", "u.hdf5", ignore_case=True, layout=layout)
     # The counts of a run over another text are forgotten.

@@ -1,20 +1,15 @@
 """The list of published models, and warnings for a text of another domain than a model's."""
 
-import pytest
-
 from elmo_cli.model.options_file import parse_options, read_options
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.registry import (
     MODELS,
-    expected_input,
     model_of_url,
     published_model,
 )
 from elmo_cli.pretrained.roles import FILE_NAMES, role_of
-from elmo_cli.records.record import Entry, Record
-from elmo_cli.records.report import InputReport, Sample
 
 
 def test_the_published_numbers_of_parameters() -> None:
@@ -93,44 +88,3 @@ def test_the_files_of_a_published_model_know_its_language() -> None:
         is None
     )
     assert find_model(files.weights.parent).language is None
-
-
-PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")
-TEXT = ["The", "river", "rose", "in", "a", "night", "."] * 4
-PT = "proteins, but the model pt was trained on Portuguese text. --model seqvec"
-SEQVEC = "text, but the model SeqVec was trained on proteins. --model original"
-
-
-@pytest.mark.parametrize(
-    ("model", "record", "n", "warning"),
-    [
-        ("original", Record("", TEXT), 3, None),
-        ("seqvec", Record("", PROTEIN), 3, None),
-        ("seqvec", Record("", TEXT[:7]), 1, None),
-        ("my-model", Record("", PROTEIN), 3, None),
-        ("pt", Record("", PROTEIN), 3, PT),
-        ("SeqVec", Record("", TEXT), 3, SEQVEC),
-        ("pt", Record("", list("MKV")), 1, None),
-        (
-            "pt",
-            Record("", list("MKV"), "p1", {"original_id": "p1"}),
-            1,
-            PT,
-        ),  # from FASTA
-    ],
-)
-def test_another_domain_logs_one_warning(
-    model: str,
-    record: Record,
-    n: int,
-    warning: str | None,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    report = InputReport(
-        Sample(is_split_at_spaces=False, expected=expected_input(model, None))
-    )
-    for number in range(1, n + 1):
-        report.see(Entry(number, record))
-    report.end(is_complete=True)
-    expected = [] if warning is None else [f"Warning: the input seems to be {warning}"]
-    assert [message[: len(expected[0])] for message in caplog.messages] == expected

@@ -2,6 +2,7 @@
 
 import atexit
 import io
+import logging
 import os
 import re
 import shutil
@@ -12,12 +13,13 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli import main
+from elmo_cli.cli.messages import LineFormatter
 from tests.support.golden import GOLDEN
 
 TINY = GOLDEN / "relu"
@@ -34,11 +36,39 @@ class Terminal(io.StringIO):
         return True
 
 
+class _FormatOfCommands(logging.StreamHandler):  # type: ignore[type-arg]
+    """Handler that logs nothing, but whose format the progress bars use.
+
+    pytest has handlers of its own, so that a command adds none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(LineFormatter())
+
+    @property
+    def stream(self) -> TextIO:
+        """Standard error, which a runner of commands replaces."""
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None:
+        pass
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Do nothing."""
+
+
 def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Run `elmo ARGUMENTS` in this process."""
-    return CliRunner().invoke(
-        main, [str(argument) for argument in arguments], input=stdin
-    )
+    handler = _FormatOfCommands()
+    logging.getLogger().addHandler(handler)
+    try:
+        return CliRunner().invoke(
+            main, [str(argument) for argument in arguments], input=stdin
+        )
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def run_r(code: str) -> str:

@@ -209,9 +209,3 @@ def _matches(expected: str, actual: str, tolerance: float) -> bool:
     expected_numbers = [float(number) for number in NUMBER.findall(expected)]
     actual_numbers = [float(number) for number in NUMBER.findall(actual)]
     return actual_numbers == pytest.approx(expected_numbers, rel=0.0, abs=tolerance)
-
-
-def read_rows(test_file: str, name: str) -> list[str]:
-    """Return the lines of a file beside a test's, without comments and blank lines."""
-    text = Path(test_file).with_name(name).read_text(encoding="utf-8")
-    return [line for line in text.split("\n") if line and not line.startswith("# ")]

@@ -1,16 +1,7 @@
-"""CoNLL-U, JSON lines and FASTA: what is read or refused, and warnings about all texts.
+"""CoNLL-U, JSON lines and FASTA: what is read, and what is refused (errors.txt)."""
 
-In `advice.txt`, `= N OPTIONS | CONTENT` is a text: N times its content, a literal of Python, where
-a list becomes the column `text` of CSV. The options are the format of the input, what is expected
-of the text, a tokenizer and its language. `!` begins the only warning; good texts have none.
-"""
-
-import ast
-import csv
 import io
 import json
-import logging
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.report import UNKNOWN, Expected
 from elmo_cli.records.text_input import open_input
-from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
+from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
 from tests.support.table_files import write_table
-from tests.support.transcripts import Example, each_example, read_rows
+from tests.support.transcripts import Example, each_example
 
 
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
-    with open_records(opened, ids="datasets") as (records, *_):
+    with open_records(opened, id_checker=IdChecker(name_datasets=True)) as (
+        records,
+        *_,
+    ):
         return list(records)
 
 
@@ -98,7 +91,7 @@ def test_fasta_that_is_written_is_read(
     ]
     records = read("fasta", "\n".join(lines))
     assert [record.id for record in records] == list(proteins)
-    assert [record.attributes["original_id"] for record in records] == headers
+    assert [record.original_id for record in records] == headers
     sequences = ["".join(parts) for _, parts in proteins.values()]
     assert ["".join(record.tokens) for record in records] == sequences
     assert len({record.text for record in records}) == len(records)
@@ -126,7 +119,7 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         ("jsonl", "[" * 100_000, f"expected a JSON object, found {'[' * 60}"),
         (
             *("fasta", f">{'é' * 32_766}\nM\n"),
-            f"the id {'é' * 60!r} {n_bytes}. Use --layout packed, Parquet or JSON lines.",
+            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON lines.",
         ),
     ):
         with pytest.raises(InputError) as caught:
@@ -235,69 +228,7 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     ):
         list(records)
     assert str(caught.value) == (
-        f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
-        "--input-format text to read one sentence per line."
+        f"the input, line 1: it seems to be {name}, not text. Use input_format={name!r}, "
+        "or input_format='text' to read one sentence per line."
     )
     assert [record.text for record in read("text", content)] == content.splitlines()
-
-
-# What is warned of
-
-EXPECTED = {
-    "bytes": Expected(TokenLimit(48, "bytes")),
-    "characters": Expected(TokenLimit(48, "characters")),
-    "English": Expected(language="English"),
-    "French": Expected(language="French"),
-}
-SENTENCE = (
-    "The river rose in the night and the people of the town went up into the hills . "
-)
-LONG = {
-    "BOOK": "\n\n".join(textwrap.fill(SENTENCE * 8, 70) for _ in range(5)),
-    "HEADLINES": "".join(
-        f"a headline without a full stop{' and more' * (i % 9)}\n" for i in range(100)
-    ),
-}
-"""Texts that are too long for a line."""
-
-
-def read_advice() -> list[tuple[str, list[str]]]:
-    """Return the texts with their warnings."""
-    cases: list[tuple[str, list[str]]] = []
-    for line in read_rows(__file__, "advice.txt"):
-        if line.startswith("= "):
-            cases.append((line[2:], []))
-        elif line.startswith("! "):
-            cases[-1][1].append(line[2:])
-    return cases
-
-
-def content_of(text: str, number: int) -> str:
-    content: Any = LONG.get(text) or ast.literal_eval(text)
-    if isinstance(content, str):
-        return content * number
-    table = io.StringIO()
-    csv.writer(table).writerows(
-        [("text", "n"), *((cell, 1) for cell in content * number)]
-    )
-    return table.getvalue()
-
-
-@pytest.mark.parametrize(("case", "warnings"), read_advice())
-def test_a_text_of_another_kind_is_warned_of_once(
-    case: str, warnings: list[str], folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    options, _, text = case.partition(" | ")
-    number, name, *more = options.split()
-    expected = EXPECTED[more.pop(0)] if more and more[0] in EXPECTED else UNKNOWN
-    Path("a").write_text(content_of(text, int(number)), encoding="utf-8", newline="")
-    tokenizer = make_tokenizer(*more) if more else None
-    caplog.set_level(logging.WARNING, "elmo_cli")
-    with open_records(open_input("a", TextSettings(name), tokenizer), expected) as (
-        records,
-        *_,
-    ):
-        list(records)
-    assert [
-        message.removeprefix("Warning: ") for message in caplog.messages
-    ] == warnings

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.columns import renamed_columns
-from elmo_cli.records.ids import IdUse
+from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.record import NumericId, Record, id_value
+from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
 from tests.support.table_files import NAMES, write_table
 
@@ -25,10 +25,14 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def read(
-    path: str | Path, settings: TextSettings = DEFAULT_SETTINGS, ids: IdUse = "datasets"
+    path: str | Path,
+    settings: TextSettings = DEFAULT_SETTINGS,
+    *,
+    name_datasets: bool = True,
 ) -> list[Record]:
     """Read the records of a table."""
-    with open_records(open_input(path, settings), ids=ids) as (records, *_):
+    checker = IdChecker(name_datasets=name_datasets)
+    with open_records(open_input(path, settings), id_checker=checker) as (records, *_):
         return list(records)
 
 
@@ -121,14 +125,14 @@ def test_every_format_of_tables_is_read(name: str, what: str) -> None:
     _, rows, options, expected = READINGS[what]
     table = write_table(f"a.{name}", rows)
     quotes = "csv" if name == "tsv" else None  # A cell has a line end.
-    records = read(table, replace(options, quotes=quotes), "all")
+    records = read(table, replace(options, quotes=quotes), name_datasets=False)
     for record, (key, text, columns) in zip(records, expected, strict=True):
         if name not in VALUES:
             columns = {
                 each: "" if value is None else str(value)
                 for each, value in columns.items()
             }
-        assert (id_value(record.id), dict(record.columns)) == (key, columns)
+        assert (record.id_value, dict(record.columns)) == (key, columns)
         assert text == (record.text if isinstance(text, str) else record.tokens)
 
 
@@ -191,7 +195,7 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
     opened = open_input(f"a.{name}", TextSettings(**columns))
     with open_records(opened, finds_integers=True) as (records, *_):
-        assert [(type(each.id), each.id) for each in records] == [(NumericId, "1")]
+        assert [(each.id_value, each.id) for each in records] == [(1, "1")]
 
 
 def test_the_column_of_the_text_decides_between_delimiters() -> None:
@@ -228,8 +232,8 @@ def test_quotes_may_be_text() -> None:
 def test_quotes_of_tsv_that_may_be_text_are_errors() -> None:
     records = read_text(QUOTED, "a.tsv", skip_errors=True)
     advice = (
-        ". If quotes are text, use --quotes none, "
-        "and if they enclose cells or lines, --quotes csv."
+        ". If quotes are text, use quotes='none', "
+        "and if they enclose cells or lines, quotes='csv'."
     )
     assert [str(each.error) for each in records if each.error] == [
         f"a.tsv, line 2: not valid TSV: a quoted cell has no end{advice}",
@@ -273,7 +277,7 @@ def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
         "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
     )
     with open_records(open_input("a.csv"), finds_integers=True) as (records, *_):
-        assert [id_value(record.id) for record in records] == values
+        assert [record.id_value for record in records] == values
 
 
 # What is refused

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from elmo_cli import tokenize
 from elmo_cli.errors.exceptions import ElmoError, InputError
+from elmo_cli.options.tokenizer_names import recorded_tokenizer
 from elmo_cli.text.tokenizers import (
     MARKS,
     make_tokenizer,
     normalize,
-    recorded_tokenizer,
 )
 
 texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$‘’“„«»–—…´"), max_size=30).map(
@@ -190,7 +190,7 @@ def test_settings_name_the_tokenizer_with_its_language(
 
 def test_a_language_that_spacy_does_not_know_is_an_error() -> None:
     require("spacy")
-    problem = "--tokenizer spacy:zz: spaCy does not support this language"
+    problem = "tokenizer='spacy:zz': spaCy does not support this language"
     with pytest.raises(
         InputError, match=rf"^{problem}\. Check the code, or use moses\.$"
     ):

@@ -21,7 +21,6 @@ from elmo_cli.options.output import (
 )
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.formats import TEXT
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
@@ -131,7 +130,7 @@ def embed(
         on_progress = partial(messages.show_summary, bar)
         done = embed_file(engine, plan, batch_size, on_progress, should_stop)
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if text.format.name == TEXT.name else plan.unit
+        unit = "sentence" if text.format.is_plain else plan.unit
         read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
         speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
         messages.say(f"Wrote {name_of(output_file)}: {read}, {speed}")

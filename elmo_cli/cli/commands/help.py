@@ -7,8 +7,8 @@ import click
 from elmo_cli.cli.command import command
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.output import OUTPUT_FORMATS
+from elmo_cli.options.tokenizer_names import TOKENIZERS
 from elmo_cli.records.formats import FORMATS
-from elmo_cli.text.tokenizers import TOKENIZERS
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:

@@ -15,7 +15,6 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
-from elmo_cli.text.tokenizers import chosen_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour, Neighbours
@@ -214,9 +213,10 @@ def _make_tokenizer(
     files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
-    from elmo_cli.text.tokenizers import recorded_tokenizer
+    from elmo_cli.options.tokenizer_names import recorded_tokenizer
+    from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
-    return chosen_tokenizer(replace(text_settings, tokenizer=recorded))
+    return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")

@@ -84,7 +84,7 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with open_text(opened_text, model, "rows" if per_sentence else "none") as opened:
+    with open_text(opened_text, model, reads_ids=per_sentence) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = print_rows(row_format, columns, opened.read.example.columns)
         with printer if per_sentence else nullcontext() as rows:

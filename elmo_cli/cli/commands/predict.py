@@ -18,9 +18,9 @@ from elmo_cli.cli.command import command, option_group, typed_options
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import TextInput
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -126,7 +126,9 @@ def predict(
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(source, text_settings, model_settings, "moses")
+        opened = loading.open_text(
+            source, text_settings, model_settings, lines_are_raw=True
+        )
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
@@ -182,14 +184,14 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
     if not text.format.has_tokens:
         tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
         text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
-    with open_records(text, ids="rows") as read:
+    with open_records(text, numbers_repeated=True) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text.splits_lines),
             chunks=in_chunks(
                 read.records,
                 partial(_checked, each=each),
                 read.is_ready,
-                f"{text.source.name}, {text.format.unit}",
+                f"{text.source.name}, {text.unit}",
             ),
             are_from_file=True,
             kept_columns=read.example.columns,

@@ -19,7 +19,7 @@ from elmo_cli.options.model import (
 )
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.formats import find_format
-from elmo_cli.records.text_input import TextInput
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
@@ -144,11 +144,10 @@ def surprisal(
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
-        text_settings = replace(
-            text_settings, text_column=choices.regions, text_option="--regions"
-        )
-    default = "moses" if unit == "word" else "whitespace"
-    opened = loading.open_text(source, text_settings, model_settings, default)
+        text_settings = replace(text_settings, text_column=choices.regions)
+    opened = loading.open_text(
+        source, text_settings, model_settings, lines_are_raw=unit == "word"
+    )
     if choices.pairs:
         _print_pairs(opened, choices, model_settings)
     else:
@@ -184,7 +183,11 @@ def _print_units(
     from elmo_cli.language_model.units import ignore_marks
 
     if choices.regions is not None:
-        text = replace(text, tokenizer=ignore_marks(text.tokenizer))
+        text = replace(
+            text,
+            tokenizer=ignore_marks(text.tokenizer),
+            column_option="--regions",
+        )
     frequencies = None
     if choices.frequencies is not None:
         frequencies = read_frequencies(choices.frequencies)
@@ -198,7 +201,9 @@ def _print_units(
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     tally = _Tally()
-    with open_text(text, model) as opened:
+    with open_text(
+        text, model, may_have_regions=True, region_column=choices.regions
+    ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.read.example.columns
         with print_rows(choices.row_format, columns, kept) as rows:
@@ -269,7 +274,8 @@ def _print_pairs(
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    with open_text(replace(text, settings=table.reading), model) as opened:
+    pairs = replace(text, settings=table.reading, column_option="--pairs")
+    with open_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {
             name: value

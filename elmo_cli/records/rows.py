@@ -1,0 +1,207 @@
+"""Rows of tables, and the record of a row.
+
+A row has a text or a list of tokens, and optionally an id. See `Columns` for its
+columns.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
+from elmo_cli.records.columns import Columns, missing_text, named_columns
+from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.record import Record, Span
+from elmo_cli.records.words import record_of_words
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.tokenizers import Tokenizer
+
+
+class Row(NamedTuple):
+    """Row of a table, or the reason why it is none."""
+
+    start: int
+    """Number of its first line, or of the row, from 1."""
+    fields: Mapping[str, Any] = {}
+    """Values by the names of their columns."""
+    problem: str | Message | None = None
+    """What is wrong with a row that has no fields."""
+    unreadable: str | None = None
+    """Error of a line that is not UTF-8, with the name of the file."""
+
+
+class RowFormat(InputFormat):
+    """Format whose records are rows with named fields."""
+
+    has_columns = True
+
+    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+        """Yield the rows of lines, the first of which has the number `first`."""
+        raise NotImplementedError
+
+    def parse(
+        self, lines: Iterable[str], text: TextInput, first: int = 1
+    ) -> Iterator[Record]:
+        """Yield the records of the rows."""
+        columns = named_columns(text.settings, text.column_option)
+        for row in self.rows(lines, first, text):
+            yield record_of_row(row, columns, text)
+
+
+def record_of_row(row: Row, columns: Columns, text: TextInput) -> Record:
+    """Return the record of a row, with an error if the row is invalid."""
+    if row.unreadable is not None:
+        return Record("", [], error=row.unreadable, start=row.start)
+    if row.problem is not None:
+        return _invalid(row, row.problem, text)
+    fields = _normalized(row.fields, columns)
+    problem: str | Message | None
+    identifier, is_integer, problem = _find_id(fields, columns)
+    name = _find_text_column(fields, columns)
+    if problem is None and name is None:
+        expected = " or ".join(map(repr, columns.texts))
+        found = f"expected a field {expected}, found {_shown(fields)}"
+        problem = missing_text(found, columns, [*fields])
+    if problem is not None or name is None:
+        return _invalid(row, problem, text)
+    value = fields[name]
+    record = _tokenized(value, name, text)
+    if record is None:
+        found = f"found {repr(value)[:60]}"
+        problem = f"field {name!r}: expected a text or a list of tokens, {found}"
+        return _invalid(row, problem, text)
+    return record._replace(
+        id=identifier,
+        id_is_integer=is_integer,
+        columns=_kept_columns(fields, name, columns),
+        start=row.start,
+    )
+
+
+def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
+    """Return the record of a text or a list of tokens in a column; None for others."""
+    if value is None:
+        value = ""
+    if isinstance(value, str) and is_text(value):
+        if text.settings.word_column is not None:
+            # Words are tokenized as a group.
+            return Record(value, [])
+        tokenizer = text.tokenizer
+        if column == TOKENS_COLUMN:
+            # Text in a column of this name has its tokens between spaces.
+            tokenizer = choose_tokenizer(
+                text.settings, "tokens", model_language=tokenizer.splits_by
+            )
+        return record_of_text(value, tokenizer)
+    if isinstance(value, list) and all(map(is_text, value)):
+        if text.settings.splits_words:
+            return record_of_words(value, text.tokenizer)
+        return Record(" ".join(value), value)
+    return None
+
+
+def _kept_columns(
+    fields: Mapping[str, Any], text_column: str, columns: Columns
+) -> Mapping[str, object]:
+    if columns.kept == ALL_COLUMNS:
+        others = dict(fields)
+        others.pop(text_column)
+        if columns.id is not None:
+            others.pop(columns.id, None)
+        return others
+    return {name: fields.get(name) for name in columns.kept}
+
+
+def record_of_text(text: str, tokenizer: Tokenizer) -> Record:
+    """Return the record of a text, with its sentences if there are several."""
+    sentences = tokenizer.split_sentences(text)
+    if len(sentences) < 2:
+        return Record(text, tokenizer.tokenize(text))
+    tokens = [tokenizer.tokenize(sentence) for sentence in sentences]
+    spans = [
+        Span(sentence, len(own_tokens))
+        for sentence, own_tokens in zip(sentences, tokens, strict=True)
+    ]
+    return Record(text, list(chain.from_iterable(tokens)), sentences=spans)
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is Unicode text. JSON can also encode lone surrogates."""
+    return isinstance(value, str) and value.encode("utf-8", "ignore").decode() == value
+
+
+def _invalid(row: Row, problem: object, text: TextInput) -> Record:
+    return Record("", [], error=text.error_at(row.start, problem), start=row.start)
+
+
+def _normalized(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """Return the fields of a row with nested ones under their paths.
+
+    The tokens of Prodigy, objects with a `text`, become texts. An id such as 1.0 is an
+    integer: pandas writes it where another id is missing.
+    """
+    nested = {}
+    for path in columns.paths:
+        nested.update(_find_nested(fields, path))
+    fields = {**nested, **fields}
+    for name in columns.texts:
+        value = fields.get(name)
+        if isinstance(value, list):
+            if all(isinstance(token, dict) and "text" in token for token in value):
+                fields[name] = [token["text"] for token in value]
+            break
+    if columns.id is not None:
+        identifier = fields.get(columns.id)
+        if isinstance(identifier, float) and identifier.is_integer():
+            fields[columns.id] = int(identifier)
+    return fields
+
+
+def _find_nested(fields: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a nested field under its path; nothing if the row lacks it."""
+    value: Any = fields
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return {}
+        value = value[name]
+    return {path: value}
+
+
+def _find_text_column(fields: Mapping[str, Any], columns: Columns) -> str | None:
+    """Return the column of the text of a row: the first list, or else the last text."""
+    names = [name for name in columns.texts if name in fields]
+    for name in names:
+        if isinstance(fields[name], list):
+            return name
+    return names[-1] if names else None
+
+
+def _find_id(
+    fields: Mapping[str, Any], columns: Columns
+) -> tuple[str | None, bool, str | None]:
+    """Return the id of a row as text, whether it is an integer, and its problem."""
+    if columns.id is None:
+        return None, False, None
+    value = fields.get(columns.id)
+    if value is None:
+        if columns.requires_id:
+            return None, False, f"field {columns.id!r}: expected an id, found none"
+        return None, False, None
+    # The truth values of JSON are integers of Python, too.
+    if type(value) is int:
+        return str(value), True, None
+    if not is_text(value):
+        found = f"found {repr(value)[:60]}"
+        problem = f"field {columns.id!r}: expected a text or an integer, {found}"
+        return None, False, problem
+    return value, False, None
+
+
+def _shown(fields: Mapping[str, Any]) -> str:
+    """Return the names of the fields of a row for a message, nested ones too."""
+    names = [*fields]
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            names += [f"{name}.{key}" for key in value]
+    return ", ".join(map(repr, names))[:60] or "none"

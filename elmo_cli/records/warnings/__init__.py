@@ -1,0 +1,1 @@
+"""Warnings about inputs that are probably not as the user wants."""

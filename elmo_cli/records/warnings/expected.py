@@ -1,0 +1,37 @@
+"""What a model and a command expect of an input."""
+
+from typing import Final, NamedTuple
+
+from elmo_cli.model.token_limit import TokenLimit
+from elmo_cli.pretrained.registry import published_model
+
+PROTEINS: Final = "proteins"
+"""Language of a model that was trained on proteins."""
+
+
+class Expected(NamedTuple):
+    """Input that a model and a command expect. The defaults describe unknown ones."""
+
+    token_limit: TokenLimit | None = None
+    model: str = ""
+    language: str | None = None
+    """Language that a published model was trained on, such as English, or `PROTEINS`."""
+    may_have_regions: bool = False
+    """True if the command measures regions, which `|` separates."""
+    region_column: str | None = None
+    """Column of a table whose texts are split into regions."""
+    may_split_sentences: bool = True
+    """True if the command can split texts into sentences."""
+
+
+UNKNOWN: Final = Expected()
+
+
+def expected_input(model: str, token_limit: TokenLimit | None) -> Expected:
+    """Return the input that a model expects.
+
+    Its language is known of published models only.
+    """
+    published = published_model(model)
+    language = None if published is None else published.language
+    return Expected(token_limit, model, language)

@@ -1,0 +1,119 @@
+"""Report of what was read: each warning about an input is logged once.
+
+`InputReport.see` takes each record as it passes, so a stream never waits. A check looks
+once at a `Sample` of the first records, as large as it needs. A `Tally` counts something
+in all records, and warns at the end.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.warnings import lines, texts, tokens
+from elmo_cli.records.warnings.expected import Expected
+from elmo_cli.records.warnings.sample import SAMPLE_LINES, Sample
+from elmo_cli.records.warnings.tallies import (
+    LongTokens,
+    MissingBlankLines,
+    Tally,
+    TypographicMarks,
+    byte_order_marks,
+    control_characters,
+)
+from elmo_cli.text.tokenizers import WHITESPACE
+
+logger = logging.getLogger(__name__)
+
+Check = Callable[[Sample], Message | str | None]
+
+_TOKEN_CHECKS: Final[tuple[Check, ...]] = (
+    tokens.no_tokens,
+    tokens.attached_punctuation,
+    tokens.other_domain,
+    tokens.repeated_words,
+)
+"""Checks that wait for `SAMPLE_TOKENS`. The others wait for `SAMPLE_LINES`."""
+CHECKS: Final[tuple[Check, ...]] = (
+    lines.hard_wrapping,
+    *_TOKEN_CHECKS,
+    texts.only_numbers,
+    texts.words_as_texts,
+    texts.sequences_as_words,
+    texts.sentences_in_texts,
+    texts.tokenized_text,
+    texts.region_marks,
+    lines.tabs_in_lines,
+)
+
+
+class InputReport:
+    """Warnings about an input, each logged once."""
+
+    def __init__(self, sample: Sample, number_unit: str = "line") -> None:
+        """Report on an input.
+
+        Args:
+            sample: Sample without records, which says how the input is read.
+            number_unit: What `Record.start` counts.
+        """
+        self._sample = sample
+        self._number_unit = number_unit
+        self._waiting: list[Check] = list(CHECKS)
+        self._tallies: list[Tally] = [control_characters(), byte_order_marks()]
+        if sample.expected.token_limit is not None:
+            self._tallies.append(LongTokens(sample.expected.token_limit))
+        if sample.expected.language == "English":
+            self._tallies.append(TypographicMarks())
+        if not sample.is_text:
+            self._tallies.append(MissingBlankLines())
+
+    def see(self, record: Record) -> None:
+        """Take the next record."""
+        for tally in self._tallies:
+            tally.see(record)
+        if not self._waiting:
+            return
+        self._sample.add(record)
+        has_lines = record.start >= SAMPLE_LINES
+        has_tokens = self._sample.has_tokens
+        for check in list(self._waiting):
+            is_due = has_tokens if check in _TOKEN_CHECKS else has_lines
+            if is_due:
+                self._run(check)
+
+    def end(self, *, is_complete: bool) -> None:
+        """Log the other warnings; `is_complete` is False if only a beginning was read."""
+        for tally in self._tallies:
+            if tally.n_found:
+                first = f"{self._number_unit} {tally.first:,}"
+                logger.warning("Warning: %s", tally.warning(first))
+        if is_complete:
+            for check in list(self._waiting):
+                self._run(check)
+
+    def _run(self, check: Check) -> None:
+        self._waiting.remove(check)
+        warning = check(self._sample)
+        if warning is not None:
+            logger.warning("Warning: %s", warning)
+
+
+def report_for(text: TextInput, expected: Expected) -> InputReport:
+    """Return the report on an input."""
+    is_plain = text.format.is_plain
+    has_columns = text.format.has_columns
+    is_split = text.tokenizer.splits_by is not None
+    # Functions are compared, because a name may belong to a changed tokenizer.
+    tokenizes_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
+    sample = Sample(
+        is_text=is_plain and not text.settings.paragraphs,
+        is_split_at_spaces=tokenizes_at_spaces and not text.format.has_tokens,
+        is_table=has_columns,
+        is_whole=(has_columns or is_plain) and not is_split,
+        has_sequences=text.format.has_sequences,
+        expected=expected,
+    )
+    return InputReport(sample, text.format.number_unit)

@@ -1,0 +1,60 @@
+"""First records of an input, which the checks look at."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.detached_tokens import DetachedToken, find_detached_token
+from elmo_cli.records.warnings.expected import UNKNOWN, Expected
+
+SAMPLE_TOKENS: Final = 1000
+SAMPLE_LINES: Final = 200
+
+
+@dataclass
+class Sample:
+    """First records of an input, and how they are read."""
+
+    is_text: bool = True
+    """True if each line is a sentence, or is split into sentences."""
+    is_split_at_spaces: bool = True
+    is_table: bool = False
+    is_whole: bool = True
+    """True if each line or text is one record, which may be a passage."""
+    has_sequences: bool = False
+    """True for FASTA."""
+    expected: Expected = UNKNOWN
+    tokens: Sentence = field(default_factory=list)
+    """First tokens, at least `SAMPLE_TOKENS` if the input has so many."""
+    lines: dict[int, str] = field(default_factory=dict)
+    """First lines of a text, or texts of a table, by their numbers from 1.
+
+    Blank ones may be missing.
+    """
+    detached: list[DetachedToken] = field(default_factory=list)
+    """A detached token of each line or text, as far as there are some."""
+
+    @property
+    def texts(self) -> list[str]:
+        """First lines or texts that are not blank."""
+        return [text for text in self.lines.values() if text.strip()]
+
+    @property
+    def has_tokens(self) -> bool:
+        """True if there are enough tokens."""
+        return len(self.tokens) >= SAMPLE_TOKENS
+
+    def add(self, record: Record) -> None:
+        """Add the next record."""
+        if not self.has_tokens:
+            self.tokens += record.tokens
+        if record.start > SAMPLE_LINES:
+            return
+        before = self.lines.get(record.start)
+        self.lines[record.start] = (
+            record.text if before is None else f"{before} {record.text}"
+        )
+        detached = find_detached_token(record.text, record.tokens)
+        if detached is not None:
+            self.detached.append(detached)

@@ -1,0 +1,164 @@
+"""Checks of texts: the rows of a table, or lines that may be passages."""
+
+import re
+from typing import Final
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted
+from elmo_cli.records.warnings.lines import hard_wrapping
+from elmo_cli.records.warnings.sample import Sample
+from elmo_cli.records.warnings.tokens import MIN_RESIDUES
+
+_SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
+"""Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
+_PASSAGE: Final = (
+    r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+"
+    r"|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
+    r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+)
+"""Text with the end of a sentence inside. After an abbreviation, `.` ends none."""
+_TOKENIZED_PASSAGE: Final = (
+    r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+)
+_NUMBER: Final = r"[-+]?\d[\d.,]*"
+_WORD: Final = r"\S+"
+
+_MIN_WORDS: Final = 10
+_MIN_WORDS_SHARE: Final = 0.95
+_MIN_SEQUENCES: Final = 5
+_MIN_PASSAGES_SHARE: Final = 0.3
+_MAX_DETACHED: Final = 0.2
+"""Share of the texts with detached tokens that are typing errors."""
+
+
+def only_numbers(sample: Sample) -> Message | None:
+    """Return a warning if a column has numbers in place of texts."""
+    if not sample.is_table:
+        return None
+    numbers = _matching(sample, _NUMBER, least=1, share=1)
+    if not numbers:
+        return None
+    return Message(
+        "the texts of the table are numbers ({number})",
+        remedy="Choose another with {--text-column}.",
+        number=numbers[0],
+    )
+
+
+def words_as_texts(sample: Sample) -> Message | None:
+    """Return a warning for rows that seem to be the words of running text."""
+    if not sample.is_table:
+        return None
+    words = _matching(sample, _WORD, least=_MIN_WORDS, share=_MIN_WORDS_SHARE)
+    n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
+    # All answers such as `Yes.` end a sentence.
+    if n_ends == 0 or n_ends > len(words) / 3:
+        return None
+    return Message(
+        "{n_words} of the first {n_texts} texts are single words ({examples})",
+        remedy=(
+            "If they are the words of a text, use {--word-column}.",
+            "If they are the words of a text, join them to sentences first.",
+        ),
+        n_words=f"{len(words):,}",
+        n_texts=f"{len(sample.texts):,}",
+        examples=" ".join(words[:3]),
+    )
+
+
+def sequences_as_words(sample: Sample) -> Message | None:
+    """Return a warning for sequences of residues that are one token each."""
+    if max(map(len, sample.tokens), default=0) < 8:
+        return None
+    sequences = _matching(sample, _SEQUENCE, least=_MIN_SEQUENCES, share=MIN_RESIDUES)
+    if not sequences:
+        return None
+    return Message(
+        "{n_sequences} of the first {n_texts} texts are one word of capital letters "
+        "({example})",
+        remedy="If the letters are residues, use {--tokenizer residues}.",
+        n_sequences=f"{len(sequences):,}",
+        n_texts=f"{len(sample.texts):,}",
+        example=sequences[0][:30],
+    )
+
+
+def sentences_in_texts(sample: Sample) -> Message | None:
+    """Return a warning if many texts or lines contain several sentences."""
+    if not sample.expected.may_split_sentences:
+        return None
+    pattern = _PASSAGE if sample.is_table else f"{_PASSAGE}|{_TOKENIZED_PASSAGE}"
+    least = max(2, min(5, len(sample.texts)))
+    passages = _matching(sample, pattern, least=least, share=_MIN_PASSAGES_SHARE)
+    if not passages or hard_wrapping(sample) is not None:
+        return None
+    return Message(
+        "{n_passages} of the first {n_texts} {unit} contain several sentences, but the "
+        "model was trained on single sentences",
+        remedy="Use {--split-sentences}.",
+        n_passages=f"{len(passages):,}",
+        n_texts=f"{len(sample.texts):,}",
+        unit="texts" if sample.is_table else "lines",
+    )
+
+
+def tokenized_text(sample: Sample) -> Message | None:
+    """Return a warning if a tokenizer splits texts that are tokenized already."""
+    n_found = len(sample.detached)
+    n_texts = len(sample.texts)
+    split = [token.shown for token in sample.detached if token.text_is_split]
+    if not split or n_found <= _MAX_DETACHED * n_texts:
+        return None
+    # A clitic is a better example than a comma.
+    clitics = [shown for shown in split if shown[-1].isalpha()]
+    example = clitics[-1] if clitics else split[-1]
+    return Message(
+        "{n_found} of the first {n_texts} texts look tokenized already ({example})",
+        remedy="Use {--tokenizer whitespace}.",
+        n_found=f"{n_found:,}",
+        n_texts=f"{n_texts:,}",
+        example=example,
+    )
+
+
+def region_marks(sample: Sample) -> Message | None:
+    """Return a warning for regions that no `|` separates, or for a `|` that is a token."""
+    if not sample.expected.may_have_regions:
+        return None
+    texts = sample.texts
+    column = sample.expected.region_column
+    if column is not None:
+        if not texts or any("|" in text for text in texts):
+            return None
+        return Message(
+            "none of the first {n_texts} in {column} contains |, so each is one region.",
+            n_texts=counted(len(texts), "text"),
+            column=repr(column),
+        )
+    n_marked = sum(" | " in text for text in texts)
+    if "|" not in sample.tokens or 2 * n_marked <= len(texts):
+        return None
+    remedy = "If it separates regions, use {--regions COLUMN}."
+    if not sample.is_table:
+        remedy = (
+            "If it separates regions, put the texts into a table with a header, and use "
+            "{--regions COLUMN}."
+        )
+    return Message(
+        "{n_marked} of the first {n_texts} texts contain |, which becomes a token",
+        remedy=remedy,
+        n_marked=f"{n_marked:,}",
+        n_texts=f"{len(texts):,}",
+    )
+
+
+def _matching(sample: Sample, pattern: str, *, least: int, share: float) -> list[str]:
+    """Return the texts that match a pattern, if they are enough of them.
+
+    `least` is their minimum number, and `share` their minimum share of the texts.
+    """
+    if not sample.is_whole:
+        return []
+    texts = sample.texts
+    found = [text.strip() for text in texts if re.fullmatch(pattern, text.strip())]
+    return found if len(found) >= max(least, share * len(texts)) else []

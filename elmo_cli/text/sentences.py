@@ -1,0 +1,19 @@
+"""Sentences: splitting of running text by the rules of a language."""
+
+from typing import Any
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.optional_imports import load_extra
+
+
+def load_splitter() -> Any:
+    """Import the package that splits sentences; raise an `ElmoError` if it is missing."""
+    return load_extra(Message("{--split-sentences}"), "sentencex", "sentences")
+
+
+def split_into_sentences(text: str, language: str) -> list[str]:
+    """Split a text into its sentences, without the white space between them."""
+    sentences = (
+        sentence.strip() for sentence in load_splitter().segment(language, text)
+    )
+    return [sentence for sentence in sentences if sentence]

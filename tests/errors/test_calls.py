@@ -1,0 +1,518 @@
+"""Errors of calls in Python, as Python users see them: their kind and their one line."""
+
+import os
+import pickle
+from collections.abc import Callable
+from errno import ENOENT
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elmo_cli import (
+    Elmo,
+    ElmoEmbedder,
+    HubElmo,
+    LanguageModel,
+    TextSettings,
+    batch_to_ids,
+    open_activations,
+    write_occurrences,
+)
+from elmo_cli.analysis.token_vectors import write_token_vectors
+from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
+from elmo_cli.pretrained.convert import convert_weights
+from elmo_cli.training.text_files import find_text_files
+from tests.errors.small_models import SmallModels
+from tests.support.commands import TINY
+
+
+def error_of(
+    call: Callable[[SmallModels], object], kind: type[Exception], message: str
+) -> Any:
+    """Return a case: a call, and the kind and the message of the error that it raises.
+
+    FOLDER in the message is the folder of the small models.
+    """
+    return pytest.param(call, kind, message, id=message[:60])
+
+
+class Table(list[str]):
+    """Stand-in for a table of pandas."""
+
+    columns = ("text",)
+
+
+IDS = batch_to_ids([["a", "cat"], ["the"]])
+WORDS = torch.tensor([[1, 3], [2, 0]])
+
+
+MISSING_FILES = [
+    error_of(
+        lambda m: ElmoEmbedder("missing", m.weights),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: Elmo(m.options, "missing.hdf5"),
+        FileNotFoundError,
+        "missing.hdf5: no such file.",
+    ),
+    error_of(
+        lambda m: Elmo(m.options, "missing.safetensors"),
+        FileNotFoundError,
+        "missing.safetensors: no such file.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model="./missing"),
+        FileNotFoundError,
+        "./missing: no such model folder or zip file",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder("orignal"),
+        FileNotFoundError,
+        "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
+        "names.",
+    ),
+    error_of(
+        lambda m: LanguageModel("orignal"),
+        FileNotFoundError,
+        "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
+        "names.",
+    ),
+    error_of(
+        lambda m: Elmo("orignal"),
+        FileNotFoundError,
+        "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
+        "names.",
+    ),
+    error_of(
+        lambda m: HubElmo("orignal"),
+        FileNotFoundError,
+        "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
+        "names.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder.from_pretrained("missing.zip"),
+        FileNotFoundError,
+        "missing.zip: no such model folder or zip file",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model="./empty"),
+        FileNotFoundError,
+        "empty: expected a model (options.json and weights.hdf5), found no "
+        "options.json and no weights.hdf5",
+    ),
+    error_of(
+        lambda m: LanguageModel(model=TINY),
+        FileNotFoundError,
+        f"{TINY}: predicting words requires a softmax. Add softmax.hdf5 next to "
+        f"{TINY}/weights.hdf5, or give softmax_file.",
+    ),
+    error_of(
+        lambda m: LanguageModel(vocabulary_file="missing"),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file("missing", "out.hdf5"),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file("missing.csv", "out.hdf5"),
+        FileNotFoundError,
+        "missing.csv: no such file.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file("missing.parquet", "out.hdf5"),
+        FileNotFoundError,
+        "missing.parquet: no such file.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(m.text, "missing/out.hdf5"),
+        FileNotFoundError,
+        "missing/out.hdf5: the folder missing does not exist. Create it first.",
+    ),
+    error_of(
+        lambda m: open_activations("missing"),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: write_token_vectors("missing", "out.txt"),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: convert_weights("missing", "new.hdf5"),
+        FileNotFoundError,
+        "missing: no such file.",
+    ),
+    error_of(
+        lambda m: find_text_files(["missing"]),
+        FileNotFoundError,
+        "missing: no such file. Name a file or a pattern of files.",
+    ),
+]
+
+WRONG_OPTIONS = [
+    error_of(
+        lambda m: ElmoEmbedder(m.options),
+        ModelError,
+        "FOLDER/options.json: expected a name, a folder or a zip file, found "
+        "another file. Give the folder that has the options.json and the weights "
+        "of the model.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(3),  # type: ignore[arg-type]
+        ValueError,
+        "model: expected a name or a path, found 3.",
+    ),
+    error_of(
+        lambda m: LanguageModel(3),  # type: ignore[arg-type]
+        ValueError,
+        "model: expected a name or a path, found 3.",
+    ),
+    error_of(
+        lambda m: Elmo(3),  # type: ignore[arg-type]
+        ValueError,
+        "model: expected a name or a path, found 3.",
+    ),
+    error_of(
+        lambda m: HubElmo(3),  # type: ignore[arg-type]
+        ValueError,
+        "model: expected a name or a path, found 3.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[arg-type]
+        ValueError,
+        "state 'cold': expected zero, warm or carry.",
+    ),
+    error_of(
+        lambda m: TextSettings(text_column="a", word_column="b"),
+        ValueError,
+        "choose one of text_column and word_column",
+    ),
+    error_of(
+        lambda m: write_occurrences(m.embedder, m.text, "x.npy", {"cat": "cat"}),
+        ValueError,
+        "x.npy: target words are written as Parquet (.parquet) or HDF5 (.hdf5).",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[arg-type]
+        ValueError,
+        "state '': expected zero, warm or carry.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[arg-type]
+        ValueError,
+        "precision 'float8': expected float32, tf32, bfloat16, float16 or int8.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model=TINY, batch_tokens=0),
+        ValueError,
+        "batch_tokens 0: expected 1 or more",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(weight_file=m.weights),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(model=TINY, weight_file=m.weights),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(m.options, m.weights, model=TINY),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none.",
+    ),
+    error_of(
+        lambda m: Elmo(m.options, m.weights, model=TINY),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none.",
+    ),
+    error_of(
+        lambda m: Elmo(m.options, m.weights, module=m.embedder.elmo_bilm),
+        ValueError,
+        "Give either options_file and weight_file, or module, or model.",
+    ),
+    error_of(
+        lambda m: Elmo(model=TINY, num_output_representations=0),
+        ValueError,
+        "num_output_representations 0: expected 1 or more",
+    ),
+    error_of(
+        lambda m: Elmo(model=TINY, requires_grad=True, vocab_to_cache=["a"]),
+        ValueError,
+        "vocab_to_cache: cannot be used with requires_grad, because training "
+        "would not change the cached vectors. Remove one of them.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], pooling="sum"),
+        ValueError,
+        "pooling 'sum': unknown. Use mean, max, first, last.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], layers="middle"),
+        ValueError,
+        "layers 'middle': expected all, top, average, sum, word_emb, lstm1, "
+        "lstm2, or numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["the"]], layers=-4)),
+        ValueError,
+        "layers '-4': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
+        "numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["the"]], layers=[0, 3])),
+        ValueError,
+        "layers '0,3': expected all, top, average, sum, word_emb, lstm1, lstm2, "
+        "or numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["the"]], layers=[])),
+        ValueError,
+        "layers '': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
+        "numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["the"]], layers=[[0]])),  # type: ignore[list-item]
+        ValueError,
+        "layers '[0]': expected all, top, average, sum, word_emb, lstm1, lstm2, "
+        "or numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["the"]], layers="0,-9")),
+        ValueError,
+        "layers '0,-9': expected all, top, average, sum, word_emb, lstm1, lstm2, "
+        "or numbers from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], tokenizer="words"),
+        ValueError,
+        "tokenizer 'words': unknown. Use whitespace, moses, spacy, residues, or a "
+        "language with moses or spacy, such as spacy:de, or spacy:zh with a "
+        "segmenter, such as spacy:zh:jieba.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], device="tpu"),
+        ValueError,
+        "device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps.",
+    ),
+    error_of(
+        lambda m: list(m.embedder.embed_sentences([["a"]], 0)),
+        ValueError,
+        "batch_size 0: expected 1 or more",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", "all", 0),
+        ValueError,
+        "batch_size 0: expected 1 or more",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),
+        ValueError,
+        "dtype 'float64': expected float32 or float16.",
+    ),
+    error_of(
+        lambda m: convert_weights(m.weights, "x", "float64"),
+        ValueError,
+        "dtype 'float64': expected float32 or float16.",
+    ),
+    error_of(
+        lambda m: convert_weights(m.weights, "x", ""),
+        ValueError,
+        "dtype '': expected float32 or float16.",
+    ),
+    error_of(
+        lambda m: write_occurrences(m.embedder, m.text, m.vectors, {"cat": "cat"}),
+        OutputError,
+        "FOLDER/out.hdf5 already exists, and was written with other options: "
+        'layers (all, not top), words (none, not {"cat": "cat"}). Use '
+        "overwrite=True to start over.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(m.text, "x.npy"),
+        ValueError,
+        "format npy requires pooling: one vector per line.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(m.text, "x.csv"),
+        ValueError,
+        "x.csv: vectors are not written as .csv. Choose .hdf5, .jsonl, .npz or "
+        ".parquet, or name a format with file_format.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),
+        ValueError,
+        "keep_columns has no effect with text: it has no columns. If it is a "
+        "table, use input_format='csv', or tsv with tabs.",
+    ),
+]
+
+WRONG_INPUTS = [
+    error_of(
+        lambda m: m.embedder.embed_file(BytesIO(b"a"), "x"),  # type: ignore[arg-type]
+        ValueError,
+        "the input: expected a path or an open text file, found a binary file.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(["s.txt"], "x"),  # type: ignore[arg-type]
+        ValueError,
+        "the input: expected a path or an open text file, found a value of type list.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(iter(["a b"]), "x"),  # type: ignore[arg-type]
+        ValueError,
+        "the input: expected a path or an open text file, found a value of type "
+        "list_iterator.",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_batch(["The cat"]),  # type: ignore[list-item]
+        ValueError,
+        "batch[0]: expected a list of tokens, found the string 'The cat'. "
+        "Tokenize it first, for example with elmo_cli.tokenize().",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a", None]),  # type: ignore[list-item]
+        ValueError,
+        "texts[1]: expected a string or a list of tokens, found None.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a", float("nan")]),  # type: ignore[list-item]
+        ValueError,
+        "texts[1]: expected a string or a list of tokens, found nan.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a", b"b"]),  # type: ignore[list-item]
+        ValueError,
+        "texts[1]: expected a string or a list of tokens, found bytes. Decode "
+        "them first, for example by .decode().",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a", ["b", 2]]),  # type: ignore[list-item]
+        ValueError,
+        "texts[1][1]: expected a string, found 2.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode([["a"], [b"b"]]),  # type: ignore[list-item]
+        ValueError,
+        "texts[1][0]: expected a string, found bytes.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode([{"text": "a"}]),  # type: ignore[list-item]
+        ValueError,
+        "texts[0]: expected a string or a list of tokens, found a value of type dict.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode({"tokens": ["a"]}),  # type: ignore[arg-type]
+        ValueError,
+        "texts: expected a list, found a value of type dict. Give one of its "
+        "values. Only HubElmo takes the mapping of TF-Hub.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode({"a", "b"}),  # type: ignore[arg-type]
+        ValueError,
+        "texts: expected a list, found a value of type set. Make a list.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(None),  # type: ignore[arg-type]
+        ValueError,
+        "texts: expected a list, found None. Make a list.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(b"The cat"),  # type: ignore[arg-type]
+        ValueError,
+        "texts: expected a list, found bytes. Put it into a list.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(Table()),
+        ValueError,
+        "texts: expected a list, found a value of type Table. Choose one of its "
+        "columns.",
+    ),
+]
+
+WRONG_IDS = [
+    error_of(
+        lambda m: m.cached(IDS[..., 0]),
+        ValueError,
+        "inputs: expected shape (B, T, 50), found (2, 2)",
+    ),
+    error_of(
+        lambda m: m.cached(IDS[..., :12]),
+        ValueError,
+        "inputs: expected shape (B, T, 50), found (2, 2, 12)",
+    ),
+    error_of(
+        lambda m: m.cached(IDS.float()),
+        ValueError,
+        "inputs: expected int64, found torch.float32",
+    ),
+    error_of(
+        lambda m: m.cached(IDS.flip(1)),
+        ValueError,
+        "inputs: padding before a token. It must come after the tokens.",
+    ),
+    error_of(
+        lambda m: m.cached(IDS * 0, WORDS.flip(1)),
+        ValueError,
+        "inputs: padding before a token. It must come after the tokens.",
+    ),
+    error_of(
+        lambda m: m.cached(IDS * 1000),
+        ValueError,
+        "inputs: expected ids from batch_to_ids or bilm.sentence_ids, found 0 to "
+        "261000",
+    ),
+    error_of(
+        lambda m: m.cached(IDS.masked_fill(IDS[0, 0, 1] == IDS, -2)),
+        ValueError,
+        "inputs: expected ids from batch_to_ids or bilm.sentence_ids, found -2 to 261",
+    ),
+    error_of(
+        lambda m: m.cached(IDS, WORDS[:, :1]),
+        ValueError,
+        "word_inputs: expected shape (2, 2), found (2, 1)",
+    ),
+    error_of(
+        lambda m: m.cached(IDS * 0, WORDS * 2),
+        ValueError,
+        "word_inputs: expected indices in vocab_to_cache where inputs has no "
+        "characters, found one outside it",
+    ),
+]
+
+
+@pytest.mark.usefixtures("messages_name_arguments")
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [*MISSING_FILES, *WRONG_OPTIONS, *WRONG_INPUTS, *WRONG_IDS],
+)
+def test_an_error_has_a_kind_and_one_line(
+    call: Callable[[SmallModels], object],
+    kind: type[Exception],
+    message: str,
+    models: SmallModels,
+    folder: Path,
+) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(ElmoError) as caught:
+        call(models)
+    error = caught.value
+    assert isinstance(error, kind)
+    assert str(error).replace(str(models.folder), "FOLDER") == message
+    if kind is FileNotFoundError:
+        assert getattr(error, "errno", None) == ENOENT
+    else:
+        assert getattr(error, "errno", None) is None
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error)
+    assert str(copied) == str(error)
+    assert os.listdir() == ["empty"]

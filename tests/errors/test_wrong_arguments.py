@@ -1,0 +1,157 @@
+"""Arguments of public functions: values of other types are errors that name the argument."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_cli import (
+    Elmo,
+    ElmoEmbedder,
+    ElmoVectorizer,
+    average_vectors,
+    batch_to_ids,
+    find_occurrence,
+    measure_change,
+    measure_perplexity,
+    measure_surprisal,
+    neighbours,
+    open_activations,
+    open_occurrences,
+    plot_changes,
+    plot_occurrences,
+    predict_words,
+    read_occurrences,
+    read_targets,
+    sample_sentences,
+    similarities,
+    substitute_words,
+    tokenize,
+    word_neighbours,
+    write_occurrences,
+)
+from elmo_cli.errors.exceptions import InputError
+from tests.errors.small_models import SmallModels
+
+COLUMN = pytest.importorskip("pandas").Series(["the cat"], name="a")
+TABLE = COLUMN.to_frame()
+NOT_A_STRING = [None, ["a"], COLUMN, b"a", 3]
+NO_SENTENCE_OR_TEXT = [None, 3, TABLE, {"a": "b"}, np.zeros(2), [["a"]], ["a", None]]
+NO_WORDS = ["the cat", *NO_SENTENCE_OR_TEXT[1:]]
+NO_BATCH_OR_TEXT = [
+    None,
+    3,
+    TABLE,
+    {"a"},
+    {"a": ["b"]},
+    np.zeros((2, 2)),
+    [["a"], None],
+]
+NO_BATCH = ["the cat", *NO_BATCH_OR_TEXT]
+NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
+NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
+NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
+NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
+
+
+def wrong(
+    argument: str,
+    values: Sequence[object],
+    call: Callable[[SmallModels, Any], object],
+) -> Any:
+    """Return a case: an argument, wrong values of it, and a call with one of them."""
+    return pytest.param(argument, values, call)
+
+
+WRONG_ARGUMENTS = [
+    wrong("text", NOT_A_STRING, lambda m, x: tokenize(x)),
+    wrong(
+        "word",
+        NOT_A_STRING,
+        lambda m, x: plot_occurrences(open_activations(m.vectors), x, "new.svg"),
+    ),
+    wrong("the input", NOT_A_STRING, lambda m, x: read_targets(x)),
+    wrong(
+        "the input",
+        NOT_A_STRING,
+        lambda m, x: write_occurrences(m.embedder, x, "new.jsonl", {"cat": "cat"}),
+    ),
+    wrong("the input", NOT_A_STRING, lambda m, x: m.embedder.embed_file(x, "new.hdf5")),
+    wrong(
+        "output_file_path", NOT_A_STRING, lambda m, x: m.embedder.embed_file(m.text, x)
+    ),
+    wrong(
+        "on_progress",
+        [3, "print"],
+        lambda m, x: m.embedder.embed_file(m.text, "new.hdf5", on_progress=x),
+    ),
+    wrong("word", NOT_A_STRING, lambda m, x: find_occurrence("a cat", x)),
+    wrong("pairs", NO_PAIRS, lambda m, x: list(similarities(m.embedder, x))),
+    wrong(
+        "queries",
+        NO_PAIRS,
+        lambda m, x: word_neighbours(m.embedder, open_activations(m.vectors), x),
+    ),
+    wrong("embedder", NO_MAPPING, lambda m, x: list(similarities(x, []))),
+    wrong("embedder", NO_MAPPING, lambda m, x: average_vectors(x, [["a"]])),
+    wrong("model", NO_MAPPING, lambda m, x: measure_perplexity(x, ["a"])),
+    wrong("model", NO_MAPPING, lambda m, x: list(measure_surprisal(x, ["a"]))),
+    wrong("model", NO_MAPPING, lambda m, x: predict_words(x, ["a"])),
+    wrong("name", [None, 3], lambda m, x: ElmoEmbedder.from_pretrained(x)),
+    wrong("path", NOT_A_STRING, lambda m, x: open_activations(x)),
+    wrong("path", NOT_A_STRING, lambda m, x: open_occurrences(x)),
+    wrong("path", NOT_A_STRING, lambda m, x: read_occurrences(x, m.vectors)),
+    wrong("sentence", [*NO_WORDS, None], lambda m, x: m.embedder.embed_sentence(x)),
+    wrong("text", NO_SENTENCE_OR_TEXT, lambda m, x: sample_sentences(m.model, x)),
+    wrong("words", NO_WORDS, lambda m, x: average_vectors(m.embedder, [["the"]], x)),
+    wrong("vocab_to_cache", NO_WORDS, lambda m, x: Elmo(m.folder, vocab_to_cache=x)),
+    wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.embed_batch(x)),
+    wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.batch_to_embeddings(x)),
+    wrong("sentences", NO_SENTENCES, lambda m, x: list(m.embedder.embed_sentences(x))),
+    wrong(
+        "keep_columns",
+        ["id", None, 3],
+        lambda m, x: m.embedder.embed_file(m.text, "new.jsonl", keep_columns=x),
+    ),
+    wrong("texts", NO_BATCH_OR_TEXT, lambda m, x: m.embedder.encode(x)),
+    wrong("texts", NO_BATCH, lambda m, x: ElmoVectorizer(m.folder).transform(x)),
+    wrong("batch", NO_SENTENCES, lambda m, x: batch_to_ids(x)),
+    wrong("batch", NO_SENTENCES, lambda m, x: m.elmo.bilm.sentence_ids(x)),
+    wrong("inputs", NO_BATCH, lambda m, x: m.hub(x)),
+    wrong("inputs", [[["a"]], None], lambda m, x: m.elmo(x)),
+    wrong("sentences", NO_TEXTS, lambda m, x: list(m.model.score(x))),
+    wrong("texts", NO_SENTENCES, lambda m, x: m.model.read(x, backward=False)),
+    wrong("sentences", NO_TEXTS, lambda m, x: measure_perplexity(m.model, x)),
+    wrong("sentences", NO_TEXTS, lambda m, x: list(measure_surprisal(m.model, x))),
+    wrong("texts", NO_TEXTS, lambda m, x: predict_words(m.model, x)),
+    wrong("sentences", NO_TEXTS, lambda m, x: list(substitute_words(m.model, x))),
+    wrong("sentences", NO_SENTENCES, lambda m, x: average_vectors(m.embedder, x)),
+    wrong("files", NO_MAPPING, lambda m, x: neighbours(x, np.zeros((1, 6)))),
+    wrong("files", NO_MAPPING, lambda m, x: plot_occurrences(x, "cat", "new.svg")),
+    wrong(
+        "words",
+        NO_MAPPING,
+        lambda m, x: write_occurrences(m.embedder, m.text, "new.jsonl", x),
+    ),
+    wrong("words", NO_MAPPING, lambda m, x: read_occurrences(m.vectors, m.vectors, x)),
+    wrong("new", NO_MAPPING, lambda m, x: measure_change({}, x)),
+    wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("argument", "values", "call"), WRONG_ARGUMENTS)
+def test_wrong_arguments_are_named(
+    argument: str,
+    values: Sequence[object],
+    call: Callable[[SmallModels, Any], object],
+    models: SmallModels,
+) -> None:
+    for value in values:
+        with pytest.raises(InputError) as caught:
+            call(models, value)
+        message = str(caught.value)
+        assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} "))
+        assert "expected" in message
+        assert "\n" not in message
