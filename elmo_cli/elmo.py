@@ -26,7 +26,7 @@ from elmo_cli.pretrained.load import load_bilm
 
 _Path: TypeAlias = str | Path | None
 
-# added to rows of words without characters to make their own ids
+# Added to rows of words without characters, to make ids of their own
 _FIRST_WORD: Final = 1 << 40
 
 
@@ -34,13 +34,14 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     """Return the ids of the characters of tokenized sentences, as `Elmo` takes them.
 
     Returns:
-        int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
+        int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
+        token.
     """
     return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 
 
 class ElmoOutput(TypedDict):
-    """Representations, float, shape (B, T, W) each, and their mask, int64, shape (B, T)."""
+    """Representations, float, (B, T, W) each, and their mask, int64, (B, T)."""
 
     elmo_representations: list[Tensor]
     mask: Tensor
@@ -49,9 +50,10 @@ class ElmoOutput(TypedDict):
 class Elmo(nn.Module):
     """A biLM with mixes of its layers, which are learned with a task.
 
-    Every sentence starts from the zero state; nothing is kept between calls. A biLM that does not
-    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights. The next
-    call notices changes of the weights, except those that `reload_weights` names.
+    Every sentence starts from the zero state; nothing is kept between calls. A biLM
+    that does not train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its
+    LSTMs' weights. The next call notices changes of the weights, except those that
+    `reload_weights` names.
     """
 
     def __init__(
@@ -69,23 +71,28 @@ class Elmo(nn.Module):
         *,
         model: _Path = None,
     ) -> None:
-        """Load a model; the default one if neither files, `module` nor `model` is given.
+        """Load a model: the default one unless files, `module` or `model` are given.
 
         Args:
-            options_file: Path or URL of options.json, with `weight_file`; alone, a `model`.
+            options_file: Path or URL of options.json, with `weight_file`; alone, a
+                `model`.
             weight_file: Path or URL of weights.hdf5.
-            num_output_representations: Number of mixes, at least 1, each with its own weights.
-            requires_grad: Train the biLM too. A `module` that trains already continues to.
+            num_output_representations: Number of mixes, at least 1, each with its own
+                weights.
+            requires_grad: Train the biLM too. A `module` that trains already continues
+                to.
             do_layer_norm: As in `ScalarMix`.
             dropout: Share of the values of a representation that training drops.
-            vocab_to_cache: Words whose token vectors are computed now, for `word_inputs`.
+            vocab_to_cache: Words whose token vectors are computed now, for
+                `word_inputs`.
             keep_sentence_boundaries: Keep `<S>` and `</S>` in the representations.
             scalar_mix_parameters: Fixed weights of all mixes before the softmax.
             module: biLM in place of the files.
             model: Name, folder or zip file in place of the files.
 
         Raises:
-            ElmoError: The model is missing or invalid, or arguments contradict each other.
+            ElmoError: The model is missing or invalid, or arguments contradict each
+                other.
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
@@ -94,37 +101,45 @@ class Elmo(nn.Module):
                 model=model, options_file=options_file, weight_file=weight_file
             )
             module = load_bilm(files_of(settings))
-        elif (options_file, weight_file, model) != (None, None, None):
-            expected = "options_file and weight_file, or module, or model"
-            raise ModelError(f"Give either {expected}.")
+        elif not (options_file is None and weight_file is None and model is None):
+            raise ModelError(
+                "Give either options_file and weight_file, or module, or model."
+            )
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
         self.keep_sentence_boundaries = keep_sentence_boundaries
         self.num_output_representations = num_output_representations
         self.dropout = nn.Dropout(dropout)
-        n_layers, trainable = self.bilm.options.n_layers, scalar_mix_parameters is None
         for k in range(num_output_representations):
             with torch.device(next(module.parameters()).device):
                 mix = ScalarMix(
-                    n_layers, do_layer_norm, scalar_mix_parameters, trainable
+                    self.bilm.options.n_layers,
+                    do_layer_norm,
+                    scalar_mix_parameters,
+                    trainable=scalar_mix_parameters is None,
                 )
             self.add_module(f"scalar_mix_{k}", mix)
-        self.token_table: TokenTable | None = None
-        words = (
-            []
-            if vocab_to_cache is None
-            else [*check_batch(vocab_to_cache, "vocab_to_cache")]
-        )
-        if check_sentence(words, "vocab_to_cache"):
-            if any(parameter.requires_grad for parameter in self.bilm.parameters()):
-                raise InputError(
-                    "vocab_to_cache: cannot be used with requires_grad, because training would not "
-                    "change the cached vectors. Remove one of them."
-                )
-            self.token_table = TokenTable(words, self.bilm.token_encoder)
+        self.token_table = self._make_token_table(vocab_to_cache)
         self._runner = BiLmRunner()
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
+
+    def _make_token_table(
+        self, vocab_to_cache: Sequence[str] | None
+    ) -> TokenTable | None:
+        """Compute the token vectors of `vocab_to_cache`; None without words."""
+        if vocab_to_cache is None:
+            return None
+        words = list(check_batch(vocab_to_cache, "vocab_to_cache"))
+        check_sentence(words, "vocab_to_cache")
+        if not words:
+            return None
+        if any(parameter.requires_grad for parameter in self.bilm.parameters()):
+            raise InputError(
+                "vocab_to_cache: cannot be used with requires_grad, because training "
+                "would not change the cached vectors. Remove one of them."
+            )
+        return TokenTable(words, self.bilm.token_encoder)
 
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""
@@ -133,8 +148,8 @@ class Elmo(nn.Module):
     def reload_weights(self) -> None:
         """Let the next call compute with the present weights of `bilm`.
 
-        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`. With
-        `vocab_to_cache`, all changes except `load_state_dict` need it.
+        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`.
+        With `vocab_to_cache`, all changes except `load_state_dict` need it.
         """
         self._runner.reload_weights()
         if self.token_table is not None:
@@ -144,24 +159,26 @@ class Elmo(nn.Module):
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 
-        It waits for a GPU twice: for the lengths of the sentences, with all checks, and for the
-        length of the longest token; once more with `word_inputs`.
+        It waits for a GPU twice: for the lengths of the sentences, with all checks, and
+        for the length of the longest token; once more with `word_inputs`.
 
         Args:
-            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
-                `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
-            word_inputs: int64, shape (B, ..., T): indices of these tokens in `vocab_to_cache`,
-                which save time and change no value. Tokens with index 0, the index of
-                "@@UNKNOWN@@", or an index outside the list are read from `inputs`. Where `inputs`
-                is 0, the index alone is read, and 0 pads. Not used without a cache.
+            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other
+                kinds `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index
+                plus 1.
+            word_inputs: int64, shape (B, ..., T): indices of these tokens in
+                `vocab_to_cache`, which save time and change no value. Tokens with index
+                0, the index of "@@UNKNOWN@@", or an index outside the list are read
+                from `inputs`. Where `inputs` is 0, the index alone is read, and 0 pads.
+                Not used without a cache.
 
         Returns:
             Representations, float, shape (B, ..., T, W), and their mask, int64, shape
             (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
 
         Raises:
-            InputError: The inputs have a wrong shape or contradict each other; or, on the CPU,
-                ids are outside the model's range.
+            InputError: The inputs have a wrong shape or contradict each other; or, on
+                the CPU, ids are outside the model's range.
         """
         check_type("inputs", inputs, Tensor, "a tensor of ids, as batch_to_ids returns")
         if self.token_table is not None and word_inputs is not None:
@@ -170,8 +187,9 @@ class Elmo(nn.Module):
         ids, table_rows, lost = self._find_words(
             inputs.flatten(0, -3).long(), word_inputs
         )
-        lengths = _lengths(ids, lost)
-        try:  # (L, B, T + 2, W), (B, T + 2)
+        lengths = _checked_lengths(ids, lost)
+        try:
+            # (L, B, T + 2, W) and (B, T + 2)
             layers, mask = self._run(ids, table_rows, lengths)
         except IndexError as error:
             raise InputError(
@@ -185,9 +203,8 @@ class Elmo(nn.Module):
             mixed = self.get_submodule(f"scalar_mix_{k}")(layers.unbind(), mask)
             if not self.keep_sentence_boundaries:
                 mixed = mixed[:, 1:-1].masked_fill(~inner[..., None], 0.0)
-            representations.append(
-                self.dropout(mixed).reshape(*shape, self.get_output_dim())
-            )
+            dropped = self.dropout(mixed).reshape(*shape, self.get_output_dim())
+            representations.append(dropped)
         return {
             "elmo_representations": representations,
             "mask": inner.long().reshape(shape),
@@ -196,7 +213,7 @@ class Elmo(nn.Module):
     def _find_words(
         self, ids: Tensor, word_inputs: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the ids, (B, T, C), rows in the cache, (B, T), and words that are in neither."""
+        """Return ids, (B, T, C), cached rows, (B, T), and words that have neither."""
         has_ids = (ids > 0).any(dim=2)  # (B, T)
         if word_inputs is None or self.token_table is None:
             return ids, None, torch.zeros_like(has_ids)
@@ -205,16 +222,18 @@ class Elmo(nn.Module):
         # The row of a word without characters distinguishes it from other words.
         only_words = ~has_ids & (rows >= 0)
         ids = torch.where(only_words[..., None], _FIRST_WORD + rows[..., None], ids)
-        return ids, rows, (words > PADDING_INDEX) & ~has_ids & ~only_words
+        lost = (words > PADDING_INDEX) & ~has_ids & ~only_words
+        return ids, rows, lost
 
     def _run(
         self, ids: Tensor, table_rows: Tensor | None, lengths: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """Return the layers, float, shape (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
+        """Return layers, float, (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
-        table, encoder = self.token_table, self.bilm.token_encoder
+        table = self.token_table
         if table is None or table_rows is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
+        encoder = self.bilm.token_encoder
         all_rows = table.with_boundaries(table_rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
@@ -225,31 +244,37 @@ class Elmo(nn.Module):
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask
 
     def _check_shapes(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
+        """Raise an `InputError` unless inputs have the shape of the model's ids."""
         encoder = self.bilm.token_encoder
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(
-                f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}"
+                f"inputs: expected shape (B, T, {n_ids}), found {tuple(inputs.shape)}"
             )
         if inputs.is_floating_point():
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
-        shape = (*inputs.shape[:-1],)
+        shape = tuple(inputs.shape[:-1])
         if word_inputs is not None and word_inputs.shape != shape:
             raise InputError(
-                f"word_inputs: expected shape {shape}, found {(*word_inputs.shape,)}"
+                f"word_inputs: expected shape {shape}, found {tuple(word_inputs.shape)}"
             )
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
-    """Return inputs without any characters in the shape and type that word indices need."""
+    """Return inputs without characters in the shape that word indices need."""
     fits = word_inputs.shape == inputs.shape[:-1] and not inputs.is_floating_point()
     if fits or inputs.any():
         return inputs
     return inputs.new_zeros(*word_inputs.shape, inputs.shape[-1], dtype=torch.int64)
 
 
-def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
-    """Check int64, (B, T, C), and bool, (B, T), and return lengths by one transfer from a GPU."""
+def _checked_lengths(ids: Tensor, lost: Tensor) -> list[int]:
+    """Return the lengths of sentences by one transfer from a GPU, with all checks.
+
+    Args:
+        ids: int64, shape (B, T, C).
+        lost: True for a word without characters and without a row, bool, shape (B, T).
+    """
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
     errors = torch.stack([gaps.any(), lost.any()])
@@ -264,6 +289,7 @@ def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
     return lengths
 
 
-def _refill(elmo: Elmo, _: object) -> None:  # New weights change the token vectors.
+def _refill(elmo: Elmo, _: object) -> None:
+    """Compute the token vectors again, after `load_state_dict`."""
     if elmo.token_table is not None:
         elmo.token_table.fill(elmo.bilm.token_encoder)

@@ -1,7 +1,8 @@
-"""A loaded model that turns windows of sentences into activations, or into anything else.
+"""A loaded model, which turns windows of sentences into activations or other results.
 
-`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch that does not
-fit into memory is computed in halves, in the end on the CPU. An engine can be pickled and copied.
+`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch
+that does not fit into memory is computed in halves, in the end on the CPU. An engine
+can be pickled and copied.
 """
 
 import hashlib
@@ -22,7 +23,11 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import utf8_name
-from elmo_cli.inference.batching import BATCH_TOKENS, compute_window, split_by_size
+from elmo_cli.inference.batching import (
+    BATCH_TOKENS,
+    compute_in_batches,
+    split_by_size,
+)
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import compute_types
@@ -42,13 +47,14 @@ logger = logging.getLogger(__name__)
 Array = NDArray[np.float32]
 CPU = torch.device("cpu")
 
-WINDOW_BATCHES: Final = 2  # per window: enough sentences for batches of similar lengths
+# Batches per window: enough sentences for batches of similar lengths
+WINDOW_BATCHES: Final = 2
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Compute = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
-"""Function of an encoder, the sentences of a batch (none empty) and their slots, which number
-the sentences of a window. It returns one result per sentence."""
+"""Function of an encoder, the sentences of a batch (none empty), and their slots, which
+are the indices of the sentences in their window. It returns one result per sentence."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,14 @@ class Engine:
     options: ModelOptions
     state: InitialState
     device: torch.device
-    batch_tokens: int  # at most, per batch
+    batch_tokens: int  # maximum per batch
     encoder: SentenceEncoder
-    settings: ModelSettings  # settings that were given, with the precision
+    settings: ModelSettings  # as they were given
     changed: BiLm | None = None  # the biLM, if its weights differ from the files
 
     @cached_property
     def content_sha256(self) -> str:
-        """SHA-256 of everything that the numbers of the model depend on, read on first use."""
+        """SHA-256 of all that the model's numbers depend on, computed on first use."""
         from_files = content_sha256(self.files)
         if self.changed is None:
             return from_files
@@ -77,33 +83,38 @@ class Engine:
         return digest.hexdigest()
 
     def with_weights(self, bilm: BiLm) -> "Engine":
-        """Return an engine that computes with the weights of a biLM, and continues the state."""
-        copied, stored = _copied(bilm), load_bilm(self.files).state_dict()
-        weights = copied.state_dict()
-        is_stored = weights.keys() == stored.keys() and all(
-            torch.equal(values, stored[name]) for name, values in weights.items()
-        )
+        """Return an engine with the weights of a biLM, which continues the state."""
+        copied = _copied(bilm)
+        is_stored = _have_equal_weights(copied, load_bilm(self.files))
         if is_stored and self.changed is None:
             return self
         types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
         if bilm.options == self.options:
             encoder.restore(self.encoder.save())
-        changed = None if is_stored else bilm
-        return replace(self, options=bilm.options, encoder=encoder, changed=changed)
+        return replace(
+            self,
+            options=bilm.options,
+            encoder=encoder,
+            changed=None if is_stored else bilm,
+        )
 
     @cached_property
     def _encoder_on_cpu(self) -> SentenceEncoder:
-        """Second copy of the model, for sentences that are too long for the memory of a GPU."""
-        message = "Out of memory on %s for one sentence. Such sentences are computed on the CPU."
-        logger.warning(message, self.device)
+        """Second copy of the model, for sentences too long for the memory of a GPU."""
+        logger.warning(
+            "Out of memory on %s for one sentence. Such sentences are computed on the "
+            "CPU.",
+            self.device,
+        )
         precision = self.settings.precision
-        types = compute_types("float32" if precision == "tf32" else precision, CPU)
+        if precision == "tf32":
+            precision = "float32"
         bilm = load_bilm(self.files) if self.changed is None else _copied(self.changed)
-        return make_encoder(bilm, types, self.state)
+        return make_encoder(bilm, compute_types(precision, CPU), self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
-        """Return the engine itself if it is on `device` (None is any), else load it there."""
+        """Return this engine on `device`, loaded again if needed. None is any device."""
         if device is None or choose_device(device) == self.device:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
@@ -118,20 +129,31 @@ class Engine:
         batch_size: int = DEFAULT_BATCH_SIZE,
         ends_window: Callable[[_Item], bool] = ignore,
     ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
-        """Split a stream into windows of `WINDOW_BATCHES` batches, and compute one after the other.
+        """Split a stream into windows of `WINDOW_BATCHES` batches, and compute each.
 
-        A window ends earlier at an item for which `ends_window` returns True. With carried state,
-        it is one batch of `batch_size` sentences. Yield its items with their results, which must be
-        used before the next window. `compute_window` is `embed_window` or `compute` of this engine.
+        Args:
+            items: Items, each with a sentence.
+            compute_window: `embed_window` or `compute` of this engine.
+            sentence_of: Function from an item to its sentence.
+            batch_size: Number of sentences in a window with carried state.
+            ends_window: Function that returns True for an item that ends its window
+                early. It has no effect with carried state.
+
+        Yields:
+            The items of a window with their results, which must be used before the next
+            window.
         """
         check_at_least("batch_size", batch_size, 1)
-        n_tokens = n_sentences = WINDOW_BATCHES * self.batch_tokens
+        max_tokens = WINDOW_BATCHES * self.batch_tokens
+        max_sentences = max_tokens
         if self.state == "carry":
-            n_tokens, n_sentences, ends_window = sys.maxsize, batch_size, ignore
+            max_tokens = sys.maxsize
+            max_sentences = batch_size
+            ends_window = ignore
         windows = split_by_size(
             items,
-            n_tokens,
-            n_sentences,
+            max_tokens,
+            max_sentences,
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
         )
@@ -143,52 +165,70 @@ class Engine:
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window, which is `empty` without tokens.
 
-        Equal sentences share one result, unless the state is carried over. Then the boundaries of
-        empty sentences change the state of their slots, as in AllenNLP, unless all are empty.
+        Equal sentences share one result, unless the state is carried over. Then the
+        boundaries of empty sentences change the state of their slots, as in AllenNLP,
+        unless all are empty.
         """
-        carried = self.state == "carry"
-        if carried:
-            distinct, indices = sentences, list(range(len(sentences)))
-        else:
-            index: dict[tuple[str, ...], int] = {}
-            indices = [
-                index.setdefault(tuple(sentence), len(index)) for sentence in sentences
-            ]
-            distinct = list(map(list, index))
+        if self.state == "carry":
+            results = self._compute_distinct(sentences, compute)
+            self._run_empty_sentences(sentences)
+            return [results.get(slot, empty) for slot in range(len(sentences))]
+        index: dict[tuple[str, ...], int] = {}
+        indices = [
+            index.setdefault(tuple(sentence), len(index)) for sentence in sentences
+        ]
+        results = self._compute_distinct([list(tokens) for tokens in index], compute)
+        return [results.get(index, empty) for index in indices]
+
+    def _compute_distinct(
+        self, sentences: list[Sentence], compute: Compute[_Result]
+    ) -> dict[int, _Result | ComputationError]:
+        """Compute one result per sentence with tokens, by its index, in batches."""
 
         @torch.inference_mode()
         def compute_batch(
             batch: Sequence[int], *, on_cpu: bool = False
         ) -> Sequence[_Result]:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
-            return compute(encoder, [distinct[index] for index in batch], batch)
+            return compute(encoder, [sentences[index] for index in batch], batch)
 
-        kind, lengths = self.device.type, list(map(len, distinct))
-        on_cpu = None if kind == "cpu" else partial(compute_batch, on_cpu=True)
-        most = min(self.batch_tokens, self.encoder.fitting_tokens)
-        results, fitted = compute_window(
-            compute_batch, lengths, most, kind, carried=carried, compute_on_cpu=on_cpu
+        compute_on_cpu = None
+        if self.device.type != "cpu":
+            compute_on_cpu = partial(compute_batch, on_cpu=True)
+        batch_tokens = min(self.batch_tokens, self.encoder.fitting_tokens)
+        results, fitting_tokens = compute_in_batches(
+            compute_batch,
+            lengths=[len(sentence) for sentence in sentences],
+            batch_tokens=batch_tokens,
+            device_type=self.device.type,
+            carried=self.state == "carry",
+            compute_on_cpu=compute_on_cpu,
         )
-        if fitted < most:
-            # One very long sentence, or a short lack of memory, must not slow down the whole run.
-            self.encoder.fitting_tokens = max(fitted, self.batch_tokens // 16)
+        if fitting_tokens < batch_tokens:
+            # One very long sentence, or a short lack of memory, must not slow down the
+            # whole run.
+            least = self.batch_tokens // 16
+            self.encoder.fitting_tokens = max(fitting_tokens, least)
+        return results
+
+    def _run_empty_sentences(self, sentences: list[Sentence]) -> None:
+        """Run the boundaries of a window's empty sentences, unless all are empty."""
         slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
-        if carried and 0 < len(slots) < len(sentences):
+        if 0 < len(slots) < len(sentences):
             with torch.inference_mode():
                 self.encoder.run([[]] * len(slots), slots)
-        return [results.get(index, empty) for index in indices]
 
     def embed_arrays(
         self,
         sentences: list[Sentence],
         selection: Selection,
         dtype: str = "float32",
-        on_batch: Callable[[bool], object] = lambda are_finite: None,
+        on_batch: Callable[[bool], object] = ignore,
     ) -> Iterator[NDArray[Any] | ComputationError]:
-        """Embed a window in a data type, except for empty sentences; see `selected_arrays`.
+        """Embed a window in a data type, except for empty sentences.
 
-        The memory is free when the iterator ends, before the next window. `on_batch` is called
-        with whether all values of a batch are finite.
+        The memory is free when the iterator ends, before the next window. `on_batch` is
+        called with whether all values of a batch are finite.
         """
 
         def compute(
@@ -205,22 +245,26 @@ class Engine:
     def embed_window(
         self, sentences: list[Sentence], selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        """Yield activations, float32; each is copied when it is taken, to save memory."""
+        """Compute activations, float32, which are copied when they are taken."""
+        # Not `yield`: the window is computed now, not when the first activations are
+        # taken.
         return (
             values if isinstance(values, ComputationError) else values.copy()
             for values in self.embed_arrays(sentences, selection)
         )
 
     def empty_activations(self, selection: Selection) -> Array:
-        """Return the activations of a sentence without tokens: T is 0, or zeros if pooled."""
+        """Return the activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(self.options.n_layers, 0, self.options.width, device="cpu")
         values = choose_layers(selection, layers)
-        array: Array = (values.sum(dim=-2) if selection.pooling else values).numpy()
+        if selection.pooling is not None:
+            values = values.sum(dim=-2)
+        array: Array = values.numpy()
         return array
 
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
-        return {
+        attributes = {
             "model": utf8_name(self.files.name),
             "model_sha256": self.content_sha256,
             "options": json.dumps(asdict(self.options)),
@@ -228,21 +272,43 @@ class Engine:
             "state": self.state,
             "precision": self.settings.precision,
             "elmo_cli_version": __version__,
-            **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
+        if self.state == "carry":
+            attributes["batch_size"] = str(batch_size)
+        return attributes
 
 
 def _copied(bilm: BiLm) -> BiLm:
-    """Return a copy of a biLM as `load_bilm` gives it: float32, on the CPU, without gradients."""
+    """Return a copy of a biLM in float32, on the CPU, without gradients."""
     return deepcopy(bilm).to(CPU, torch.float32).requires_grad_(False).eval()
 
 
+def _have_equal_weights(bilm: BiLm, other: BiLm) -> bool:
+    """Return whether two biLMs have equal weights of the same names."""
+    weights = bilm.state_dict()
+    others = other.state_dict()
+    return weights.keys() == others.keys() and all(
+        torch.equal(values, others[name]) for name, values in weights.items()
+    )
+
+
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
-    """Load a model. `files` are the files of the model, if they have been found already."""
+    """Load a model.
+
+    `files` are the files of the model, if they have been found already.
+    """
     types = compute_types(settings.precision, choose_device(settings.device))
-    batch_tokens = settings.batch_tokens or BATCH_TOKENS[types.device.type]
-    files = files or files_of(settings)
+    if files is None:
+        files = files_of(settings)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
-    options, encoder = bilm.options, make_encoder(bilm, types, state)
-    return Engine(files, options, state, types.device, batch_tokens, encoder, settings)
+    options = bilm.options
+    return Engine(
+        files=files,
+        options=options,
+        state=state,
+        device=types.device,
+        batch_tokens=settings.batch_tokens or BATCH_TOKENS[types.device.type],
+        encoder=make_encoder(bilm, types, state),
+        settings=settings,
+    )

@@ -8,7 +8,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
 from elmo_cli.records.input_format import TextInput
@@ -57,11 +57,10 @@ def plan_file(
     )
     text.settings.check_whole_records()
     if text.settings.keep_columns:
-        if output_format.name not in FORMATS_WITH_ROWS:
-            name = "HDF5" if output_format.name == "hdf5" else output_format.name
+        if not output_format.format.has_rows:
             problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
-            raise SettingsError(Message(problem, name=name))
-        if output_format.name == "parquet":
+            raise SettingsError(Message(problem, name=output_format.format.title))
+        if output_format.format.has_fixed_columns:
             column_types = text.format.column_types(text.source)
             output_format = replace(output_format, column_types=column_types)
     if str(output) != STANDARD_OUTPUT:

@@ -42,19 +42,19 @@ def read_constant(name: str) -> int:
 
 
 def processor_has(instructions: str) -> bool:
-    """Return whether torch finds instructions such as "avx512_bf16" in the processor."""
+    """Return whether the processor has instructions such as "avx512_bf16"."""
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
 
 
 def has_tiles() -> bool:
-    """Return whether the functions for AMX were compiled, and this process may use its tiles."""
+    """Return whether there are kernels for AMX, and this process may use its tiles."""
     return has_kernel("product_bfloat16_tiles") and request_tiles()
 
 
 @cache
 def request_tiles() -> bool:
-    """Ask the system for AMX tiles, once per process, and return whether it gives them."""
+    """Ask the system for AMX tiles, once. Return whether it gives them."""
     return processor_has("amx_tile") and bool(torch.cpu._init_amx())
 
 
@@ -72,7 +72,7 @@ def _load_function(name: str, processor: str) -> Callable[[Arguments], None] | N
 
 @cache
 def _load_library(processor: str) -> ctypes.CDLL | None:
-    """Load the library that `hatch_build.py` compiled for a kind of processor, if there is one."""
+    """Load what `hatch_build.py` compiled for a kind of processor, if anything."""
     try:
         files = sorted(SOURCE.parent.glob("kernels*.[ch]"))
         digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]

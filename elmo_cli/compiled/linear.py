@@ -29,7 +29,8 @@ class Linear:
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply float, shape (N, in), to float, shape (N, out).
 
-        A layer may write the result to `workspace`, float, shape (m, out), if m is at least N.
+        A layer may write the result to `workspace`, float, shape (m, out), if m is at
+        least N.
         """
         return functional.linear(inputs, self.weight, self.bias)
 
@@ -51,7 +52,9 @@ class _Panels(NamedTuple):
 
 
 class CompiledLinear(Linear):
-    """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
+    """Linear layer in C, in float32 or bfloat16.
+
+    The bits of a row do not depend on other rows.
 
     It is 1.05 to 4 times as fast as oneDNN, most for few rows (`benchmarks/NOTES.md`).
     """
@@ -89,7 +92,7 @@ class CompiledLinear(Linear):
     def multiply_to_blocks(
         self, inputs: Tensor, workspace: Tensor | None = None
     ) -> Tensor:
-        """Multiply to blocks of g = `gates_block()` outputs: float, shape (blocks, N, g)."""
+        """Multiply to blocks of g = `gates_block()` outputs: shape (blocks, N, g)."""
         size = gates_block()
         strides = Strides(row=size, block=size * len(inputs))
         product = self._multiply(inputs, workspace, strides)
@@ -123,7 +126,7 @@ class CompiledLinear(Linear):
         return out
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
-        """Return the weights, shape (out, in), and the bias as they were before packing."""
+        """Return the weights, shape (out, in), and the bias as before packing."""
         rows = self.weight.transpose(1, 2).flatten(2).flatten(0, 1)
         weight = rows[: self.n_outputs, : self._n_inputs].contiguous()
         bias = None
@@ -132,14 +135,17 @@ class CompiledLinear(Linear):
         return weight, bias
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the panels. A temporary copy would be gone before a new process can share it."""
+        """Pickle the panels.
+
+        A temporary copy would be gone before a new process can share it.
+        """
         return _from_panels, (self.weight, self.bias, self.n_outputs, self._n_inputs)
 
 
 def _from_panels(
     panels: Tensor, bias: Tensor | None, n_outputs: int, n_inputs: int
 ) -> Linear:
-    """Return a pickled layer, repacked if this processor has other panels, or no library."""
+    """Return a pickled layer, repacked if this processor needs other panels."""
     layer = CompiledLinear.__new__(CompiledLinear)
     layer._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
     if layer._kernel is not None:
@@ -164,7 +170,7 @@ def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:
 
 
 def gates_block() -> int:
-    """Return the number of outputs in a block: values of all four gates, computed together in C."""
+    """Return the number of outputs in a block of gates, which C computes together."""
     return 4 * read_constant("block")
 
 
@@ -176,7 +182,7 @@ def make_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
 
 
 def product_kernel(dtype: torch.dtype) -> str | None:
-    """Return the name of the function in C that multiplies values of a data type, or None."""
+    """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
     name = f"product_{dtype}_tiles" if _uses_tiles(dtype) else f"product_{dtype}"

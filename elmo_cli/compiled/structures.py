@@ -1,6 +1,7 @@
 """Arguments of the functions in C: one class per structure that `kernels.c` declares.
 
-The C files describe the fields. A test compares their names, order and types with these classes.
+The C files describe the fields. A test compares their names, order and types with these
+classes.
 """
 
 from ctypes import Structure, c_double, c_int64, c_void_p
@@ -67,7 +68,7 @@ class Product(Arguments):
 
 
 class Cells(Arguments):
-    """Elementwise part of a step of an LSTM: cells_GATES_to_OUT, with both data types."""
+    """Elementwise part of a step of an LSTM: cells_GATES_to_OUT, two data types."""
 
     _fields_ = (
         ("n", c_int64),
@@ -84,7 +85,7 @@ class Cells(Arguments):
 
 
 class Step(Arguments):
-    """Whole step of an LSTM without its projection: step_float32, step_bfloat16_tiles."""
+    """Step of an LSTM without its projection: step_float32, step_bfloat16_tiles."""
 
     _fields_ = (
         ("n", c_int64),
@@ -156,7 +157,7 @@ class Values(Arguments):
 
 
 class Words(Arguments):
-    """Softmax over a vocabulary: probabilities_float32, ..._bfloat16_tiles, logits_..."""
+    """Softmax over a vocabulary: probabilities_... and logits_..."""
 
     _fields_ = (
         ("n", c_int64),

@@ -1,7 +1,7 @@
 """Division of a stream of sentences into windows, and of windows into batches.
 
-A window is the part of a stream that is in memory at one time. Its sentences are grouped by length
-into batches of a limited number of tokens.
+A window is the part of a stream that is in memory at one time. Its sentences are
+grouped by length into batches of a limited number of tokens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ _Result = TypeVar("_Result")
 _Compute = Callable[[Sequence[int]], Sequence[_Result]]
 
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
-"""Tokens per batch, by device. Larger batches contain more repeated tokens, which are computed
-once, but need more memory."""
+"""Tokens per batch, by device. Larger batches contain more repeated tokens, which are
+computed once, but need more memory."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
 """Sentences per batch, by device: enough for matrix products at full speed."""
 
@@ -33,7 +33,10 @@ def split_by_size(
     length: Callable[[Any], int] = len,
     ends_window: Callable[[Any], bool] = ignore,
 ) -> Iterator[list[_Item]]:
-    """Split a stream into lists, each up to the item that reaches a maximum or `ends_window`."""
+    """Split a stream into lists.
+
+    A list ends with the item that reaches a maximum or has True for `ends_window`.
+    """
     window: list[_Item] = []
     n_tokens = 0
     for sentence in sentences:
@@ -48,7 +51,7 @@ def split_by_size(
         yield window
 
 
-def compute_window(
+def compute_in_batches(
     compute: _Compute[_Result],
     lengths: Sequence[int],
     batch_tokens: int,
@@ -70,8 +73,8 @@ def compute_window(
         compute_on_cpu: Function for a sentence that does not fit into memory alone.
 
     Returns:
-        The result or error of each sentence with tokens, by its index, and the number of tokens per
-        batch that fitted.
+        The result or error of each sentence with tokens, by its index, and the number
+        of tokens per batch that fitted.
     """
     max_sentences = BATCH_SENTENCES[device_type]
     results: dict[int, _Result | ComputationError] = {}
@@ -116,9 +119,10 @@ def _compute_or_catch(
 def group_by_length(
     lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
 ) -> Iterator[list[int]]:
-    """Yield the indices of sentences of similar lengths, the longest first, without empty ones.
+    """Yield the indices of sentences of similar lengths, the longest first.
 
-    A longer sentence than `batch_tokens` is a batch of its own.
+    Empty sentences are left out. A longer sentence than `batch_tokens` is a batch of
+    its own.
     """
     batch: list[int] = []
     n_tokens = 0

@@ -1,7 +1,7 @@
 """Runner for a biLM that is part of a torch model, as fast as the model allows.
 
-A biLM that does not train runs by the fast LSTMs of `FastBiLm`, on the CPU. A biLM that trains runs
-by `packed_lstm`.
+A biLM that does not train runs by the fast LSTMs of `FastBiLm`, on the CPU. A biLM that
+trains runs by `packed_lstm`.
 """
 
 import sys
@@ -20,15 +20,16 @@ from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.bilm import BiLm
 
 EncodeAt: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Function from the rows and columns of tokens in a padded batch, int64, shape (N,) each, to their
-vectors, float, shape (N, P)."""
+"""Function from the rows and columns of tokens in a padded batch, int64, shape (N,)
+each, to their vectors, float, shape (N, P)."""
 
 
 class BiLmRunner:
     """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
     The fast LSTMs have a copy of the weights, which is made again after a change that
-    `WeightsVersion` shows, and after training. Copies and pickles of a runner have no weights.
+    `WeightsVersion` shows, and after training. Copies and pickles of a runner have no
+    weights.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,8 @@ class BiLmRunner:
             ids: Ids with boundaries, int64, shape (B, T + 2, C).
             mask: Mask of `BiLm.add_boundaries`, bool, shape (B, T + 2).
             lengths: Number of tokens of each sentence, without the boundaries.
-            encode: Function that encodes tokens. None is the biLM's encoder of their ids.
+            encode: Function that encodes tokens. None is the biLM's encoder of their
+                ids.
 
         Returns:
             Layers, float, shape (L, B, T + 2, W), zero outside the mask.
@@ -122,7 +124,10 @@ class BiLmRunner:
 
 
 def _is_frozen(bilm: BiLm) -> bool:
-    """Return whether fast LSTMs can replace a biLM: no gradients, no dropout, and on the CPU."""
+    """Return whether fast LSTMs can replace a biLM.
+
+    It must be on the CPU, with no gradients and no dropout.
+    """
     if bilm.device.type != "cpu":
         return False
     if bilm.training and bilm.dropout.p > 0:
@@ -145,7 +150,10 @@ def _encode_once(ids: Tensor, mask: Tensor, encode: EncodeAt) -> EncodeAt:
 def _encode_distinct_tokens(
     ids: Tensor, mask: Tensor, encode: EncodeAt
 ) -> tuple[Tensor, Tensor]:
-    """Return distinct vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1."""
+    """Encode each distinct token once.
+
+    Return their vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1.
+    """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
     # First row of each distinct token

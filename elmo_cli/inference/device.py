@@ -19,9 +19,12 @@ _SYNONYMS: Final = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
 def choose_device(device: Device) -> torch.device:
-    """Return the device that a name or a number selects. Raise a `DeviceError` if it is missing.
+    """Return the device that a name or a number selects.
 
-    `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is the CPU, N `cuda:N`.
+    Raise a `DeviceError` if it is missing.
+
+    `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is the CPU, N
+    `cuda:N`.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     chosen = _SYNONYMS.get(name, name)
@@ -68,13 +71,14 @@ def _explain_missing(name: str, n_gpus: int) -> Message:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return Message(
-            "CUDA_VISIBLE_DEVICES is {visible}, which leaves no GPU. Change or unset it.",
+            "CUDA_VISIBLE_DEVICES is {visible}, which leaves no GPU. Change or unset "
+            "it.",
             visible=repr(visible),
         )
     return Message(
         "the NVIDIA driver is missing, or too old for CUDA {version}. Install a newer "
-        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), or "
-        "use {--device cpu}.",
+        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), "
+        "or use {--device cpu}.",
         version=torch.version.cuda,
     )
 
@@ -82,7 +86,10 @@ def _explain_missing(name: str, n_gpus: int) -> Message:
 def compute_into(
     out: Tensor, function: Callable[..., Tensor], *arguments: Any
 ) -> Tensor:
-    """Write the result of a function of torch to `out`, which may be a view, and return `out`."""
+    """Write the result of a function of torch to `out`, which may be a view.
+
+    Return `out`.
+    """
     # On MPS, `out` arguments lose their strides and offsets.
     if out.device.type == "mps":
         return out.copy_(function(*arguments))

@@ -1,7 +1,8 @@
 """Encoders from sentences to the layers of a biLM.
 
-`FixedStateEncoder` starts every sentence from the zero or the warm state, `CarriedStateEncoder`
-from the state in which an earlier one ended. Both keep the vectors of tokens in a `TokenCache`.
+`FixedStateEncoder` starts every sentence from the zero or the warm state,
+`CarriedStateEncoder` from the state in which an earlier one ended. Both keep the
+vectors of tokens in a `TokenCache`.
 """
 
 import base64
@@ -31,11 +32,15 @@ The committee met on Monday to discuss the report , and most of its members agre
 " I have never seen such a thing , " she said , looking out at the rain .
 In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
 """
-"""Text that is read before a warm start. Another text would change every warm result."""
+"""Text that is read before a warm start. Another text would change every warm
+result."""
 
 
 class SentenceEncoder(ABC):
-    """Base of the encoders from sentences to layers. They can be pickled and deep-copied."""
+    """Base of the encoders from sentences to layers.
+
+    They can be pickled and deep-copied.
+    """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
@@ -62,8 +67,8 @@ class SentenceEncoder(ABC):
             directions: `FORWARD`, `BACKWARD` or `BOTH`.
 
         Returns:
-            Layers, float, shape (L, N, D P), and the states at the ends, or at the start in a
-            direction that was not run.
+            Layers, float, shape (L, N, D P), and the states at the ends, or at the
+            start in a direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
         # One thread at a time uses the cache.
@@ -73,9 +78,10 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run B sentences of N tokens, none empty, between boundaries; return (L, N, W).
+        """Run B sentences of N tokens, none empty, between boundaries: (L, N, W).
 
-        `slots` are the indices of the sentences in their window. They select a carried state.
+        `slots` are the indices of the sentences in their window. They select a carried
+        state.
         """
 
     @abstractmethod
@@ -85,7 +91,7 @@ class SentenceEncoder(ABC):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run sentences in D directions, and include boundaries: float, (L, N + 2 B, D P)."""
+        """Run sentences with their boundaries, in D directions: (L, N + 2 B, D P)."""
 
     def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         start, end = self.boundaries
@@ -96,11 +102,11 @@ class SentenceEncoder(ABC):
         return {}
 
     def restore(self, saved: dict[str, str]) -> None:  # noqa: B027
-        """Continue from the state that `save` returned, in a run with an equal model."""
+        """Continue from the state that `save` returned, with an equal model."""
 
 
 class FixedStateEncoder(SentenceEncoder):
-    """Encoder that starts every sentence from one state, so that sentences are independent."""
+    """Encoder that starts every sentence from one state: sentences are independent."""
 
     def __init__(
         self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool
@@ -112,8 +118,8 @@ class FixedStateEncoder(SentenceEncoder):
             for line in WARM_TEXT.splitlines():
                 bounded = self._add_boundaries([line.split()])
                 _, self.start_state = self.run_from(bounded, self.start_state)
-        # Every sentence begins with <S> forward and </S> backward. No token depends on its
-        # end.
+        # Every sentence begins with <S> forward and </S> backward. No token depends on
+        # its end.
         start, end = self.boundaries
         _, after_start = self.run_from([[start]], self.start_state)
         _, after_end = self.run_from([[end]], self.start_state)
@@ -133,22 +139,26 @@ class FixedStateEncoder(SentenceEncoder):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run sentences; see `SentenceEncoder.run_bounded`. The slots have no effect."""
+        """Run sentences; see `SentenceEncoder.run_bounded`.
+
+        The slots have no effect.
+        """
         bounded = self._add_boundaries(sentences)
         layers, _ = self.run_from(bounded, self.start_state, directions)
         return layers
 
 
 class CarriedStateEncoder(SentenceEncoder):
-    """Encoder that carries the state of each slot from batch to batch, as AllenNLP and bilm-tf do.
+    """Encoder that carries the state of each slot from batch to batch.
 
-    A slot that is missing in a batch keeps its state. `run` runs the boundaries of empty sentences.
+    AllenNLP and bilm-tf do that. A slot that is missing in a batch keeps its state.
+    `run` runs the boundaries of empty sentences.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a
-        # batch does not depend on earlier batches, so that a resumed run computes equal
-        # bits.
+        # Rounding errors grow from sentence to sentence. Without a cache, the rounding
+        # of a batch does not depend on earlier batches, so that a resumed run computes
+        # equal bits.
         super().__init__(bilm, types, cached_tokens=0)
         self._state = self._bilm.zero_state(0)
 
@@ -166,7 +176,7 @@ class CarriedStateEncoder(SentenceEncoder):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
+        """Run sentences from the states of slots; see `SentenceEncoder.run_bounded`."""
         hidden = self._state[0].forward.hidden
         missing = 1 + max(slots) - len(hidden)
         if missing > 0:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -28,9 +28,10 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks.
 
 @contextmanager
 def exact_products(*, tf32: bool = False) -> Iterator[None]:
-    """Multiply float32 as float32 or, if `tf32`, as TF32, and restore torch's settings at the end.
+    """Multiply float32 as float32, or as TF32 if `tf32`.
 
-    NVIDIA's containers allow TF32. One thread at a time can be in this context.
+    Torch's settings are restored at the end. NVIDIA's containers allow TF32. One thread
+    at a time can be in this context.
     """
     setting = "tf32" if tf32 else "ieee"
     with _lock:
@@ -46,8 +47,7 @@ def _product_settings() -> list[str]:
     """Return how GPUs and oneDNN multiply float32, or one setting for both."""
     if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # torch before 2.9
         return [_NEW_NAMES[torch.get_float32_matmul_precision()]]
-    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
-    return [product.fp32_precision for product in products]
+    return [product.fp32_precision for product in _products()]
 
 
 def _set_products(settings: Sequence[str]) -> None:
@@ -56,6 +56,11 @@ def _set_products(settings: Sequence[str]) -> None:
         [setting] = settings
         torch.set_float32_matmul_precision(_OLD_NAMES[setting])
         return
-    products = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
-    for product, setting in zip(products, settings, strict=True):
+    for product, setting in zip(_products(), settings, strict=True):
         product.fp32_precision = setting
+
+
+def _products() -> list[Any]:
+    """Return torch's settings of products on NVIDIA GPUs, and by oneDNN."""
+    mkldnn: Any = torch.backends.mkldnn
+    return [torch.backends.cuda.matmul, mkldnn.matmul]

@@ -1,10 +1,12 @@
 """Fast biLM: computes what `BiLm.run_bounded` computes, without gradients.
 
-Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
-(see `Trie`). W_ih x of the lowest layer is computed once per distinct token (`input_gates`).
-Weights and elementwise work are prepared for the processor (`fast_lstm`).
+Three things make it faster than the readable biLM. Equal beginnings of sentences are
+computed once (see `Trie`). W_ih x of the lowest layer is computed once per distinct
+token (`input_gates`). Weights and elementwise work are prepared for the processor
+(`fast_lstm`).
 
-A `BiLmRunner` uses it in a module that may train too, whose weights may change at any time.
+A `BiLmRunner` uses it in a module that may train too, whose weights may change at any
+time.
 """
 
 import os
@@ -26,8 +28,8 @@ from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
 
 TABLE_BYTES = 1 << 26
-"""Memory for the gates of distinct tokens: 64 KiB per token in the original model and float32.
-A larger table covers more steps, which repeat more of their tokens."""
+"""Memory for the gates of distinct tokens: 64 KiB per token in the original model and
+float32. A larger table covers more steps, which repeat more of their tokens."""
 
 # Directions to run
 FORWARD = (0,)
@@ -37,7 +39,10 @@ BOTH = (0, 1)
 
 @cache
 def _prepare_for_forks() -> None:
-    """Limit torch to one thread in later forks, which lack OpenMP's threads and wait for them."""
+    """Limit torch to one thread in later forks.
+
+    They lack OpenMP's threads, and would wait for them.
+    """
     if hasattr(os, "register_at_fork"):  # Windows has no forks.
         os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
@@ -48,7 +53,10 @@ class FastBiLm:
     def __init__(
         self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False
     ) -> None:
-        """Prepare LSTMs. Unless `keeps_bilm`, each is removed from its biLM, to save memory."""
+        """Prepare LSTMs.
+
+        Unless `keeps_bilm`, each is removed from its biLM, to save memory.
+        """
         _prepare_for_forks()
         self.options = bilm.options
         self._types = types
@@ -80,8 +88,8 @@ class FastBiLm:
             directions: `FORWARD`, `BACKWARD` or `BOTH`.
 
         Returns:
-            Layers, float, shape (L, N, D P), and the states at the ends, or at the start in a
-            direction that was not run.
+            Layers, float, shape (L, N, D P), and the states at the ends, or at the
+            start in a direction that was not run.
         """
         if len(state[0].forward.hidden) > 1:
             roots = np.arange(len(tokens))
@@ -99,8 +107,8 @@ class FastBiLm:
             [layer.forward for layer in state],
             [layer.backward for layer in state],
         ]
-        # The directions run one after the other on all cores, so that weights stay in the
-        # caches.
+        # The directions run one after the other on all cores, so that weights stay in
+        # the caches.
         for index, direction in enumerate(directions):
             trie = build_trie(
                 tokens, roots, self._types.device, backward=direction == 1
@@ -173,7 +181,10 @@ class FastBiLm:
         return finals
 
     def zero_state(self, n_sentences: int) -> BiLmState:
-        """Return the zero state for `n_sentences` sentences. Cells are always float32."""
+        """Return the zero state for `n_sentences` sentences.
+
+        Cells are always float32.
+        """
         lstm = self.options.lstm
 
         def make_direction() -> LstmState:
@@ -199,7 +210,10 @@ class FastBiLm:
 def _prepare_stack(
     stack: nn.ModuleList, types: ComputeTypes, *, keeps_lstms: bool
 ) -> list[FastLstm]:
-    """Prepare the LSTMs of one direction. Unless `keeps_lstms`, remove each from the stack."""
+    """Prepare the LSTMs of one direction.
+
+    Unless `keeps_lstms`, remove each from the stack.
+    """
     if keeps_lstms:
         return [FastLstm(cast(Lstm, lstm), types) for lstm in stack]
     prepared = []

@@ -1,11 +1,11 @@
-"""Fast LSTM layer: computes what `Lstm.by_steps` computes, without gradients, over a trie.
+"""Fast LSTM layer, which computes `Lstm.by_steps` over a trie, without gradients.
 
     i, j, f, o = gates = W_ih x + W_hh h + b
     c = clip(sigmoid(i) * tanh(j) + sigmoid(f) * c)
     h = clip(W_hr (sigmoid(o) * tanh(c)))
 
-W_ih x + b is computed for several steps at once, before they run (`input_gates`). Equal beginnings
-of sentences are computed once (`Trie`).
+W_ih x + b is computed for several steps at once, before they run (`input_gates`). Equal
+beginnings of sentences are computed once (`Trie`).
 """
 
 import math
@@ -35,7 +35,7 @@ from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
 @dataclass
 class _Run:
-    """A run over a trie of M nodes: its results, its progress, and memory for its steps."""
+    """A run over a trie of M nodes: its results, its progress and its memory."""
 
     trie: Trie
     hidden: Tensor  # hidden states of all nodes, float, (M, P)
@@ -44,7 +44,8 @@ class _Run:
     parent_hidden: Tensor  # hidden states of a step's parents, float, (n, P)
     output: Tensor  # inputs of a step's projection, float, (n, D)
     cells: tuple[Tensor, Tensor]
-    """Cells after a step, float32, (n, D) each. Steps write to them in turn, step k to k % 2."""
+    """Cells after a step, float32, (n, D) each. Steps write to them in turn, step k to
+    k % 2."""
     n_steps: int = 0  # steps that are done
     n_nodes: int = 0  # nodes of these steps
     n_ended: int = 0  # sentences that ended at these steps
@@ -53,8 +54,9 @@ class _Run:
 class FastLstm:
     """LSTM layer in one direction, prepared for inference on a device, in a precision.
 
-    In float32, and in bfloat16 with AMX, a kernel computes whole steps, so that the gates are still
-    in a core's cache when they become cells. For this they are in blocks: see `gate_blocks`.
+    In float32, and in bfloat16 with AMX, a kernel computes whole steps, so that the
+    gates are still in a core's cache when they become cells. For this they are in
+    blocks: see `gate_blocks`.
     """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
@@ -97,7 +99,7 @@ class FastLstm:
                 )
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        """Make the layer for the gates from weights, (4 D, P), and a bias, (4 D,), in float32."""
+        """Make a layer for gates from weights, (4 D, P), and a bias, (4 D,)."""
         if self._step_kernel is None:
             weight = weight.to(self._types.device)
             bias = None if bias is None else bias.to(self._types.device)
@@ -113,7 +115,7 @@ class FastLstm:
         return {**vars(self), "block": self._block()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrange the gates again if this processor has other kernels, and keep them otherwise."""
+        """Restore a pickle, with the gates arranged for the kernels of this processor."""
         block = state.pop("block")
         vars(self).update(state)
         if type(self._project) is Linear:
@@ -135,7 +137,7 @@ class FastLstm:
         self.hidden_gates = prepare_again(self.hidden_gates)
 
     def _block(self) -> int | None:
-        """Return the number of cells in a block of the gates, or None if they have no blocks."""
+        """Return the number of cells in a block of gates, or None without blocks."""
         return None if self._step_kernel is None else read_constant("block")
 
     def compute_gates(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
@@ -156,7 +158,8 @@ class FastLstm:
             state: States of its roots.
 
         Returns:
-            Hidden states, float, shape (M, P), and the final states, in the order of the ends.
+            Hidden states, float, shape (M, P), and the final states, in the order of
+            the ends.
         """
         run = self._start(trie, state)
         for gates in input_gates:
@@ -168,7 +171,10 @@ class FastLstm:
         return run.hidden, run.ended
 
     def _start(self, trie: Trie, state: LstmState) -> _Run:
-        """Allocate the memory for a run. Lasting tensors come first, to limit fragmentation."""
+        """Allocate the memory for a run.
+
+        Lasting tensors come first, to limit fragmentation.
+        """
         hidden = state.hidden.new_empty(len(trie.parents), self._hidden_dim)  # (M, P)
         ended = LstmState(
             hidden=state.hidden.new_empty(len(trie.ends), state.hidden.shape[1]),

@@ -1,6 +1,7 @@
 """Token encoder that computes the same values faster.
 
-With compiled kernels, the bits of a vector do not depend on the tokens that are encoded with it.
+With compiled kernels, the bits of a vector do not depend on the tokens that are encoded
+with it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _FLOAT = torch.float32
 
 
 def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEncoder:
-    """Move an encoder to the device, and replace the modules for which there are faster ones."""
+    """Move an encoder to the device, and replace modules by faster ones."""
     encoder = encoder.to(types.device)
     for module in list(encoder.modules()):
         for name, child in list(module.named_children()):

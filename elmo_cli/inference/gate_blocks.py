@@ -1,7 +1,7 @@
 """Blocks of gates, in which the kernels for whole steps read weights.
 
-A block has n = `block` values of each gate, so that a core computes all that n cells need while it
-is in the cache. Zeros fill the last block.
+A block has n = `block` values of each gate, so that a core computes all that n cells
+need while it is in the cache. Zeros fill the last block.
 """
 
 from torch import Tensor
@@ -16,7 +16,8 @@ def to_blocks(values: Tensor) -> Tensor:
     The result has the shape (ceil(D / n) * 4 * n, ...).
     """
     n = read_constant("block")
-    # Transposed, as weights are stored in their file and as `CompiledLinear` packs them.
+    # Transposed, as weights are stored in their file and as `CompiledLinear` packs
+    # them.
     gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
     missing = -gates.shape[-1] % n
     if missing > 0:

@@ -1,6 +1,7 @@
 """Input gates of an LSTM, W_ih x + b, computed for several steps at once.
 
-Steps share a table of gates: its rows are the distinct tokens of the steps, or their nodes.
+Steps share a table of gates: its rows are the distinct tokens of the steps, or their
+nodes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +14,8 @@ from torch import Tensor
 
 MAX_ROWS: Final = 256  # rows of a product that steps share; more rows are no faster
 MAX_STEPS = 500
-"""Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C cannot stop:
-half a second for the original model."""
+"""Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C
+cannot stop: half a second for the original model."""
 
 
 class TableRows(NamedTuple):
@@ -35,8 +36,8 @@ class StepGates(NamedTuple):
 
     sizes: list[int]  # number of nodes per step; they sum to M
     table: Tensor
-    """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for steps, it has
-    the shape of `CompiledLinear.multiply_to_blocks`."""
+    """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for
+    steps, it has the shape of `CompiledLinear.multiply_to_blocks`."""
     rows: Tensor | None  # row of each node, int64, (M,); None: the rows are the nodes
 
     def split(self) -> Iterator[TableRows]:
@@ -91,7 +92,9 @@ def compute_input_gates(
 def group_by_tokens(
     tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Split steps into groups of at most `max_tokens` tokens and `MAX_STEPS`, or of one step.
+    """Split steps into groups of at most `max_tokens` tokens and `MAX_STEPS`.
+
+    One step may have more tokens.
 
     Args:
         tokens: Token of each node.

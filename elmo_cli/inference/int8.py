@@ -21,14 +21,15 @@ _MAX_ROWS: Final = 256
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
 """Numbers of rows up to each key are rounded up to a multiple of the value.
 
-oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. Rounding up saves
-as much time as it costs."""
+oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. Rounding
+up saves as much time as it costs."""
 
 
 class Int8Linear(Linear):
-    """Linear layer in int8, float32 in and out, with an error near 1 % for normal values.
+    """Linear layer in int8, with inputs and outputs in float32.
 
-    Weights have a scale per output, inputs one per row: the largest value is 127. Sums are exact.
+    The error is near 1 % for normal values. Weights have a scale per output, inputs one
+    per row: the largest value is 127. Sums are exact.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -74,7 +75,7 @@ class Int8Linear(Linear):
         return torch.addcmul(self.bias, rows, scales, out=rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the rounded weights as an array: oneDNN's layout has no pickle."""
+        """Return the state with weights as an array: oneDNN's layout has no pickle."""
         return {**vars(self), "weight": self.weight.to_dense().t().contiguous().numpy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -82,8 +83,8 @@ class Int8Linear(Linear):
         if not has_int8():
             capability = torch.backends.cpu.get_cpu_capability()
             raise InputError(
-                "a model in int8 requires a processor with AVX-512 VNNI, and this one has "
-                f"{capability}. Load it with another precision."
+                "a model in int8 requires a processor with AVX-512 VNNI, and this one "
+                f"has {capability}. Load it with another precision."
             )
         vars(self).update(state)
         weight = torch.tensor(state["weight"], device="cpu")
@@ -91,7 +92,7 @@ class Int8Linear(Linear):
 
 
 def has_int8() -> bool:
-    """Return whether this processor and this torch can multiply in int8, with exact sums."""
+    """Return whether this processor and torch can multiply in int8 with exact sums."""
     if not (processor_has("vnni") and hasattr(torch.ops.onednn, "qlinear_pointwise")):
         return False
     # Without VNNI, oneDNN limits sums of two products to 16 bits.
@@ -107,5 +108,8 @@ def _pad_rows(inputs: Tensor) -> Tensor:
 
 
 def _find_largest(rows: Tensor) -> Tensor:
-    """Return the largest absolute value per row, shape (N, 1), and at least 1e-30 for divisions."""
+    """Return the largest absolute value per row, shape (N, 1).
+
+    It is at least 1e-30, because it is a divisor.
+    """
     return rows.abs().amax(dim=1, keepdim=True).clamp_min_(1e-30)

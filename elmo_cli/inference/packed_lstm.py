@@ -1,14 +1,14 @@
 """LSTM over packed sequences with fast gradients, for training.
 
-It computes what `Lstm.by_steps` computes. Its forward pass stores the gates after sigmoid and tanh.
-In its backward pass, each step computes the gradients of its gates, and the gradient of a weight is
-one product over the rows of all steps:
+It computes what `Lstm.by_steps` computes. Its forward pass stores the gates after
+sigmoid and tanh. In its backward pass, each step computes the gradients of its gates,
+and the gradient of a weight is one product over the rows of all steps:
 
     m = sigmoid(o) * tanh(c)
     dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
 
-Compiled kernels, if there are any, compute the products that each step repeats with one weight,
-and the elementwise work.
+Compiled kernels, if there are any, compute the products that each step repeats with one
+weight, and the elementwise work.
 """
 
 import math
@@ -35,7 +35,8 @@ def run_packed(
 ) -> tuple[Tensor, LstmState]:
     """Compute `Lstm.by_steps` with fast gradients, which can be differentiated once.
 
-    Without gradients and under torch.compile, which cannot trace kernels, it is `Lstm.by_steps`.
+    Without gradients and under torch.compile, which cannot trace kernels, it is
+    `Lstm.by_steps`.
     """
     if not sizes or not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return lstm.by_steps(inputs, sizes, state)
@@ -90,7 +91,10 @@ class PackedLstm(Function):
         cell_clip: float,  # maximum of a cell
         hidden_clip: float,  # maximum of a hidden state
     ) -> tuple[Tensor, Tensor]:
-        """Return the hidden states, (N, P), and cells, (N, D). Only cells may differ in dtype."""
+        """Return the hidden states, (N, P), and cells, (N, D).
+
+        Only cells may differ in dtype.
+        """
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
         cells = cell.new_empty(len(inputs), cell.shape[1])
@@ -199,7 +203,7 @@ def _steps(sizes: Sequence[int]) -> list[slice]:
 
 
 def _training_kernel(name: str, memory: Tensor, cells: Tensor) -> str | None:
-    """Return the function in C for an elementwise part of a step with these types, or None."""
+    """Return the function in C for the elementwise part of a step, or None."""
     name = f"{name}_{memory.dtype}"
     if memory.device.type != "cpu" or cells.dtype != torch.float32:
         return None

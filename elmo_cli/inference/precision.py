@@ -1,7 +1,8 @@
 """Precisions: the data types in which a biLM computes.
 
-Layers in int8 are by oneDNN, for processors with AVX-512 VNNI. Many servers have VNNI but no
-instructions for bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
+Layers in int8 are by oneDNN, for processors with AVX-512 VNNI. Many servers have VNNI
+but no instructions for bfloat16 (Cascade Lake, Ice Lake): on them, no other lower
+precision is fast.
 """
 
 from typing import NamedTuple
@@ -16,7 +17,10 @@ from elmo_cli.options.model import Precision
 
 
 class ComputeTypes(NamedTuple):
-    """Device and data types in which a biLM computes. Its cells are float32 in every precision."""
+    """Device and data types in which a biLM computes.
+
+    Its cells are float32 in every precision.
+    """
 
     device: torch.device
     values: torch.dtype  # type of token vectors and hidden states
@@ -26,15 +30,18 @@ class ComputeTypes(NamedTuple):
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
-    """Return the data types of a precision. Raise an `InputError` if the device lacks it."""
+    """Return the data types of a precision.
+
+    Raise an `InputError` if the device lacks it.
+    """
     if precision == "int8":
         return _int8_types(device)
     if precision == "tf32":
         if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
             raise InputError(
                 Message(
-                    "{--precision tf32}: requires an NVIDIA GPU of compute capability 8.0 "
-                    "(Ampere) or later, and {device} is none. Use float32.",
+                    "{--precision tf32}: requires an NVIDIA GPU of compute capability "
+                    "8.0 (Ampere) or later, and {device} is none. Use float32.",
                     device=device,
                 )
             )
@@ -62,8 +69,8 @@ def _int8_types(device: torch.device) -> ComputeTypes:
     if not has_int8():
         raise InputError(
             Message(
-                "{--precision int8} requires a processor and a torch with AVX-512 VNNI, "
-                "not {capability} and torch {version}. Use float32.",
+                "{--precision int8} requires a processor and a torch with AVX-512 "
+                "VNNI, not {capability} and torch {version}. Use float32.",
                 capability=torch.backends.cpu.get_cpu_capability(),
                 version=torch.__version__,
             )

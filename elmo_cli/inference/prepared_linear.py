@@ -30,7 +30,8 @@ def prepare_linear(
         weight: Weights on the device of the layer, float32, shape (out, in).
         bias: float32, shape (out,), or None.
         dtype: Data type in which it multiplies.
-        values: Data type of its inputs and outputs. It is `dtype` or float32, for int8 float32.
+        values: Data type of its inputs and outputs. It is `dtype` or float32, for int8
+            float32.
     """
     if dtype == torch.int8:
         return Int8Linear(weight, bias)

@@ -1,4 +1,4 @@
-"""Selection of activations: layers of a batch are chosen or mixed, pooled, and normalized."""
+"""Selection of activations: layers are chosen or mixed, pooled, and normalized."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -39,8 +39,9 @@ def selected_arrays(
         dtype: Data type of the arrays.
 
     Returns:
-        One array per sentence, (n, T, W), or (T, W) for one layer; pooled (n, W), or (W,). For
-        `word_emb`, W / 2 replaces W. The arrays share memory. Also whether all values are finite.
+        One array per sentence, (n, T, W), or (T, W) for one layer; pooled (n, W), or
+        (W,). For `word_emb`, W / 2 replaces W. The arrays share memory. Also whether
+        all values are finite.
     """
     arrays: list[NDArray[Any]] = []
     are_finite = True
@@ -79,7 +80,10 @@ def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Ten
 def pool_record(
     selection: Selection, values: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W). Zeros without any."""
+    """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W).
+
+    Zeros without any.
+    """
     *n_layers, n_tokens, width = values.shape
     if n_tokens == 0:
         return np.zeros((*n_layers, width), np.float32)
@@ -94,9 +98,10 @@ def pool_record(
 
 
 def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
-    """Choose or mix layers, float, shape (L, N, W): (n, N, W) for n layers, else (N, W).
+    """Choose or mix layers, (L, N, W), to (n, N, W) for n layers, else (N, W).
 
-    For `word_emb`, W / 2 replaces W. The selection must have been checked for the model.
+    For `word_emb`, W / 2 replaces W. The selection must have been checked for the
+    model.
     """
     if selection.mix is not None:
         gamma = 1.0 if selection.gamma is None else selection.gamma
@@ -118,8 +123,9 @@ def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
         return values[..., ends - counts, :]
     if pooling == "last":
         return values[..., ends - 1, :]
-    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this is 2
-    # to 100 times as fast as torch.segment_reduce. No sum depends on another sentence.
+    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this
+    # is 2 to 100 times as fast as torch.segment_reduce. No sum depends on another
+    # sentence.
     table = values.reshape(-1, values.shape[-1])  # (n N, W)
     n_tokens = sum(lengths)
     layers = torch.arange(len(table) // n_tokens, device=values.device)

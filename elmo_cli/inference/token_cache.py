@@ -15,12 +15,15 @@ MAX_CACHED_CHARACTERS: Final = 1000
 
 
 class TokenCache:
-    """Vectors of the most recently used tokens. Copies and pickles of a cache are empty."""
+    """Vectors of the most recently used tokens.
+
+    Copies and pickles of a cache are empty.
+    """
 
     def __init__(
         self, encode: Callable[[Sequence[str]], Tensor], capacity: int
     ) -> None:
-        """Make an empty cache of up to `capacity` tokens, which `encode` turns into vectors."""
+        """Make a cache for `capacity` tokens, which `encode` turns into vectors."""
         self.capacity = capacity
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
@@ -48,7 +51,7 @@ class TokenCache:
         return self._vectors[torch.tensor(rows, dtype=torch.int64, device=device)]
 
     def _add(self, tokens: list[str]) -> None:
-        """Encode tokens and store their vectors in place of the least recently used ones."""
+        """Encode tokens, and let their vectors replace the least recently used ones."""
         vectors = encode_in_chunks(self._encode, tokens)
         if len(self._vectors) == 0:
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])

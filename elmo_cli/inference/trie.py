@@ -1,7 +1,7 @@
 """Trie of sentences, in which equal beginnings are computed once.
 
-From equal states, equal tokens lead an LSTM to equal states. Therefore a batch becomes a trie, one
-per direction, which branches where tokens differ:
+From equal states, equal tokens lead an LSTM to equal states. Therefore a batch becomes
+a trie, one per direction, which branches where tokens differ:
 
     step            0          1            2
     the cat sat     the ---+-- cat ------- sat
@@ -23,7 +23,7 @@ from torch import Tensor
 def index_tokens(
     sentences: Sequence[Sequence[str]],
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct tokens in their order, and each index, (B, T), padded with -1."""
+    """Return distinct tokens in their order, and indices, (B, T), padded with -1."""
     index: dict[str, int] = {}
     longest = max(map(len, sentences), default=0)
     rows = np.full((len(sentences), longest), -1)
@@ -49,7 +49,8 @@ class Trie:
     n_ended: list[int]
     """Number of sentences that end at each step; they sum to B."""
     ends: Tensor
-    """Index in its step of a sentence's last node, as the sentences end, int64, (B,)."""
+    """Index in its step of a sentence's last node, as the sentences end, int64,
+    (B,)."""
     by_sentence: Tensor
     """Index of each sentence in the order in which they end, int64, (B,)."""
 

@@ -8,8 +8,8 @@ from torch import Tensor
 class WeightsVersion:
     """Addresses of weights, and torch's counters of their changes.
 
-    torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an optimizer with
-    `fused=True`. Copies and pickles are versions of no weights.
+    torch does not count `weight.data.add_()`, NumPy's writes, or the steps of an
+    optimizer with `fused=True`. Copies and pickles are versions of no weights.
     """
 
     def __init__(self, weights: Iterable[Tensor] = ()) -> None:

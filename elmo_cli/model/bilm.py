@@ -1,8 +1,8 @@
 """Two stacks of LSTMs that turn token vectors into the layers of a biLM.
 
-The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from `</S>` to `<S>`.
-They never mix (Peters et al., 2018, section 3.1). A task learns the weights of the layers' sum
-(`ScalarMix`, section 3.2).
+The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from `</S>`
+to `<S>`. They never mix (Peters et al., 2018, section 3.1). A task learns the weights
+of the layers' sum (`ScalarMix`, section 3.2).
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,8 @@ class BiLmOutput(NamedTuple):
 class Dropout(nn.Dropout):
     """Dropout that draws one random number for four values.
 
-    On the CPU torch draws random numbers on one thread, which would take longer than the rest.
+    On the CPU torch draws random numbers on one thread, which would take longer than
+    the rest.
     """
 
     def forward(self, values: Tensor) -> Tensor:
@@ -81,10 +82,10 @@ class BiLm(nn.Module):
             options: Architecture.
             vocabulary: Words of a word-level model.
             token_encoder: Token encoder to use instead of building one from `options`.
-            projects: False if dim equals projection_dim and the weights have no projection after
-                the cell.
-            projects_features: False if the features of characters have the size projection_dim
-                and the weights have no projection of them.
+            projects: False if dim equals projection_dim and the weights have no
+                projection after the cell.
+            projects_features: False if the features of characters have the size
+                projection_dim and the weights have no projection of them.
             dropout: Share of the inputs of every LSTM that is dropped in training.
         """
         super().__init__()
@@ -133,8 +134,8 @@ class BiLm(nn.Module):
         Args:
             mask: Mask of `add_boundaries`.
             lengths: Number of tokens of each sentence, without the boundaries.
-            encode: Function from the rows and columns of tokens in the batch, int64, shape (N,)
-                each, to their token vectors, float, shape (N, P).
+            encode: Function from the rows and columns of tokens in the batch, int64,
+                shape (N,) each, to their token vectors, float, shape (N, P).
             state: State in which each sentence starts. None is the zero state.
             run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
         """
@@ -178,7 +179,8 @@ class BiLm(nn.Module):
             run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
 
         Returns:
-            The layers of both stacks, shaped like the inputs, and the states at the ends.
+            The layers of both stacks, shaped like the inputs, and the states at the
+            ends.
         """
         outputs: list[tuple[Tensor, Tensor]] = []
         ended: BiLmState = []
@@ -223,12 +225,13 @@ class BiLm(nn.Module):
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
 
         Returns:
-            int64, shape (B, T, C), where T is the length of the longest sentence. 0 pads.
+            int64, shape (B, T, C), where T is the length of the longest sentence. 0
+            pads.
         """
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a boundary before and after each sentence, as AllenNLP does for empty ones too.
+        """Add a boundary before and after each sentence. AllenNLP does so for empty ones.
 
         Args:
             ids: int64, shape (B, T, C).

@@ -1,8 +1,8 @@
 """Ids of characters, as in the published ELMo models.
 
-The characters of a token are its first 48 UTF-8 bytes. Its row of 50 ids is: word start, the
-bytes, word end, padding to the end. Every id in the result is one higher, so that a row of zeros
-can mean "no token here".
+The characters of a token are its first 48 UTF-8 bytes. Its row of 50 ids is: word
+start, the bytes, word end, padding to the end. Every id in the result is one higher, so
+that a row of zeros can mean "no token here".
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,12 @@ N_CHARACTERS: Final = 261
 
 
 def character_ids(tokens: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:
-    """Return the ids of N tokens: int64, shape (N, max_characters), 1 to 261, which pads a row.
+    """Return the character ids of N tokens.
 
-    A literal `<S>` or `</S>` has the row of that boundary. Longer tokens lose their last bytes.
+    They are int64, shape (N, max_characters), from 1 to 261, which pads a row.
+
+    A literal `<S>` or `</S>` has the row of that boundary. Longer tokens lose their
+    last bytes.
     """
     ids = np.full((len(tokens), max_characters), PADDING, dtype=np.int64)
     for row, token in zip(ids, tokens, strict=True):

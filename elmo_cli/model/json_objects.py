@@ -44,8 +44,8 @@ def read_section(
 ) -> dict[str, Any]:
     """Return the values of an object inside another one.
 
-    Append a message per invalid value to `errors`. Defaults replace values that are missing or
-    null. Keys without a check are ignored.
+    Append a message per invalid value to `errors`. Defaults replace values that are
+    missing or null. Keys without a check are ignored.
     """
     section = content.get(name)
     if not isinstance(section, dict):

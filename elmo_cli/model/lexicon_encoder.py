@@ -1,7 +1,7 @@
 """Token encoder of ELMoForManyLangs.
 
-A model reads the Unicode characters of a token, the token as a word, or both, and has one table
-for each.
+A model reads the Unicode characters of a token, the token as a word, or both, and has
+one table for each.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _WORD_END: Final = "<bow>"
 
 
 class LexiconEncoder(TokenEncoder):
-    """Token encoder that projects the word's row next to the features of its characters."""
+    """Token encoder that projects a word's row and the features of its characters."""
 
     boundaries = ("<bos>", "<eos>")
 
@@ -47,9 +47,12 @@ class LexiconEncoder(TokenEncoder):
         self._max_characters = options.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """Return the ids of tokens, each one higher than the row in its table: int64, (N, 1 + C).
+        """Return the ids of tokens: int64, shape (N, 1 + C).
 
-        They are the id of the word, or 1 without words, then the ids of C characters, or none.
+        Each is one higher than the row in its table.
+
+        They are the id of the word, or 1 without words, then the ids of C characters,
+        or none.
         """
         characters = self.lexicons.characters
         words = self.lexicons.words

@@ -9,7 +9,8 @@ from elmo_cli.model.vocabulary_files import read_words
 
 _UNKNOWN: Final = "<oov>"
 _NAMELESS: Final = "\u3000"
-"""Symbol of a line with a number alone: the ideographic space, which `read_words` strips."""
+"""Symbol of a line with a number alone: the ideographic space, which `read_words`
+strips."""
 
 
 class Lexicon(dict[str, int]):

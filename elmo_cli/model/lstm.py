@@ -1,7 +1,7 @@
 """One LSTM layer with projection, in one direction: the readable reference.
 
-Sequences are packed: see `packing`. `inference/packed_lstm.py` has the same function with fast
-gradients, and `inference/fast_lstm.py` without gradients.
+Sequences are packed: see `packing`. `inference/packed_lstm.py` has the same function
+with fast gradients, and `inference/fast_lstm.py` without gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -124,5 +124,8 @@ class Lstm(nn.Module):
 
 
 def clip(values: Tensor, bound: float | None) -> Tensor:
-    """Clip values to [-bound, bound]. Return them unchanged if the bound is None or 0."""
+    """Clip values to [-bound, bound].
+
+    Return them unchanged if the bound is None or 0.
+    """
     return values.clamp(-bound, bound) if bound else values

@@ -7,8 +7,8 @@ The folder of a model contains
     char.dic, word.dic      one symbol, a tab and its id per line
     token_embedder.pkl, encoder.pkl     the weights
 
-Except for the token encoder, these models are ordinary biLMs. The weights are PyTorch state dicts,
-matrices (out, in):
+Except for the token encoder, these models are ordinary biLMs. The weights are PyTorch
+state dicts, matrices (out, in):
 
     word_emb_layer.embedding.weight         (words, W)
     char_emb_layer.embedding.weight         (characters, C)
@@ -45,7 +45,8 @@ _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
     "characters.char_embedding.weight": "char_emb_layer.embedding.weight",
 }
-"""Parameters with a row for "no token here", and their tensors in the file, without this row."""
+"""Parameters with a row for "no token here", and their tensors in the file, without
+this row."""
 
 
 class PickledTensors:
@@ -70,7 +71,10 @@ class PickledTensors:
             raise WeightsError(f"{path}: {problem}. Download it again.") from None
 
     def read(self, name: str, *shape: int) -> Tensor:
-        """Return a tensor as float32. Raise a `WeightsError` if it has another shape."""
+        """Return a tensor as float32.
+
+        Raise a `WeightsError` if it has another shape.
+        """
         values = self._tensors.get(name)
         found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
         if not isinstance(values, Tensor) or found != shape:

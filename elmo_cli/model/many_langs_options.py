@@ -1,7 +1,7 @@
 """Architecture of a model of ELMoForManyLangs, and the reader of its config.json.
 
-`config_path` in config.json names a second file, which has the content of options.json under other
-keys.
+`config_path` in config.json names a second file, which has the content of options.json
+under other keys.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ class ManyLangsOptions(ModelOptions):
 
     word_dim: int  # size of a word's row; 0 if only characters are used
     max_characters_per_token: int
-    """Number of character ids per token, including its two end marks. Words are truncated, too."""
+    """Number of character ids per token, including its two end marks. Words are
+    truncated, too."""
 
     @property
     def token_limit(self) -> TokenLimit | None:
@@ -63,12 +64,13 @@ _PUBLISHED_NAMES: Final = (
     "cnn_50_100_512_4096_sample.json",
     "cnn_0_100_512_4096_sample.json",
 )
-"""Files of the package ELMoForManyLangs, which its models lack. Both contain `_PUBLISHED`."""
+"""Files of the package ELMoForManyLangs, which its models lack. Both contain
+`_PUBLISHED`."""
 _DIMS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
 
 
 def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
-    """Return the architecture that the content of a config.json names, from the file beside it."""
+    """Return the architecture that a config.json names, from the file beside it."""
     # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name

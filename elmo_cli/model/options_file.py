@@ -1,8 +1,8 @@
 """Reader of options.json.
 
-The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which word-level
-models lack. Keys that matter only in training are ignored. A config.json of ELMoForManyLangs
-stands for an options.json, too: see `many_langs_options`.
+The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which
+word-level models lack. Keys that matter only in training are ignored. A config.json of
+ELMoForManyLangs stands for an options.json, too: see `many_langs_options`.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,8 @@ def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or config.json.
 
     Raises:
-        OptionsError: The file cannot be read, or values are wrong. The message names all of them.
+        OptionsError: The file cannot be read, or values are wrong. The message names
+            all of them.
     """
     return options_from(read_json(path), path)
 

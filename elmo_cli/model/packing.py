@@ -1,7 +1,8 @@
 """Layout of sentences of different lengths that computes no padding.
 
-Sentences are packed as in `torch.nn.utils.rnn.PackedSequence`: the longest sentence comes first,
-and rows are stored step after step. Each step has only the sentences that still run.
+Sentences are packed as in `torch.nn.utils.rnn.PackedSequence`: the longest sentence
+comes first, and rows are stored step after step. Each step has only the sentences that
+still run.
 
     step 0   a0 b0 c0       sizes = [3, 2, 1]
     step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
@@ -32,7 +33,10 @@ class Packing:
 
 
 def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Return the packed layout of sentences of these lengths. Empty ones take no row."""
+    """Return the packed layout of sentences of these lengths.
+
+    Empty ones take no row.
+    """
     all_lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-all_lengths, kind="stable")
     ordered = all_lengths[order]

@@ -5,12 +5,15 @@ from torch import Tensor
 
 
 def send(values: Tensor, device: torch.device) -> Tensor:
-    """Move new values to a device. Do not wait for CUDA, which copies the memory at once."""
+    """Move new values to a device.
+
+    Do not wait for CUDA, which copies the memory at once.
+    """
     return values.to(device, non_blocking=device.type == "cuda")
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype:
-    """Return the data type in which products of values are computed: autocast's, or theirs."""
+    """Return the data type of products of these values, under autocast its own."""
     device_type = values.device.type
     # Autocast leaves float64 as it is.
     if torch.is_autocast_enabled(device_type) and values.dtype != torch.float64:

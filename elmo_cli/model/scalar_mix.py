@@ -23,9 +23,10 @@ class ScalarMix(nn.Module):
 
         Args:
             mixture_size: Number of layers, L.
-            do_layer_norm: Normalize each layer first, by the mean and the variance of all its
-                values under the mask.
-            initial_scalar_parameters: s, before the softmax. None is zeros: equal weights.
+            do_layer_norm: Normalize each layer first, by the mean and the variance of
+                all its values under the mask.
+            initial_scalar_parameters: s, before the softmax. None is zeros: equal
+                weights.
             trainable: True if s and gamma get gradients.
         """
         super().__init__()
@@ -49,9 +50,10 @@ class ScalarMix(nn.Module):
         """Mix layers.
 
         Args:
-            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace B and T.
-            mask: int64 or bool, shape (B, T): positions that count in the mean and the variance.
-                None is all of them. The mask is unused without layer norm.
+            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace
+                B and T.
+            mask: int64 or bool, shape (B, T): positions that count in the mean and the
+                variance. None is all of them. The mask is unused without layer norm.
 
         Returns:
             float, shape (B, T, W).
@@ -74,7 +76,7 @@ class ScalarMix(nn.Module):
 
 
 def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
-    """Subtract the mean from a layer and divide by its standard deviation, under the mask."""
+    """Normalize a layer by its mean and standard deviation under the mask."""
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
     counted = mask.to(tensor.dtype)[..., None]

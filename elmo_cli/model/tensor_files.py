@@ -1,10 +1,11 @@
 """Files of named tensors: HDF5 and safetensors.
 
-A file whose name ends in .safetensors is read by the package of that name (an extra), any other by
-h5py. A tensor has one name in both formats, in which "/" separates groups. Shapes are known before
-a value is read, and values are read one tensor at a time. Large tensors are mapped where possible:
-their memory is pages of the file, which processes share and which the system can drop. A page that
-a process writes to becomes private, so that the file never changes.
+A file whose name ends in .safetensors is read by the package of that name (an extra),
+any other by h5py. A tensor has one name in both formats, in which "/" separates groups.
+Shapes are known before a value is read, and values are read one tensor at a time. Large
+tensors are mapped where possible: their memory is pages of the file, which processes
+share and which the system can drop. A page that a process writes to becomes private, so
+that the file never changes.
 """
 
 import io
@@ -41,7 +42,8 @@ SAFETENSORS_SUFFIX: Final = ".safetensors"
 WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 MIN_MAPPED_BYTES = 1 << 20
-"""Minimum size of a mapped tensor: a mapping takes whole pages and a file descriptor."""
+"""Minimum size of a mapped tensor: a mapping takes whole pages and a file
+descriptor."""
 MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
 _MAX_DEPTH: Final = 10  # groups around a dataset
 _HALF: Final = ("float16", "F16")  # names of float16 in HDF5 and in safetensors
@@ -50,7 +52,10 @@ _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 
 
 class TensorFile(ABC):
-    """An open file of tensors. Its methods raise a `WeightsError` for a damaged file."""
+    """An open file of tensors.
+
+    Its methods raise a `WeightsError` for a damaged file.
+    """
 
     def __init__(self, path: Path, names: Collection[str]) -> None:
         self.path = path
@@ -70,7 +75,7 @@ class TensorFile(ABC):
 
     @abstractmethod
     def _float32_offset(self, name: str) -> int | None:
-        """Return the offset of a tensor in the file; None if it is not contiguous float32."""
+        """Return the offset of a tensor in the file, or None for other than float32."""
 
     def is_half(self, name: str) -> bool:
         """Return whether the values of a tensor are float16."""
@@ -97,7 +102,7 @@ class TensorFile(ABC):
         raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
-        """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
+        """Raise a `WeightsError` that names all tensors whose shapes do not fit."""
         mismatches = []
         for name, shape in expected.items():
             found = self._shape(name) if name in self.names else "no tensor"
@@ -232,7 +237,7 @@ def _find_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
 def _reporting_damage(
     path: Path, errors: tuple[type[Exception], ...] = _DAMAGE
 ) -> Iterator[None]:
-    """Convert errors of h5py and safetensors, which can only mean damage, to a `WeightsError`."""
+    """Convert errors of h5py and safetensors, which mean damage, to our own."""
     try:
         yield
     except WeightsError:
@@ -264,7 +269,10 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors as `float32` or `float16`. `metadata` are attributes in HDF5."""
+    """Write a file of tensors as `float32` or `float16`.
+
+    `metadata` are attributes in HDF5.
+    """
     path = Path(path)
     content: bytes | memoryview
     if path.suffix == SAFETENSORS_SUFFIX:

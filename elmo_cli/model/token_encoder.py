@@ -1,8 +1,8 @@
 """Token encoders, which turn each token into a vector, independent of its neighbours.
 
 `CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers
-(Srivastava et al., 2015), as in Jozefowicz et al. (2016). `WordEncoder` is the table that
-word-level models have instead.
+(Srivastava et al., 2015), as in Jozefowicz et al. (2016). `WordEncoder` is the table
+that word-level models have instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,8 @@ def pad_ids(
 ) -> Tensor:
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
     ids = [token_ids(sentence) for sentence in check_sentences(sentences, "batch")]
-    # pad_sequence needs at least one sequence. The additional empty one is removed again.
+    # pad_sequence needs at least one sequence. The additional empty one is removed
+    # again.
     return pad_sequence([*ids, token_ids([])], batch_first=True)[:-1]
 
 
@@ -70,16 +71,17 @@ class CharacterFeatures(nn.Module):
     def features(self, ids: Tensor) -> Tensor:
         """Compute the features of ids, int64, shape (N, 50): float, shape (N, F).
 
-        Tokens of similar length are convolved together, in groups. All windows inside the
-        padding have one value, so one of them is enough: a group ends one widest window
-        after its longest token.
+        Tokens of similar length are convolved together, in groups. All windows inside
+        the padding have one value, so one of them is enough: a group ends one widest
+        window after its longest token.
         """
         columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
         lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
         order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
         size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
-        # One transfer for all groups, because it waits for a GPU. Sums are 0 without tokens.
+        # One transfer for all groups, because it waits for a GPU. Sums are 0 without
+        # tokens.
         ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
         longest_tokens = torch.stack(ends).tolist()
         groups = []
@@ -92,7 +94,7 @@ class CharacterFeatures(nn.Module):
         return features
 
     def convolve(self, embedded: Tensor) -> Tensor:
-        """Compute the maximum of each filter over K characters: float, (N, K, C) to (N, F)."""
+        """Compute the maximum of each filter over K characters: (N, K, C) to (N, F)."""
         # A lower precision is no faster: oneDNN compiles a product for each number of
         # windows.
         with torch.autocast(embedded.device.type, enabled=False):
@@ -140,12 +142,16 @@ class Convolution(nn.Conv1d):
         )
 
     def windows(self, embedded: Tensor) -> Tensor:
-        """Return all windows of a tensor, shape (N, K, C): shape (N, K - width + 1, C * width)."""
+        """Return all windows of (N, K, C), shape (N, K - width + 1, C * width)."""
         return embedded.unfold(1, self.kernel_size[0], 1).flatten(2)
 
 
 class Highway(nn.Module):
-    """Highway layer: g = sigmoid(x W_c + b_c);  y = g * relu(x W_t + b_t) + (1 - g) * x."""
+    """Highway layer.
+
+    g = sigmoid(x W_c + b_c)
+    y = g * relu(x W_t + b_t) + (1 - g) * x
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -161,7 +167,7 @@ class Highway(nn.Module):
 
 
 class WordEncoder(TokenEncoder):
-    """Token encoder that reads words: a table with one row per word of the vocabulary."""
+    """Token encoder that reads words: a table with one row per word."""
 
     def __init__(self, vocabulary: Vocabulary, projection_dim: int) -> None:
         super().__init__()
@@ -214,22 +220,26 @@ class TokenTable(nn.Module):
         )
 
     def find_rows(self, word_inputs: Tensor, has_ids: Tensor) -> Tensor:
-        """Return the rows of `vectors` for word indices, int64, (B, T); -1 for other words.
+        """Return the rows of `vectors` for word indices, int64, (B, T), or -1.
 
-        The vector of `UNKNOWN_WORD` serves tokens that have no ids, bool, (B, T), as in AllenNLP.
+        The vector of `UNKNOWN_WORD` serves tokens that have no ids, bool, (B, T), as in
+        AllenNLP.
         """
         in_list = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
         has_vector = (word_inputs != self._unknown) | ~has_ids
         return word_inputs.long().where(in_list & has_vector, -1)
 
     def with_boundaries(self, rows: Tensor, mask: Tensor) -> Tensor:
-        """Add the rows of the boundaries to the rows of words: int64, (B, T) to (B, T + 2)."""
+        """Add the rows of the boundaries to those of words: (B, T) to (B, T + 2)."""
         bounded = functional.pad(rows, (1, 1), value=len(self.words))
         ends = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
         return bounded.scatter(1, ends, len(self.words) + 1)
 
     def forward(self, rows: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
-        """Look up rows, int64, (N,), or encode ids, int64, (N, 50), without one: float, (N, P)."""
+        """Look up rows, int64, (N,), or encode ids, int64, (N, 50), where it is -1.
+
+        Return float, shape (N, P).
+        """
         vectors = self.vectors[rows.clamp(min=0)]  # (N, P)
         missing = (rows < 0).nonzero()[:, 0]
         if len(missing):

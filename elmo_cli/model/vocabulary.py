@@ -13,7 +13,8 @@ END_TOKEN: Final = "</S>"
 BOUNDARIES: Final = (START_TOKEN, END_TOKEN)
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
-"""Words of every vocabulary. They come first in vocabularies that `elmo train` writes."""
+"""Words of every vocabulary. They come first in vocabularies that `elmo train`
+writes."""
 MAX_TERM_ID: Final = "!!!MAXTERMID"  # line of some vocabulary files that bilm-tf skips
 
 
@@ -26,8 +27,8 @@ class Vocabulary:
         missing = [word for word in SPECIAL_TOKENS if word not in self._index]
         if missing:
             raise InputError(
-                f"the vocabulary lacks the words {', '.join(missing)}. Add each on its own "
-                "line."
+                f"the vocabulary lacks the words {', '.join(missing)}. Add each on its "
+                "own line."
             )
         self._unknown = self._index[UNKNOWN_TOKEN]
 
@@ -39,13 +40,16 @@ class Vocabulary:
 
     @staticmethod
     def has_line_for(word: str) -> bool:
-        """Return whether a word of a text can be a line of the file, as `read_words` reads it."""
+        """Return whether a word of a text can be a line of a vocabulary file."""
         if word in (*SPECIAL_TOKENS, MAX_TERM_ID, ""):
             return False
         return word == word.strip() and "\n" not in word
 
     def indices(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """Return the index of each token, from 0: int64, (N,). Unknown tokens count as `<UNK>`."""
+        """Return the index of each token, from 0: int64, (N,).
+
+        Unknown tokens count as `<UNK>`.
+        """
         lookup = self._index.get
         unknown = self._unknown
         return np.fromiter(

@@ -1,7 +1,7 @@
 """Readers of vocabulary files.
 
-A file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then words by
-descending count. A line `!!!MAXTERMID` is no word.
+A file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then
+words by descending count. A line `!!!MAXTERMID` is no word.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """Read the words of a file, one per line, without checking them or `!!!MAXTERMID`."""
+    """Read the words of a file, one per line, unchecked and without `!!!MAXTERMID`."""
     try:
         text = read_text(path)
     except OSError as error:

@@ -1,7 +1,7 @@
 """Weights of a biLM in a file of named tensors.
 
-Their names are bilm-tf's. `stored_parameters` lists them for reading and writing. All matrices are
-stored (in, out):
+Their names are bilm-tf's. `stored_parameters` lists them for reading and writing. All
+matrices are stored (in, out):
 
     char_embed                         (261, C)             character models
     CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
@@ -33,7 +33,8 @@ from elmo_cli.model.tensor_files import (
 from elmo_cli.model.vocabulary import Vocabulary
 
 _INITIALIZATIONS: Final = ("kaiming_uniform", "uniform", "normal", "constant")
-"""Functions of `torch.nn.init` that the modules of a biLM call, without a last underscore."""
+"""Functions of `torch.nn.init` that the modules of a biLM call, without a last
+underscore."""
 
 
 def below_padding(table: Tensor) -> Tensor:
@@ -42,7 +43,7 @@ def below_padding(table: Tensor) -> Tensor:
 
 
 class _Form(NamedTuple):
-    """Conversions of a parameter from its form in the file to its form in torch, and back."""
+    """Conversions of a parameter between its forms in the file and in torch."""
 
     to_parameter: Callable[[Tensor], Tensor]
     to_dataset: Callable[[Tensor], Tensor]
@@ -74,7 +75,7 @@ class StoredParameter(NamedTuple):
 def stored_parameters(
     options: ModelOptions, *, projects: bool, projects_features: bool
 ) -> Iterator[StoredParameter]:
-    """Yield all parameters of a `BiLm` that a weights file stores; see `BiLm` for the arguments."""
+    """Yield all stored parameters of a `BiLm` that is made with these arguments."""
     if options.char_cnn is None:
         yield StoredParameter("embedding", "token_encoder.embedding.weight", _TABLE)
     else:
@@ -112,10 +113,14 @@ def stored_parameters(
 def read_weights(
     path: str | Path, options: ModelOptions, vocabulary: Vocabulary | None = None
 ) -> BiLm:
-    """Build a biLM in float32. A `WeightsError` names all tensors that do not fit the options."""
+    """Build a biLM in float32.
+
+    A `WeightsError` names all tensors that do not fit the options.
+    """
     with open_tensors(path) as file:
         file.check_kind(BILM)
-        # bilm-tf writes no projection that keeps the size. Other programs may write one.
+        # bilm-tf writes no projection that keeps the size. Other programs may write
+        # one.
         size = options.lstm.projection_dim
         projects = (
             options.lstm.dim != size
@@ -147,7 +152,8 @@ def read_weights(
         for each in stored:
             values = file.load(each.dataset, shapes[each.dataset])
             parameters[each.parameter] = each.form.to_parameter(values)
-    # If any value is not finite, the sum is not. It needs only one pass over the values.
+    # If any value is not finite, the sum is not. It needs only one pass over the
+    # values.
     invalid = [
         each.dataset
         for each in stored
@@ -168,7 +174,7 @@ class Uninitialized(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Return the tensor of an initialization unchanged, and call any other function."""
+        """Leave tensors uninitialized, and call any other function."""
         kwargs = kwargs or {}
         if func.__name__.rstrip("_") not in _INITIALIZATIONS:
             return func(*args, **kwargs)

@@ -19,7 +19,11 @@ from elmo_cli import ElmoEmbedder, LanguageModel, engine
 from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import first_line
-from elmo_cli.inference.batching import compute_window, group_by_length, split_by_size
+from elmo_cli.inference.batching import (
+    compute_in_batches,
+    group_by_length,
+    split_by_size,
+)
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.inference.trie import build_trie
@@ -127,7 +131,7 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20)
 )
-def test_compute_window_returns_an_error_if_out_of_memory(
+def test_compute_in_batches_returns_an_error_if_out_of_memory(
     sizes: list[int], room: int
 ) -> None:
     def compute(batch: Any) -> list[int]:
@@ -135,7 +139,7 @@ def test_compute_window_returns_an_error_if_out_of_memory(
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
 
-    results, fitted = compute_window(compute, sizes, 100, "cpu", carried=False)
+    results, fitted = compute_in_batches(compute, sizes, 100, "cpu", carried=False)
     assert fitted <= 100
     expected = [
         str(10 * size) if size <= room else "out of memory: 9 GiB" for size in sizes
@@ -145,12 +149,12 @@ def test_compute_window_returns_an_error_if_out_of_memory(
     )
 
 
-def test_compute_window_raises_other_errors() -> None:
+def test_compute_in_batches_raises_other_errors() -> None:
     compute = Mock(
         side_effect=RuntimeError("CUDA error: unspecified launch failure\nmore")
     )
     with pytest.raises(RuntimeError, match="launch failure") as caught:
-        compute_window(compute, [1, 1], 100, "cpu", carried=False)
+        compute_in_batches(compute, [1, 1], 100, "cpu", carried=False)
     compute.assert_called_once_with([0, 1])
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
@@ -176,11 +180,9 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
-    run, batches, load = (
-        embedder.engine.encoder.run,
-        list[list[int]](),
-        Mock(wraps=load_bilm),
-    )
+    run = embedder.engine.encoder.run
+    batches = list[list[int]]()
+    load = Mock(wraps=load_bilm)
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -237,7 +239,7 @@ def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     message = "can't allocate memory: 9 GiB"
     on_gpu = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory."))
     on_cpu = Mock(side_effect=RuntimeError(f"DefaultCPUAllocator: {message}"))
-    results, fitted = compute_window(
+    results, fitted = compute_in_batches(
         on_gpu, [3], 100, "cuda", carried=False, compute_on_cpu=on_cpu
     )
     assert fitted == 100  # One sentence says nothing about batches.
@@ -269,11 +271,9 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays, n_alive, compute = (
-        list[weakref.ref[Any]](),
-        list[int](),
-        engine.Engine.compute,
-    )
+    arrays = list[weakref.ref[Any]]()
+    n_alive = list[int]()
+    compute = engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))

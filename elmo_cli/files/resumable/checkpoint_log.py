@@ -1,8 +1,8 @@
 """Log of a checkpoint: what restores an unfinished file after a kill.
 
-OUTPUT.partial is the unfinished file, and OUTPUT.partial.log the log of its last checkpoint.
-The log holds the changed pages, the size, a checksum of the whole file and the state of the
-run. The checkpoint is complete as soon as the log has its name.
+OUTPUT.partial is the unfinished file, and OUTPUT.partial.log the log of its last
+checkpoint. The log holds the changed pages, the size, a checksum of the whole file and
+the state of the run. The checkpoint is complete as soon as the log has its name.
 
 The log is created first: a file called OUTPUT.partial without a log belongs to another
 program, and is never changed.
@@ -30,7 +30,7 @@ START_OVER: Final = "Use {--overwrite} to start over."
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state of a file that a run can continue from, without pages that have not changed."""
+    """State of a file that a run can continue from, with the pages that changed."""
 
     size: int = 0
     state: State | None = None
@@ -100,7 +100,7 @@ def read_log(path: Path) -> Checkpoint:
 
 
 def remove_log(final: Path) -> None:
-    """Remove the log of a complete file, which a kill after renaming the file leaves."""
+    """Remove the log of a complete file, left by a kill after the file was renamed."""
     paths = unfinished_paths(final)
     if not paths.log.is_file() or os.path.lexists(paths.partial):
         return
