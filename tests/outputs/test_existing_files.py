@@ -154,7 +154,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
 
 
 @pytest.fixture
-def inputs() -> State:
+def inputs(text_file: None) -> State:
     """Write a model, a text, words and a picture, and return the contents of all files."""
     shutil.copytree(TINY, "m")
     for name in ("t.txt", "w.txt", "p.svg"):
