@@ -11,6 +11,7 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
+from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.records.input_format import TextInput
 
 
@@ -55,6 +56,7 @@ def plan_file(
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
+    load_packages(output_format)
     text.settings.check_whole_records()
     if text.settings.keep_columns:
         if not output_format.format.has_rows:

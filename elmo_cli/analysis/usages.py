@@ -22,6 +22,7 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, TEXT_SUFFIXES, OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
@@ -80,7 +81,7 @@ def plan_usages(
         raise SettingsError(
             f"{text.source.name}: FASTA has no words. Choose another input."
         )
-    check_choice("match", match, targets.MATCHES)
+    check_choice("match", match, MATCHES)
     if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(

@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
+from elmo_cli.analysis.change import Change, adjust_p, measure_change
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
+<<<<<<< HEAD
 from tests.support.commands import elmo
+=======
+from elmo_cli.options.analysis import MEASURES
+from tests.support.commands import TINY, elmo
+>>>>>>> main
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
@@ -178,7 +183,7 @@ def test_files_that_do_not_fit_are_refused() -> None:
             "old.hdf5",
             "new.hdf5",
             None,
-            r"old\.hdf5 and new\.hdf5 cannot be read together: --state",
+            r"old\.hdf5 and new\.hdf5 cannot be read together: state",
         ),
         ("m.parquet", "narrow.parquet", None, r"the vectors have the widths 4 and 5\."),
         (

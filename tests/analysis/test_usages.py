@@ -278,7 +278,7 @@ def test_change_requires_the_match_of_both_files() -> None:
         "\nError: form.hdf5: not made with --match lemma, or without a record"
         in result.stderr
     )
-    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
+    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
         usages("t.conllu", "u.hdf5", match="lemmas")
