@@ -41,12 +41,8 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
-    <<<<<<< HEAD
-        words: Word of each form, from `read_targets`. None is all target words of the files.
-    =======
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
-    >>>>>>> main
         layers: As in `neighbours`.
         match: `form` or `lemma`: the `match` that `elmo usages` made the files with.
             None is any.

@@ -272,17 +272,10 @@ def _label_points(
     for index in np.argsort(-distances, kind="stable"):
         if n_labels == MAX_LABELS:
             return
-<<<<<<< HEAD
-        context = tokens[max(0, place - _LABEL_TOKENS) : place + _LABEL_TOKENS + 1]
-        label = printable(" ".join(context))
-        # A single token is of a program that stores no sentences.
-        for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
-=======
         occurrence = occurrences[index]
         if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
         for offset, side in ((5, "left"), (-5, "right")):
->>>>>>> main
             text = axes.annotate(
                 _label(occurrence),
                 points[index],

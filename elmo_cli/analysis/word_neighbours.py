@@ -35,15 +35,9 @@ def word_neighbours(
     Args:
         embedder: Model of the files, from the same initial state.
         files: Files of `open_occurrences` or `open_activations`.
-    <<<<<<< HEAD
-        queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
-            Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`. A table of another program does not say which layer it has.
-    =======
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
         top, layers: As in `neighbours`.
-    >>>>>>> main
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:

@@ -17,32 +17,14 @@ from elmo_cli.options.output_format import (
 
 STANDARD_OUTPUT: Final = "-"
 OUTPUT_FORMATS: Final = tuple(FORMATS)
-<<<<<<< HEAD
-
-
 USAGES_FORMATS: Final = ("hdf5", "parquet")
 """Formats of target words."""
-
-
-=======
-USAGES_FORMATS: Final = ("hdf5", "parquet")
-"""Formats of target words."""
->>>>>>> main
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")
 ROWS: Final = ("sentences", "tokens")
 DTYPES: Final = ("float32", "float16")
-<<<<<<< HEAD
-
-
-_SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
-
-
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
-=======
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
->>>>>>> main
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 
@@ -111,12 +93,7 @@ class OutputSettings:
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the options with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
-<<<<<<< HEAD
         if self.file_format is None and suffix in TEXT_SUFFIXES:
-            remedy = "Choose .hdf5, .jsonl, .npz or .parquet, or name a format with --format."
-=======
-        if self.file_format is None and suffix in _TEXT_SUFFIXES:
->>>>>>> main
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",

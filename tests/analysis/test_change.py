@@ -17,12 +17,8 @@ from elmo_cli import ElmoError
 from elmo_cli.analysis.change import Change, adjust_p, measure_change
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
-<<<<<<< HEAD
-from tests.support.commands import elmo
-=======
 from elmo_cli.options.analysis import MEASURES
-from tests.support.commands import TINY, elmo
->>>>>>> main
+from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
