@@ -24,7 +24,7 @@ LAYOUTS: Final = ("allennlp", "packed")
 COMPRESSIONS: Final = ("gzip", "zstd")
 ROWS: Final = ("sentences", "tokens")
 DTYPES: Final = ("float32", "float16")
-_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
+TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 
@@ -93,7 +93,7 @@ class OutputSettings:
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the options with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
-        if self.file_format is None and suffix in _TEXT_SUFFIXES:
+        if self.file_format is None and suffix in TEXT_SUFFIXES:
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",
