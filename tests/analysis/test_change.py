@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import Change, adjust_p, measure_change
-from elmo_cli.analysis.change_measures import MEASURES
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
-from tests.support.commands import TINY, elmo
+from elmo_cli.options.analysis import MEASURES
+from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
-from tests.support.table_files import NAMES, csv_rows, write_table
+from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 Array = NDArray[Any]
 
@@ -194,7 +193,7 @@ def test_forms_are_compared_in_every_case(
     assert len(found["bank"]) == 3
     warning = (
         f"Warning: {path}: 1 occurrence in another case, such as 'banks', is not "
-        "counted. Use --ignore-case."
+        "counted. Use ignore_case=True."
     )
     assert caplog.messages == [warning, warning]
 
@@ -213,34 +212,18 @@ def test_files_that_cannot_be_compared_are_refused() -> None:
     write(corpus(1, state="warm"), "new.hdf5")
     message = r"old\.hdf5 and new\.hdf5 cannot be read together: state"
     assert_refused("old.hdf5", "new.hdf5", message)
-    np.savez("m.npz", bank=matrix(3))
-    np.savez("narrow.npz", bank=matrix(3, width=4))
-    assert_refused("m.npz", "narrow.npz", r"the vectors have the widths 4 and 5\.")
-    message = r"layers '1': m\.npz has one vector per occurrence\."
-    assert_refused("m.npz", "m.npz", message, layers="1")
+    write_matrices("m.parquet", {"bank": matrix(3)})
+    write_matrices("narrow.parquet", {"bank": matrix(3, width=4)})
+    message = r"the vectors have the widths 4 and 5\."
+    assert_refused("m.parquet", "narrow.parquet", message)
+    Path("text.parquet").write_text("text")
+    message = r"text\.parquet: not a readable file of target words: "
+    assert_refused("m.parquet", "text.parquet", message)
+    message = r"layers '1': m\.parquet has one vector per occurrence\."
+    assert_refused("m.parquet", "m.parquet", message, layers="1")
     message = r"old\.hdf5 contains the vectors of all tokens. Name"
     with pytest.raises(ElmoError, match=message):
         read_occurrences("old.hdf5", "old.hdf5")
-
-
-@pytest.mark.usefixtures("folder")
-def test_one_matrix_per_line_is_refused() -> None:
-    np.savez("m.npz", bank=matrix(3))
-    np.savez("lines.npz", **{"0": matrix(3), "1": matrix(4)})
-    command = "embed - keys.npz --layers top --tokenizer moses --model"
-    assert elmo(*command.split(), TINY, stdin="a b\n").exit_code == 0
-    message = r"\.npz: expected one matrix per word, found one per line\. `elmo usages"
-    assert_refused("m.npz", "lines.npz", f"^lines{message}")
-    assert_refused("m.npz", "keys.npz", f"^keys{message}")
-
-
-@pytest.mark.usefixtures("folder")
-def test_files_of_text_are_refused() -> None:
-    np.savez("m.npz", bank=matrix(3))
-    for name in ("text.npz", "text.parquet"):
-        Path(name).write_text("text")
-        message = re.escape(f"{name}: not a readable file of target words: ")
-        assert_refused("m.npz", name, message)
 
 
 def test_targets_may_be_in_a_table(tmp_path: Path) -> None:
@@ -278,9 +261,10 @@ def test_adjusted_p_matches_scipy(p: list[float]) -> None:
 def test_the_command_prints_a_table_and_what_it_skips() -> None:
     old = matrix(4)
     new = matrix(5, 1, centre=1)
-    np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
-    np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command = "change old.npz new.npz --correction bonferroni --permutations"
+    write_matrices("old.parquet", {"mouse": old, "house": old, "rare": matrix(1)})
+    words = {"mouse": new, "house": new, "rare": matrix(9), "fish": matrix(3)}
+    write_matrices("new.parquet", words)
+    command = "change old.parquet new.parquet --correction bonferroni --permutations"
     result = elmo(*command.split(), "9")
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
@@ -298,10 +282,10 @@ def test_the_command_prints_a_table_and_what_it_skips() -> None:
 def test_the_command_prints_json_lines() -> None:
     old = matrix(4)
     new = matrix(5, 1, centre=1)
-    np.savez("old.npz", mouse=old, house=old)
-    np.savez("new.npz", mouse=new, house=new)
+    write_matrices("old.parquet", {"mouse": old, "house": old})
+    write_matrices("new.parquet", {"mouse": new, "house": new})
     Path("mouse.txt").write_text("mouse\n")
-    command = "change old.npz new.npz --measure prt --json --words mouse.txt"
+    command = "change old.parquet new.parquet --measure prt --json --words mouse.txt"
     result = elmo(*command.split())
     assert json.loads(result.stdout) == {
         "word": "mouse",
@@ -314,8 +298,8 @@ def test_the_command_prints_json_lines() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_command_quotes_words_in_csv() -> None:
-    np.savez("v.npz", **{'a,"b"': matrix(4)})
-    result = elmo("change", "v.npz", "v.npz", "--format", "csv")
+    write_matrices("v.parquet", {'a,"b"': matrix(4)})
+    result = elmo("change", "v.parquet", "v.parquet", "--format", "csv")
     [row] = csv_rows(result.stdout)
     assert row["word"] == 'a,"b"'
     assert row["n_old"] == "4"
